@@ -1,0 +1,176 @@
+"""What the broker's handlers need of a storage engine: topics, append, read and offsets.
+
+``headwater.log`` implements it over object storage; a second engine over Kafka's own log
+directory stands behind the same interface. A handler never knows which one it is on.
+
+Errors that a client should see are raised as ``KafkaError``; an engine never raises a
+``StoreError`` to a handler.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from headwater.wire.batch import Batch
+
+StreamId = int
+"""One topic-partition for ever: a number that is never used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as clients know it. ``configs`` holds what was set; defaults are not in it."""
+
+    name: str
+    id: UUID
+    streams: tuple[StreamId, ...]
+    configs: Mapping[str, str]
+
+    @property
+    def internal(self) -> bool:
+        return self.name in ("__consumer_offsets", "__transaction_state")
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where one stream's batches of one request landed."""
+
+    base_offset: int
+    log_append_time_ms: int
+    log_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """A stream's bounds: records live in ``[log_start, high_watermark)``."""
+
+    log_start: int
+    high_watermark: int
+    last_stable: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampedOffset:
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Whole batches with their offsets set, ready to send, and the bounds they were read under.
+
+    ``parts`` are views that must not be written to; ``size`` is their total length.
+    """
+
+    parts: list[memoryview]
+    size: int
+    offsets: Offsets
+
+
+class Waiter(Protocol):
+    """Wakes a long poll when one of its streams changed."""
+
+    async def wait(self, timeout: float) -> bool:
+        """True as soon as something changed since the last call; False after ``timeout``."""
+        ...
+
+    def close(self) -> None: ...
+
+
+ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""From a topic's set configurations to what they shall be; it may raise ``InvalidConfig``."""
+
+
+class Topics(Protocol):
+    """The topics of the cluster. The cache behind ``get`` may lag, the others do not."""
+
+    def get(self, name: str) -> Topic | None: ...
+
+    def get_by_id(self, topic_id: UUID) -> Topic | None: ...
+
+    async def find(self, name: str) -> Topic:
+        """Ask the store where the cache knows nothing. Raises ``UnknownTopicOrPartition``."""
+        ...
+
+    async def find_by_id(self, topic_id: UUID) -> Topic:
+        """Ask the store where the cache knows nothing. Raises ``UnknownTopicId``."""
+        ...
+
+    async def all(self) -> Sequence[Topic]:
+        """Every topic, sorted by name, as the store has it."""
+        ...
+
+    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """Raises ``TopicAlreadyExists``. Names, counts and configs were checked before."""
+        ...
+
+    async def delete(self, name: str) -> Topic:
+        """Raises ``UnknownTopicOrPartition``."""
+        ...
+
+    async def add_partitions(self, name: str, total: int) -> Topic:
+        """Raises ``UnknownTopicOrPartition``, ``InvalidPartitions`` unless total grows."""
+        ...
+
+    async def change_configs(self, name: str, change: ConfigChange) -> Topic:
+        """Replace a topic's configurations atomically."""
+        ...
+
+
+class Engine(Protocol):
+    """One storage engine."""
+
+    @property
+    def topics(self) -> Topics: ...
+
+    @property
+    def room(self) -> bool:
+        """False while the write buffers are full: the sockets should not be read."""
+        ...
+
+    async def wait_for_room(self) -> None: ...
+
+    def append(
+        self, topic: Topic, partition: int, batches: Sequence[Batch]
+    ) -> asyncio.Future[Appended]:
+        """Take batches in, in order of the calls; the future ends when they are durable.
+
+        It raises a ``KafkaError``; then nothing of these batches is or becomes visible.
+        """
+        ...
+
+    def read(
+        self, topic: Topic, partition: int, offset: int, max_bytes: int, *, committed: bool
+    ) -> Read | Awaitable[Read]:
+        """Whole batches from the one that holds ``offset`` on, at least one if there is any.
+
+        Returns at once where caches hold the answer, and an awaitable where they do not.
+        Raises ``OffsetOutOfRange`` only after having asked the store.
+        """
+        ...
+
+    def waiter(self, streams: Collection[StreamId]) -> Waiter: ...
+
+    async def offsets(self, topic: Topic, partition: int) -> Offsets:
+        """The bounds as the store has them, not a cache."""
+        ...
+
+    async def offset_for_timestamp(
+        self, topic: Topic, partition: int, timestamp_ms: int
+    ) -> TimestampedOffset | None:
+        """The first record with that timestamp or a later one."""
+        ...
+
+    async def max_timestamp(self, topic: Topic, partition: int) -> TimestampedOffset | None:
+        """The first record that has the stream's largest timestamp."""
+        ...
+
+    async def delete_records(self, topic: Topic, partition: int, before: int) -> int:
+        """Advance log start to ``before`` (-1: the high watermark); returns the log start."""
+        ...
+
+    async def allocate_producer_id(self) -> int:
+        """A producer id that was never given before."""
+        ...

@@ -1,0 +1,244 @@
+"""Every error that Headwater raises on purpose, in one tree.
+
+HeadwaterError
+├── ConfigurationError            a setting, flag or file is wrong; the process stops with one line
+├── StoreError                    a store below us misbehaved
+│   ├── StoreUnavailable          it did not answer; nothing was written; a retry can help
+│   ├── UnknownOutcome            the answer was lost; the write may or may not have landed
+│   ├── ObjectNotFound            no object under that key
+│   ├── WatchTrimmed              the watch fell behind what the store keeps; resynchronise
+│   ├── SessionLost               the session expired; its ephemeral keys are gone
+│   ├── StorageFull               no space left
+│   └── UnknownFormat             a value was written by a newer release
+└── KafkaError                    has a Kafka error code and goes back to a client
+    └── ...                       one class per code that we give, below
+
+A ``KafkaError`` says in ``code`` which of Kafka's error codes a client gets and in
+``retriable`` whether a client's own retry can help.
+"""
+
+from typing import ClassVar
+
+
+class HeadwaterError(Exception):
+    """The root; never raised itself."""
+
+
+class ConfigurationError(HeadwaterError):
+    """Raised at start-up when a setting is wrong; its text is the one line that the user sees."""
+
+
+class StoreError(HeadwaterError):
+    """The root of what the metadata and object stores raise."""
+
+
+class StoreUnavailable(StoreError):
+    """Raised when a store did not take the request: nothing was written, a retry can help."""
+
+
+class UnknownOutcome(StoreError):
+    """Raised when a write's answer was lost: the caller must find out whether it landed."""
+
+
+class ObjectNotFound(StoreError):
+    """Raised when an object is not there."""
+
+
+class WatchTrimmed(StoreError):
+    """Raised by a watch whose start is older than what the store keeps: scan, then watch again."""
+
+
+class SessionLost(StoreError):
+    """Raised when a session is used that has expired or was closed by someone else."""
+
+
+class StorageFull(StoreError):
+    """Raised when a store has no space left; nothing of the write counts."""
+
+
+class UnknownFormat(StoreError):
+    """Raised when a stored value has a format version that this release does not know."""
+
+
+class KafkaError(HeadwaterError):
+    """The root of the errors that clients see, each with Kafka's own code."""
+
+    code: ClassVar[int] = -1
+    retriable: ClassVar[bool] = False
+
+
+class OffsetOutOfRange(KafkaError):
+    """Raised when a fetch asks for an offset below log start or above the high watermark."""
+
+    code = 1
+
+
+class CorruptMessage(KafkaError):
+    """Raised when a batch fails its CRC or its header contradicts itself."""
+
+    code = 2
+    retriable = True
+
+
+class UnknownTopicOrPartition(KafkaError):
+    """Raised when a topic or partition does not exist."""
+
+    code = 3
+    retriable = True
+
+
+class NotLeaderOrFollower(KafkaError):
+    """Raised when this broker lost its right to write (it was fenced); the client asks another."""
+
+    code = 6
+    retriable = True
+
+
+class RequestTimedOut(KafkaError):
+    """Raised when a store did not answer in time."""
+
+    code = 7
+    retriable = True
+
+
+class MessageTooLarge(KafkaError):
+    """Raised when a batch is larger than ``max.message.bytes``."""
+
+    code = 10
+
+
+class InvalidTopic(KafkaError):
+    """Raised when a topic's name is not legal."""
+
+    code = 17
+
+
+class UnsupportedVersion(KafkaError):
+    """Raised when a request's version cannot be served."""
+
+    code = 35
+
+
+class TopicAlreadyExists(KafkaError):
+    """Raised by CreateTopics for a name in use."""
+
+    code = 36
+
+
+class InvalidPartitions(KafkaError):
+    """Raised when a number of partitions is not legal."""
+
+    code = 37
+
+
+class InvalidReplicationFactor(KafkaError):
+    """Raised when a replication factor is not legal."""
+
+    code = 38
+
+
+class InvalidReplicaAssignment(KafkaError):
+    """Raised when a manual assignment does not fit the brokers or partitions."""
+
+    code = 39
+
+
+class InvalidConfig(KafkaError):
+    """Raised when a configuration's name is unknown or its value is not legal."""
+
+    code = 40
+
+
+class InvalidRequest(KafkaError):
+    """Raised when a request contradicts itself."""
+
+    code = 42
+
+
+class UnsupportedForMessageFormat(KafkaError):
+    """Raised when a batch has a magic that is not served."""
+
+    code = 43
+
+
+class PolicyViolation(KafkaError):
+    """Raised when a request is legal but this cluster forbids it."""
+
+    code = 44
+
+
+class OutOfOrderSequence(KafkaError):
+    """Raised when an idempotent producer's sequence number skips or goes back."""
+
+    code = 45
+
+
+class DuplicateSequence(KafkaError):
+    """Raised when a batch was appended already but its offset is no longer known."""
+
+    code = 46
+
+
+class InvalidProducerEpoch(KafkaError):
+    """Raised when a producer writes with an epoch older than the one committed."""
+
+    code = 47
+
+
+class InvalidTimestamp(KafkaError):
+    """Raised when a timestamp is not legal for the topic."""
+
+    code = 32
+
+
+class KafkaStorageError(KafkaError):
+    """Raised when a store failed below an append: the client may retry."""
+
+    code = 56
+    retriable = True
+
+
+class FencedLeaderEpoch(KafkaError):
+    """Raised when a client's leader epoch is older than the cluster's."""
+
+    code = 74
+    retriable = True
+
+
+class UnknownLeaderEpoch(KafkaError):
+    """Raised when a client's leader epoch is newer than the cluster's."""
+
+    code = 75
+    retriable = True
+
+
+class UnsupportedCompressionType(KafkaError):
+    """Raised when a batch's codec is not known or not allowed in that request version."""
+
+    code = 76
+
+
+class InvalidRecord(KafkaError):
+    """Raised when a record breaks its topic's rules, such as a missing key on a compacted topic."""
+
+    code = 87
+
+
+class ProducerFenced(KafkaError):
+    """Raised when a newer producer took over a transactional id."""
+
+    code = 90
+
+
+class UnknownTopicId(KafkaError):
+    """Raised when no topic has that id."""
+
+    code = 100
+    retriable = True
+
+
+class InconsistentTopicId(KafkaError):
+    """Raised when a topic's id is not the one that the request's session knew."""
+
+    code = 103
+    retriable = True

@@ -1,0 +1,78 @@
+"""The object store: immutable objects under readable keys.
+
+Every backend passes the one conformance suite (``tests/objects/conformance.py``).
+
+What a caller may rely on:
+
+- ``put`` is all or nothing and durable when it returns; a reader never sees half an object.
+- ``put`` never replaces an object: keys are written once. A repeat of the same put (after a
+  lost answer) is not an error.
+- A failed ``put`` may still have written the object: keys are never used for other content.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    key: str
+    size: int
+    modified_ms: int
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Requests and bytes since start, by kind; a benchmark and ``status`` read it."""
+
+    puts: int = 0
+    gets: int = 0
+    deletes: int = 0
+    lists: int = 0
+    retries: int = 0
+    errors: int = 0
+    bytes_written: int = 0
+    bytes_read: int = 0
+
+
+class ObjectStore(Protocol):
+    """The interface of every backend."""
+
+    @property
+    def id(self) -> str:
+        """The store's name in index entries: what kind of objects live where may differ."""
+        ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        """Write the concatenation of ``parts`` as one object, durably.
+
+        Raises ``StorageFull`` or ``StoreUnavailable``.
+        """
+        ...
+
+    async def get(self, key: str) -> bytearray:
+        """The whole object. Raises ``ObjectNotFound``."""
+        ...
+
+    async def get_range(self, key: str, start: int, length: int) -> bytearray:
+        """Exactly ``length`` bytes from ``start``, in a buffer of the caller's own.
+
+        Raises ``ObjectNotFound``; ``StoreUnavailable`` when the object is shorter.
+        """
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Delete an object; an absent one is no error."""
+        ...
+
+    def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
+        """Every object whose key starts with ``prefix``, in key order."""
+        ...
+
+    async def close(self) -> None: ...
