@@ -1,0 +1,75 @@
+# Everything here sets itself up: it needs Python 3.11 or later and a package index.
+#
+# The environment is .venv; .tools holds uv where the machine has none. Each set of locked
+# requirements leaves a stamp in .venv, so that a second run starts at once, and each can be
+# added to an environment that already has the other.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && \
+	echo "$$python" && break; done)
+UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .tools/bin/uv)
+BIN := .venv/bin
+INSTALL = "$(UV)" pip install --quiet --python $(BIN)/python
+LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-header pyproject.toml
+
+.PHONY: help serve test format interop bench docs lock clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
+		|| sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1: \2/p' Makefile
+
+serve: .venv/.serve ## Run a broker on 127.0.0.1:9092, its data in ./headwater-data
+	@exec $(BIN)/headwater serve --listen 127.0.0.1:9092 --data headwater-data $(ARGS)
+
+test: .venv/.test ## Check format, lint, types and import contracts, and run the tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q $(ARGS)
+
+format: .venv/.test ## Format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+interop: .venv/.test ## Prove it with the real Java, librdkafka and Python clients
+	$(BIN)/python -m pytest -q tests/interop $(ARGS)
+
+bench: .venv/.test ## Measure side by side with Apache Kafka
+	$(BIN)/python -m bench $(ARGS)
+
+docs: .venv/.serve ## Write the reference pages that are generated from the code
+	$(BIN)/python scripts/reference.py
+
+lock: $(UV) ## Resolve the requirements again and write requirements/*.txt
+	$(LOCK) --upgrade --output-file requirements/serve.txt
+	$(LOCK) --upgrade --extra table --group test --constraints requirements/serve.txt \
+		--output-file requirements/test.txt
+
+clean: ## Remove the environment, the tools and the caches; data stays
+	rm -rf .venv .tools .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+.venv/.serve: requirements/serve.txt pyproject.toml | .venv/pyvenv.cfg
+	$(INSTALL) --require-hashes -r requirements/serve.txt
+	$(INSTALL) --no-deps --editable .
+	@touch $@
+
+.venv/.test: requirements/test.txt pyproject.toml | .venv/pyvenv.cfg
+	$(INSTALL) --require-hashes -r requirements/test.txt
+	$(INSTALL) --no-deps --editable .
+	@touch $@
+
+.venv/pyvenv.cfg: | $(UV)
+	@test -n "$(PYTHON)" || { echo "Headwater needs Python 3.11 or later; set PYTHON=..." >&2; exit 1; }
+	"$(UV)" venv --quiet --python "$(PYTHON)" .venv
+
+.tools/bin/uv:
+	@test -n "$(PYTHON)" || { echo "Headwater needs Python 3.11 or later; set PYTHON=..." >&2; exit 1; }
+	"$(PYTHON)" -m venv .tools
+	.tools/bin/python -m pip install --quiet uv
