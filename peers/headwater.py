@@ -1,0 +1,28 @@
+"""Headwater itself as a server process, started the way a user starts it."""
+
+import sys
+from pathlib import Path
+
+from peers.process import Server, free_port, start
+
+COMMAND = Path(sys.executable).with_name("headwater")
+
+
+def start_headwater(
+    data: Path,
+    *,
+    port: int | None = None,
+    workers: int = 1,
+    metrics_port: int | None = None,
+    arguments: tuple[str, ...] = (),
+) -> Server:
+    """``headwater serve`` over ``data``; with several workers on consecutive ports."""
+    port = port or free_port(consecutive=workers)
+    command: list[str | Path] = [COMMAND, "serve", "--data", data, "--listen", f"127.0.0.1:{port}"]
+    if workers > 1:
+        command += ["--workers", str(workers)]
+    if metrics_port is not None:
+        command += ["--metrics", f"127.0.0.1:{metrics_port}"]
+    ports = [port + worker for worker in range(workers)]
+    log = data.with_name(f"{data.name}.log")
+    return start([*command, *arguments], ports=ports, log=log, limit=20)
