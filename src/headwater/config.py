@@ -1,0 +1,386 @@
+"""One typed tree of settings, read from a YAML file, the environment and the command line.
+
+Rising priority: the defaults below, the file (``--config``), ``HEADWATER_*`` variables, flags.
+A key ``flush_bytes`` of section ``log`` is ``log: {flush_bytes: ...}`` in the file and
+``HEADWATER_LOG_FLUSH_BYTES`` in the environment, where an empty one counts as not set. Every key is described where it stands, and
+``docs/reference/configuration.md`` is generated from that.
+
+``load`` raises ``ConfigurationError`` for an unknown key or a value that is not allowed; its
+text names where the value came from, the key, the value, and what is allowed.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from headwater.errors import ConfigurationError
+
+KIB = 1024
+MIB = 1024 * KIB
+MINUTE_MS = 60_000
+DAY_MS = 24 * 60 * MINUTE_MS
+
+Positive = Annotated[int, Meta(ge=1)]
+Natural = Annotated[int, Meta(ge=0)]
+HostPort = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^:\s\[\]]+):"
+        r"(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5]?[0-9]{1,4})$"
+    ),
+]
+
+
+class BrokerSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The broker: who it is, where it listens, what it takes."""
+
+    id: Annotated[
+        int,
+        Meta(ge=0, le=2**31 - 1, description="This broker's id; worker N has this id + N."),
+    ] = 1
+    listen: Annotated[
+        HostPort, Meta(description="Where clients connect; worker N listens on this port + N.")
+    ] = "127.0.0.1:9092"
+    advertise: Annotated[
+        HostPort | None,
+        Meta(description="The address that clients are told; the listening one when not set."),
+    ] = None
+    rack: Annotated[str | None, Meta(description="The zone that this broker runs in.")] = None
+    workers: Annotated[
+        int, Meta(ge=1, le=256, description="Broker processes to run, one per core at most.")
+    ] = 1
+    request_max_bytes: Annotated[
+        Positive, Meta(description="A larger request closes its connection; nothing is allocated.")
+    ] = 100 * MIB
+    max_connections: Annotated[
+        int, Meta(ge=1, description="Open connections; one more is closed at once.")
+    ] = 10_000
+    auto_create_topics: Annotated[
+        bool, Meta(description="Create a topic when a client that allows it first names it.")
+    ] = True
+    default_partitions: Annotated[
+        int,
+        Meta(ge=1, le=100_000, description="Partitions of a topic created without a number."),
+    ] = 1
+
+
+class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The log: flushing, buffers, caches, merging and clean-up."""
+
+    flush_bytes: Annotated[
+        Positive, Meta(description="A buffer this full is flushed though a flush is under way.")
+    ] = 8 * MIB
+    flush_interval_ms: Annotated[
+        Natural | None,
+        Meta(
+            description="The least time between two flushes, which bounds paid requests. "
+            "When not set: 0 on local stores, 250 on others."
+        ),
+    ] = None
+    uploads: Annotated[
+        Positive, Meta(description="Flushes that may be under way at once; commits keep order.")
+    ] = 2
+    inline_bytes: Annotated[
+        Natural, Meta(description="A flush up to this size travels in its metadata transaction.")
+    ] = 256 * KIB
+    buffer_bytes: Annotated[
+        Positive, Meta(description="Uncommitted bytes held before sockets are no longer read.")
+    ] = 48 * MIB
+    append_timeout_ms: Annotated[
+        Positive, Meta(description="After this a producer gets an error that it may retry.")
+    ] = 30_000
+    cache_bytes: Annotated[
+        Positive, Meta(description="Recent and read-ahead record data kept in memory.")
+    ] = 128 * MIB
+    read_bytes: Annotated[
+        Positive, Meta(description="The least that is read of a large chunk at once.")
+    ] = 2 * MIB
+    window_entries: Annotated[
+        Positive, Meta(description="Recent index entries of a stream kept in memory.")
+    ] = 1024
+    merge_interval_ms: Annotated[
+        Positive, Meta(description="How often small entries are merged into large objects.")
+    ] = 2_000
+    merge_fan_in: Annotated[
+        Annotated[int, Meta(ge=2)],
+        Meta(description="Entries of about one size that make a merge worth while."),
+    ] = 32
+    merge_bytes: Annotated[
+        Positive, Meta(description="The most that one merge puts into an object.")
+    ] = 64 * MIB
+    sweep_interval_ms: Annotated[
+        Positive, Meta(description="How often every stream is looked at for retention.")
+    ] = 5 * MINUTE_MS
+    gc_interval_ms: Annotated[
+        Positive, Meta(description="How often objects without a reference are looked for.")
+    ] = 30_000
+    gc_grace_ms: Annotated[
+        Natural, Meta(description="How long an object stays after its last reference went.")
+    ] = 10 * MINUTE_MS
+    orphan_grace_ms: Annotated[
+        Natural,
+        Meta(description="How long a broker is gone before its unfinished objects are removed."),
+    ] = 10 * MINUTE_MS
+    producer_expiration_ms: Annotated[
+        Positive, Meta(description="How long an idle idempotent producer is remembered.")
+    ] = DAY_MS
+
+
+class TopicSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a topic has where its own configuration says nothing."""
+
+    retention_ms: Annotated[
+        int, Meta(ge=-1, description="Records older than this go; -1 keeps them for ever.")
+    ] = 7 * DAY_MS
+    retention_bytes: Annotated[
+        int, Meta(ge=-1, description="A partition larger than this loses its oldest; -1: never.")
+    ] = -1
+    max_message_bytes: Annotated[Natural, Meta(description="The largest record batch taken.")] = (
+        MIB + 12
+    )
+    compression_type: Annotated[
+        Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"],
+        Meta(description="The codec that batches are kept in; `producer` leaves them as sent."),
+    ] = "producer"
+    message_timestamp_type: Annotated[
+        Literal["CreateTime", "LogAppendTime"],
+        Meta(description="Whether a record keeps its sender's time or gets the broker's."),
+    ] = "CreateTime"
+
+    def configs(self) -> dict[str, str]:
+        """Kafka's names and spelling: ``{"retention.ms": "604800000", ...}``."""
+        return {
+            field.replace("_", "."): str(getattr(self, field)) for field in self.__struct_fields__
+        }
+
+
+class MetricsSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Prometheus metrics, health and readiness over HTTP."""
+
+    listen: Annotated[
+        HostPort | None,
+        Meta(description="Where they are served, port + N for worker N; nowhere when not set."),
+    ] = None
+
+
+class LoggingSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The process's own log."""
+
+    format: Annotated[
+        Literal["auto", "json", "text"],
+        Meta(description="`auto` is `text` on a terminal and one JSON object per line elsewhere."),
+    ] = "auto"
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="The least level written.")
+    ] = "info"
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that ``headwater serve`` can be told."""
+
+    data: Annotated[
+        str, Meta(min_length=1, description="The directory of the embedded stores.")
+    ] = "headwater-data"
+    metadata: Annotated[
+        str | None,
+        Meta(description="The metadata store's URL; `sqlite:` in the data directory when not set."),
+    ] = None
+    objects: Annotated[
+        str | None,
+        Meta(description="The object store's URL; `file:` in the data directory when not set."),
+    ] = None
+    broker: BrokerSettings = BrokerSettings()
+    log: LogSettings = LogSettings()
+    topics: TopicSettings = TopicSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    logging: LoggingSettings = LoggingSettings()
+
+    @property
+    def metadata_url(self) -> str:
+        return self.metadata or f"sqlite://{Path(self.data).absolute()}/metadata.db"
+
+    @property
+    def objects_url(self) -> str:
+        return self.objects or f"file://{Path(self.data).absolute()}/objects"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting: its dotted name, what it takes, and what it is when nobody says."""
+
+    name: str
+    type: Any
+    default: Any
+    description: str
+
+    @property
+    def variable(self) -> str:
+        return "HEADWATER_" + self.name.replace(".", "_").upper()
+
+    @property
+    def allowed(self) -> str:
+        """What a value may be, in words: ``an integer ≥ 1``."""
+        schema = msgspec.json.schema(self.type)
+        choices = schema.get("anyOf", [schema])
+        return " or ".join(_describe(choice) for choice in choices)
+
+
+def keys(struct: type[Struct] = Settings, prefix: str = "") -> Iterator[Key]:
+    """Every setting there is, in the order in which they are declared."""
+    hints = get_type_hints(struct, include_extras=True)
+    for field in msgspec.structs.fields(struct):
+        name = f"{prefix}{field.name}"
+        if isinstance(field.default, Struct):
+            yield from keys(type(field.default), f"{name}.")
+        else:
+            schema = msgspec.json.schema(hints[field.name])
+            yield Key(name, hints[field.name], field.default, schema["description"])
+
+
+def load(
+    file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
+) -> Settings:
+    """Settings from all layers; ``flags`` maps dotted names to what the command line gave."""
+    known = {key.name: key for key in keys()}
+    values: dict[str, object] = {}
+    if file is not None:
+        for name, value in _read_file(file):
+            values[name] = _checked(_lookup(known, name, str(file)), value, str(file), strict=True)
+    variables = {key.variable: key for key in known.values()}
+    for variable, text in environment.items():
+        if not text:
+            continue
+        if (key := variables.get(variable)) is not None:
+            values[key.name] = _checked(key, text, variable, strict=False)
+        else:
+            _refuse_misspelt(variable, list(variables))
+    for name, value in flags.items():
+        values[name] = _checked(known[name], value, "the command line", strict=False)
+    return _assemble(values)
+
+
+def _read_file(file: Path) -> Iterator[tuple[str, object]]:
+    import yaml
+
+    try:
+        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigurationError(f"{file}: is not valid YAML: {reason}") from error
+    if tree is None:
+        return
+    if not isinstance(tree, dict):
+        raise ConfigurationError(f"{file}: is {tree!r}; expected a mapping of settings")
+    sections = {
+        field.name: type(field.default)
+        for field in msgspec.structs.fields(Settings)
+        if isinstance(field.default, Struct)
+    }
+    for name, value in tree.items():
+        if name not in sections:
+            yield str(name), value
+        elif isinstance(value, dict):
+            yield from ((f"{name}.{key}", inner) for key, inner in value.items())
+        elif value is not None:
+            raise ConfigurationError(f"{file}: {name} is {value!r}; expected a mapping of settings")
+
+
+def _lookup(known: Mapping[str, Key], name: str, source: str) -> Key:
+    if name in known:
+        return known[name]
+    section = name.rpartition(".")[0]
+    near = difflib.get_close_matches(name, known, n=1)
+    siblings = [key for key in known if key.rpartition(".")[0] == section]
+    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(siblings)}"
+    raise ConfigurationError(f"{source}: unknown setting {name}; {hint}")
+
+
+_KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$")
+
+
+def _refuse_misspelt(variable: str, known: Sequence[str]) -> None:
+    """Refuse a variable that is surely meant for us and is not a setting.
+
+    Kubernetes puts variables with this prefix into every container beside a service that is
+    named ``headwater``, and commands have some of their own, so not every stranger is wrong.
+    """
+    if not variable.startswith("HEADWATER_") or _KUBERNETES.search(variable):
+        return
+    near = difflib.get_close_matches(variable, known, n=1, cutoff=0.85)
+    if near:
+        raise ConfigurationError(f"{variable}: unknown setting; did you mean {near[0]}?")
+
+
+def _checked(key: Key, value: object, source: str, *, strict: bool) -> object:
+    try:
+        return msgspec.convert(value, key.type, strict=strict)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(
+            f"{source}: {key.name} is {value!r}; expected {key.allowed}"
+        ) from error
+
+
+def _assemble(values: Mapping[str, object]) -> Settings:
+    sections: dict[str, dict[str, object]] = {}
+    top: dict[str, object] = {}
+    for name, value in values.items():
+        section, _, key = name.rpartition(".")
+        (sections.setdefault(section, {}) if section else top)[key] = value
+    for field in msgspec.structs.fields(Settings):
+        if field.name in sections:
+            top[field.name] = msgspec.structs.replace(field.default, **sections[field.name])
+    return Settings(**top)  # type: ignore[arg-type]
+
+
+def _describe(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return "one of " + ", ".join(str(value) for value in schema["enum"])
+    match schema["type"]:
+        case "null":
+            return "nothing (null)"
+        case "boolean":
+            return "true or false"
+        case "integer":
+            text = "an integer"
+            if "minimum" in schema:
+                text += f" ≥ {schema['minimum']}"
+            if "maximum" in schema:
+                text += f" and ≤ {schema['maximum']}"
+            return text
+        case _:
+            return "HOST:PORT, such as 127.0.0.1:9092" if "pattern" in schema else "some text"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port, as they stand in a ``HOST:PORT`` setting."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Read ``HOST:PORT``; an IPv6 host stands in brackets.
+
+        >>> Address.parse("[::1]:9092")
+        Address(host='::1', port=9092)
+        """
+        host, _, port = text.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65_535:
+            raise ConfigurationError(f"{text!r} is not an address; expected HOST:PORT")
+        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+
+    def shifted(self, by: int) -> "Address":
+        """The address ``by`` ports further on; port 0, any free one, stays."""
+        return Address(self.host, self.port + by if self.port else 0)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
