@@ -1,0 +1,214 @@
+"""Objects as files of one directory, durable before a put returns.
+
+An object's bytes are written to a file of their own under ``.tmp`` and fsynced, the file is
+linked to its key, which never replaces anything, and the key's directory is fsynced. At every
+moment a key has no object or the whole one, and a crash leaves at most a temporary file.
+
+Blocking calls run in the executor that the caller passes in, one hop for each operation.
+Descriptors of objects are not kept: to open a file takes 3 µs, a hop to the executor far more,
+and an open descriptor would hold the space of an object that another process deleted.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TypeVar
+
+from headwater.errors import ConfigurationError, ObjectNotFound, StoreError, StoreUnavailable
+from headwater.objects.disk_errors import advice, disk_error
+from headwater.objects.durable import DurableDirectories, make_root
+from headwater.objects.names import check_key, check_range, directory_of, is_key
+from headwater.objects.store import Buffer, ObjectInfo, Traffic
+from headwater.objects.temporary import TemporaryArea
+
+T = TypeVar("T")
+
+LINK_ATTEMPTS = 10
+"""How often a put meets its directory being pruned before it gives up."""
+
+
+class LocalDirectory:
+    """An ``ObjectStore`` in a directory that many processes of one host may share.
+
+    A put that is cancelled goes on in its thread: its parts must stay unchanged all the same.
+    """
+
+    def __init__(self, path: Path | str, *, executor: Executor, id: str = "local") -> None:  # noqa: A002
+        """Create the directory where it is missing and prove that it can be written durably.
+
+        Raises ``ConfigurationError``.
+        """
+        self.id = id
+        self.traffic = Traffic()
+        self._executor = executor
+        self._root = Path(path).absolute()
+        try:
+            make_root(self._root)
+            self._directories = DurableDirectories(self._root)
+            self._temporary = TemporaryArea(self._root)
+            _probe(self._temporary)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot store objects in {self._root}: {error.strerror}; {advice(error)}"
+            ) from error
+
+    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        check_key(key)
+        self.traffic.puts += 1
+        await self._run(lambda: self._put(key, parts), f"writing {key}")
+        self.traffic.bytes_written += sum(memoryview(part).nbytes for part in parts)
+
+    async def get(self, key: str) -> bytearray:
+        return await self._get(key, 0, None)
+
+    async def get_range(self, key: str, start: int, length: int) -> bytearray:
+        check_range(start, length)
+        return await self._get(key, start, length)
+
+    async def delete(self, key: str) -> None:
+        check_key(key)
+        self.traffic.deletes += 1
+        await self._run(lambda: self._delete(key), f"deleting {key}")
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
+        waiting: list[ObjectInfo | str] = [directory_of(prefix)]
+        while waiting:
+            match waiting.pop():
+                case ObjectInfo() as info:
+                    yield info
+                case str() as directory:
+                    self.traffic.lists += 1
+                    found = await self._run(
+                        lambda directory=directory: self._scan(directory, prefix),  # type: ignore[misc]
+                        f"listing {prefix}",
+                    )
+                    waiting.extend(reversed(found))
+
+    async def close(self) -> None:
+        self._directories.close()
+        await self._run(self._temporary.close, "closing")
+
+    async def _run(self, call: Callable[[], T], doing: str) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+        except OSError as error:
+            self.traffic.errors += 1
+            raise disk_error(error, doing, self._root) from error
+        except ObjectNotFound:
+            raise
+        except StoreError:
+            self.traffic.errors += 1
+            raise
+
+    async def _get(self, key: str, start: int, length: int | None) -> bytearray:
+        check_key(key)
+        self.traffic.gets += 1
+        data = await self._run(lambda: self._read(key, start, length), f"reading {key}")
+        self.traffic.bytes_read += len(data)
+        return data
+
+    def _put(self, key: str, parts: Sequence[Buffer]) -> None:
+        directory, _, name = key.rpartition("/")
+        temporary = self._temporary.write(parts)
+        try:
+            for _ in range(LINK_ATTEMPTS):
+                try:
+                    target = self._directories.open(directory)
+                    os.link(
+                        temporary,
+                        name,
+                        src_dir_fd=self._temporary.directory.number,
+                        dst_dir_fd=target.number,
+                    )
+                except FileNotFoundError:
+                    self._directories.forget(directory)  # pruned since it was opened
+                    continue
+                except FileExistsError:
+                    # A repeat. Whoever wrote it first may not have come to its fsync.
+                    if not (self._root / key).is_file():
+                        raise
+                break
+            else:
+                raise StoreUnavailable(f"{self._root / directory} is removed again and again")
+        finally:
+            self._temporary.remove(temporary)
+        self._directories.sync(directory, target)
+
+    def _read(self, key: str, start: int, length: int | None) -> bytearray:
+        path = self._root / key
+        try:
+            with path.open("rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                end = size if length is None else start + length
+                if end > size:
+                    raise StoreUnavailable(f"{path} has {size} bytes, wanted are {start} to {end}")
+                data = bytearray(end - start)
+                _read_into(file.fileno(), data, start, path)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise ObjectNotFound(f"no object {key} in {self._root}") from None
+        return data
+
+    def _delete(self, key: str) -> None:
+        path = self._root / key
+        try:
+            path.unlink(missing_ok=True)
+        except (NotADirectoryError, IsADirectoryError):
+            return
+        # Empty directories go too. A put that races with this meets ENOENT at its link and
+        # creates the directory again; where its link came first, rmdir refuses.
+        for parent in path.parents:
+            if parent == self._root:
+                return
+            try:
+                parent.rmdir()
+            except OSError:
+                return
+
+    def _scan(self, directory: str, prefix: str) -> Sequence[ObjectInfo | str]:
+        """The objects and directories in one directory that may match, in key order."""
+        found: list[tuple[str, ObjectInfo | str]] = []
+        try:
+            with os.scandir(self._root / directory) as entries:
+                for entry in entries:
+                    key = f"{directory}/{entry.name}" if directory else entry.name
+                    if not key.startswith(prefix) or not is_key(key):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        found.append((f"{key}/", key))
+                    elif info := _info(key, entry):
+                        found.append((key, info))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        # A directory sorts by its name and the slash, as the keys in it do.
+        found.sort(key=lambda pair: pair[0])
+        return [entry for _, entry in found]
+
+
+def _info(key: str, entry: "os.DirEntry[str]") -> ObjectInfo | None:
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        return None  # deleted while the directory was read
+    return ObjectInfo(key, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _read_into(number: int, data: bytearray, start: int, path: Path) -> None:
+    with memoryview(data) as view:
+        done = 0
+        while done < len(view):
+            count = os.preadv(number, [view[done:]], start + done)
+            if count == 0:
+                raise StoreUnavailable(f"{path} was cut while it was read")
+            done += count
+
+
+def _probe(temporary: TemporaryArea) -> None:
+    """Do once what every put does, so that an unfit file system is known at start."""
+    directory = temporary.directory.number
+    name = temporary.write([b"probe"])
+    os.link(name, "probe", src_dir_fd=directory, dst_dir_fd=directory)
+    os.fsync(directory)
+    temporary.remove(name)
+    temporary.remove("probe")

@@ -1,0 +1,64 @@
+"""Objects in a dictionary: for tests, simulation and ``memory://``; gone with the process."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from headwater.clock import Clock
+from headwater.errors import ObjectNotFound, StoreUnavailable
+from headwater.objects.names import check_key, check_range, directory_of
+from headwater.objects.store import Buffer, ObjectInfo, Traffic
+
+
+class MemoryObjects:
+    """An ``ObjectStore`` that never waits, never fails and starts no thread."""
+
+    def __init__(self, *, clock: Clock, id: str = "memory") -> None:  # noqa: A002
+        self.id = id
+        self.traffic = Traffic()
+        self._clock = clock
+        self._objects: dict[str, tuple[bytes, int]] = {}
+
+    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
+        check_key(key)
+        self.traffic.puts += 1
+        data = b"".join(parts)
+        self.traffic.bytes_written += len(data)
+        self._objects.setdefault(key, (data, self._clock.now_ms()))
+
+    async def get(self, key: str) -> bytearray:
+        return self._count(bytearray(self._find(key)))
+
+    async def get_range(self, key: str, start: int, length: int) -> bytearray:
+        check_range(start, length)
+        data = self._find(key)
+        if start + length > len(data):
+            raise StoreUnavailable(
+                f"{key} has {len(data)} bytes, wanted are {start} to {start + length}"
+            )
+        return self._count(bytearray(memoryview(data)[start : start + length]))
+
+    async def delete(self, key: str) -> None:
+        check_key(key)
+        self.traffic.deletes += 1
+        self._objects.pop(key, None)
+
+    async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
+        directory_of(prefix)
+        self.traffic.lists += 1
+        for key in sorted(key for key in self._objects if key.startswith(prefix)):
+            if found := self._objects.get(key):
+                yield ObjectInfo(key, len(found[0]), found[1])
+
+    async def close(self) -> None:
+        """Nothing to let go of; the objects stay readable."""
+
+    def _find(self, key: str) -> bytes:
+        check_key(key)
+        self.traffic.gets += 1
+        try:
+            return self._objects[key][0]
+        except KeyError:
+            raise ObjectNotFound(f"no object {key} in memory") from None
+
+    def _count(self, data: bytearray) -> bytearray:
+        self.traffic.bytes_read += len(data)
+        return data
