@@ -2,8 +2,8 @@
 
 Rising priority: the defaults below, the file (``--config``), ``HEADWATER_*`` variables, flags.
 A key ``flush_bytes`` of section ``log`` is ``log: {flush_bytes: ...}`` in the file and
-``HEADWATER_LOG_FLUSH_BYTES`` in the environment, where an empty one counts as not set. Every key is described where it stands, and
-``docs/reference/configuration.md`` is generated from that.
+``HEADWATER_LOG_FLUSH_BYTES`` in the environment, where an empty one counts as not set. Every
+key is described where it stands; ``docs/reference/configuration.md`` is generated from that.
 
 ``load`` raises ``ConfigurationError`` for an unknown key or a value that is not allowed; its
 text names where the value came from, the key, the value, and what is allowed.

@@ -107,17 +107,17 @@ class Family(Generic[M]):
     never come from a client.
     """
 
-    __slots__ = ("_make", "_members", "label")
+    __slots__ = ("_members", "label", "make")
 
     def __init__(self, label: str, make: Callable[[], M]) -> None:
         self.label = label
-        self._make = make
+        self.make = make
         self._members: dict[str, M] = {}
 
     def __getitem__(self, value: str) -> M:
         member = self._members.get(value)
         if member is None:
-            member = self._members[value] = self._make()
+            member = self._members[value] = self.make()
         return member
 
     def __iter__(self) -> Iterator[tuple[str, M]]:

@@ -1,0 +1,81 @@
+"""The process's own log: one JSON object per line, or readable lines on a terminal.
+
+Modules log through the standard library with a constant message and their values in ``extra``:
+
+    logger.info("Flushed", extra={"bytes": 1024, "object": key})
+
+so that a line can be searched by its message and by each value.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Literal, TextIO
+
+LogFormat = Literal["auto", "json", "text"]
+
+_COLOURS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "31;1"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def configure(
+    log_format: LogFormat = "auto", level: str = "info", stream: TextIO | None = None
+) -> None:
+    """Send every logger's lines to ``stream`` (stderr); replaces what was set before."""
+    out = sys.stderr if stream is None else stream
+    handler = logging.StreamHandler(out)
+    if log_format == "json" or (log_format == "auto" and not out.isatty()):
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(TextFormatter(colour=out.isatty()))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class JsonFormatter(logging.Formatter):
+    """One object per line: time, level, logger, message, the values, and a traceback if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": _time(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update(_values(record))
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """``12:34:56.789 INFO  log.flush  Flushed  bytes=1024``, with colours where asked for."""
+
+    def __init__(self, *, colour: bool) -> None:
+        super().__init__()
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = _time(record).astimezone().strftime("%H:%M:%S.%f")[:-3]
+        name = record.name.removeprefix("headwater.")
+        values = "".join(
+            f"  {self._paint('2', f'{key}=')}{value}" for key, value in _values(record)
+        )
+        level = self._paint(_COLOURS.get(record.levelname, "0"), f"{record.levelname:<7}")
+        line = f"{self._paint('2', time)} {level} {name}  {record.getMessage()}{values}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+    def _paint(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._colour else text
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def _values(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
+    """What the caller passed as ``extra``."""
+    return ((key, value) for key, value in vars(record).items() if key not in _STANDARD)

@@ -1,0 +1,76 @@
+"""The two formats of the process's own log."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.telemetry import logs
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _root_logger_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers = []
+    yield
+    root.handlers = handlers
+    root.setLevel(level)
+
+
+def test_a_pipe_gets_one_json_object_per_line_with_the_values() -> None:
+    out = io.StringIO()
+    logs.configure(stream=out)
+    logging.getLogger("headwater.log").info("Flushed", extra={"bytes": 12, "object": "a\nb"})
+    line, rest = out.getvalue().split("\n", 1)
+    assert rest == ""
+    record = json.loads(line)
+    assert record.pop("time").endswith("Z")
+    assert record == {
+        "level": "info",
+        "logger": "headwater.log",
+        "message": "Flushed",
+        "bytes": 12,
+        "object": "a\nb",
+    }
+
+
+def test_an_exception_stays_on_its_line() -> None:
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    try:
+        int("broken")
+    except ValueError:
+        logging.getLogger("headwater").exception("Failed")
+    assert out.getvalue().count("\n") == 1
+    assert "ValueError" in json.loads(out.getvalue())["traceback"]
+
+
+def test_a_terminal_gets_a_readable_coloured_line() -> None:
+    out = Terminal()
+    logs.configure(stream=out)
+    logging.getLogger("headwater.log").warning("Slow", extra={"ms": 900})
+    assert "\x1b[33mWARNING\x1b[0m log  Slow" in out.getvalue()
+    assert out.getvalue().endswith("900\n")
+
+
+def test_text_into_a_pipe_has_no_colours() -> None:
+    out = io.StringIO()
+    logs.configure("text", stream=out)
+    logging.getLogger("headwater.log").info("Flushed", extra={"bytes": 12})
+    assert out.getvalue().endswith("INFO    log  Flushed  bytes=12\n")
+    assert "\x1b" not in out.getvalue()
+
+
+def test_lines_below_the_level_are_left_out() -> None:
+    out = io.StringIO()
+    logs.configure("json", "warning", stream=out)
+    logging.getLogger("headwater").info("Quiet")
+    assert out.getvalue() == ""
