@@ -1,0 +1,120 @@
+"""What the commands that talk to a cluster share: its address, and errors in one line.
+
+They are ordinary Kafka clients (librdkafka through confluent-kafka), so that they work against
+any Kafka cluster.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+REQUEST_TIMEOUT = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where the cluster is and how to reach it."""
+
+    bootstrap: str
+    properties: Mapping[str, str]
+
+    def configuration(self, **more: object) -> dict[str, Any]:
+        """The client's configuration; names in ``more`` have ``_`` for its ``.``."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "client.id": "headwater-cli",
+            "log_level": 0,
+            "logger": logging.getLogger("headwater.cli.librdkafka"),
+            "socket.timeout.ms": int(REQUEST_TIMEOUT * 1000),
+            **{name.replace("_", "."): value for name, value in more.items()},
+            **self.properties,
+        }
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn what librdkafka raises into one line that says what to do."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        try:
+            yield
+        except KafkaException as raised:
+            error: KafkaError = raised.args[0]
+            unreachable = (
+                KafkaError._TRANSPORT,
+                KafkaError._ALL_BROKERS_DOWN,
+                KafkaError._TIMED_OUT,
+                KafkaError._RESOLVE,
+            )
+            if error.code() in unreachable:
+                raise click.ClickException(
+                    f"no broker answers at {self.bootstrap} ({error.str()}); "
+                    "start one with `headwater serve`, or name another with --bootstrap"
+                ) from raised
+            raise click.ClickException(describe(error)) from raised
+
+
+def describe(error: Any) -> str:
+    """A ``confluent_kafka.KafkaError`` as one line with Kafka's name and number for it."""
+    text = " ".join(str(error.str()).split())
+    return f"{text} ({error.name()}, {error.code()})"
+
+
+def cluster_options(function: Function) -> Function:
+    """Add ``--bootstrap`` and ``-X``; the command gets them as ``cluster``."""
+    from functools import wraps
+
+    @click.option(
+        "-b",
+        "--bootstrap",
+        envvar="HEADWATER_BOOTSTRAP",
+        show_envvar=True,
+        default="127.0.0.1:9092",
+        show_default=True,
+        metavar="HOST:PORT,...",
+        help="Brokers to start from.",
+    )
+    @click.option(
+        "-X",
+        "properties",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=pairs,
+        help="A librdkafka property, such as security.protocol=ssl; repeatable.",
+    )
+    @wraps(function)
+    def command(bootstrap: str, properties: dict[str, str], **arguments: Any) -> Any:
+        cluster = Cluster(bootstrap, properties)
+        with cluster.errors():
+            return function(cluster=cluster, **arguments)
+
+    return command  # type: ignore[return-value]
+
+
+def pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Read repeated ``NAME=VALUE`` options."""
+    found: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE", param=parameter)
+        found[name] = value
+    return found
+
+
+def complete_topic(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Topic names for shell completion; none where no broker answers soon."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    bootstrap = ctx.params.get("bootstrap") or "127.0.0.1:9092"
+    try:
+        topics = AdminClient(Cluster(bootstrap, {}).configuration()).list_topics(timeout=1).topics
+    except KafkaException:
+        return []
+    return sorted(name for name in topics if name.startswith(incomplete))

@@ -1,0 +1,189 @@
+"""``headwater produce``: records from lines."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Protocol
+
+import click
+
+from headwater.cli.client import Cluster, cluster_options, complete_topic, describe
+from headwater.cli.output import as_json, byte_size, print_json
+
+_EPILOG = """\b
+Examples:
+  echo hello | headwater produce greetings
+  headwater produce orders events.txt --key-separator : --codec zstd
+"""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was acknowledged, and the first failure."""
+
+    records: int = 0
+    bytes: int = 0
+    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
+    failure: str | None = None
+
+    def delivered(self, error: Any, message: Any) -> None:
+        """Take one delivery report."""
+        if error is not None:
+            self.failure = self.failure or describe(error)
+            return
+        self.records += 1
+        self.bytes += len(message.value() or b"") + len(message.key() or b"")
+        partition, offset = message.partition(), message.offset()
+        first, last = self.offsets.get(partition, (offset, offset))
+        self.offsets[partition] = (min(first, offset), max(last, offset))
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("topic", shell_complete=complete_topic)
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option(
+    "-k",
+    "--key-separator",
+    metavar="TEXT",
+    help="Split each line into key and value here; a line without it has no key.",
+)
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header of every record; repeatable.",
+)
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="Always this partition.")
+@click.option(
+    "-z",
+    "--codec",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+)
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
+@click.option("--null", "null", metavar="TEXT", help="A value that is this becomes null.")
+@as_json
+@cluster_options
+def produce(
+    cluster: Cluster,
+    *,
+    topic: str,
+    file: BinaryIO,
+    key_separator: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    codec: str,
+    acks: str,
+    null: str | None,
+    as_json: bool,
+) -> None:
+    """Send each line of FILE, or of standard input, as a record to TOPIC."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        cluster.configuration(
+            compression_type=codec,
+            acks=acks,
+            enable_idempotence=acks == "all",
+            linger_ms=5,
+            message_timeout_ms=60_000,
+        )
+    )
+    where = {} if partition is None else {"partition": partition}
+    fixed = [_header(text) for text in headers]
+    separator = None if key_separator is None else key_separator.encode()
+    nothing = None if null is None else null.encode()
+    tally = Tally()
+    with _progress(file) as lines:
+        for line in lines:
+            key, value = _split(line.removesuffix(b"\n"), separator)
+            _send(
+                producer,
+                topic=topic,
+                key=key,
+                value=None if value == nothing else value,
+                headers=fixed,
+                on_delivery=tally.delivered,
+                **where,
+            )
+            if tally.failure is not None:
+                break
+    producer.flush()
+    if tally.failure is not None:
+        raise click.ClickException(
+            f"{tally.failure}; {tally.records} records were acknowledged before"
+        )
+    _report(topic, tally, as_json=as_json)
+
+
+def _send(producer: Any, **record: Any) -> None:
+    while True:
+        try:
+            producer.produce(**record)
+        except BufferError:
+            producer.poll(0.5)  # the client's queue is full: let it drain
+        else:
+            producer.poll(0)
+            return
+
+
+def _split(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
+    if separator is None or separator not in line:
+        return None, line
+    key, _, value = line.partition(separator)
+    return key, value
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--header")
+    return name, value.encode()
+
+
+class _Lines(Protocol):
+    def __iter__(self) -> Iterator[bytes]: ...
+
+
+@contextmanager
+def _progress(file: BinaryIO) -> Iterator[_Lines]:
+    """A bar over a file's bytes where a person watches; the bare lines otherwise."""
+    if file is sys.stdin.buffer or not file.seekable() or not sys.stderr.isatty():
+        yield file
+        return
+    import os
+
+    from rich.console import Console
+    from rich.progress import wrap_file
+
+    size = os.fstat(file.fileno()).st_size
+    with wrap_file(
+        file, size, description="Producing", console=Console(stderr=True), transient=True
+    ) as lines:
+        yield lines
+
+
+def _report(topic: str, tally: Tally, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "topic": topic,
+                "records": tally.records,
+                "bytes": tally.bytes,
+                "partitions": [
+                    {"partition": partition, "first_offset": first, "last_offset": last}
+                    for partition, (first, last) in sorted(tally.offsets.items())
+                ],
+            }
+        )
+        return
+    spread = ", ".join(
+        f"partition {partition} offsets {first}-{last}"
+        for partition, (first, last) in sorted(tally.offsets.items())
+    )
+    amount = f"{tally.records} records, {byte_size(tally.bytes)}"
+    click.echo(f"Produced {amount} to {topic}" + (f" ({spread})" if spread else ""), err=True)

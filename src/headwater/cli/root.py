@@ -1,0 +1,60 @@
+"""The root command: its nouns, and how errors end a command.
+
+Exit codes: 0 done, 1 an error (one line on stderr), 2 wrong usage, 130 interrupted.
+"""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from headwater.errors import HeadwaterError
+
+_COMMANDS = ("serve", "topic", "produce", "consume", "status", "completion")
+
+
+class _Root(click.Group):
+    """Loads a noun's module when it is named, and turns expected errors into one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"headwater.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HeadwaterError as error:
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"headwater {version('headwater')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=_Root,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with `headwater serve`, then `echo hello | headwater produce greetings`.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def headwater() -> None:
+    """A Kafka-compatible streaming platform on object storage."""
