@@ -60,7 +60,7 @@ def primitive(kind: str, chance: random.Random) -> Any:
 
 def entity(entity_type: Any, chance: random.Random, *, items: int = 3) -> Any:
     """An instance with nulls, empty and filled arrays, and tags set and unset, by chance."""
-    values = {}
+    values: dict[str, Any] = {}
     defaulted = {f.name for f in fields(entity_type) if f.default is not f.default_factory}
     for field in fields_of(entity_type):
         if field.tag is not None and field.name in defaulted and chance.random() < 0.5:

@@ -1,5 +1,5 @@
 import random
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,12 +18,6 @@ FETCH_VERSIONS = [version for key, version in every_version() if key == 1]
 METADATA_VERSIONS = [version for key, version in every_version() if key == 3]
 
 TOPIC_ID = UUID(int=0x1234_5678_9ABC_DEF0_1234_5678_9ABC_DEF0)
-
-
-@dataclass
-class FakeRead:
-    parts: list[memoryview]
-    size: int
 
 
 def build(entity_type: Any, **values: Any) -> Any:
@@ -100,7 +94,7 @@ def test_fetch_rows_are_written_as_kio_writes_the_entities(version: int) -> None
         if data is not None:
             half = len(data) // 2
             parts = [memoryview(data)[:half], memoryview(data)[half:]]
-            views = FakeRead([part for part in parts if part], len(data))
+            views = [part for part in parts if part]
         rows.append((index, index, 100, 90, 3, aborted, -1, views))
     topic = build(
         schema.FetchableTopicResponse,
@@ -118,7 +112,7 @@ def test_fetch_rows_are_written_as_kio_writes_the_entities(version: int) -> None
     segments = encode_fetch(version, 3, [("orders", TOPIC_ID.bytes, rows)], session_id=77)
     assert b"".join(segments) == kio_frame(3, response)
     sent = [segment for segment in segments if isinstance(segment, memoryview)]
-    assert sent == [part for row in rows if row[7] is not None for part in row[7].parts]
+    assert sent == [part for row in rows if row[7] is not None for part in row[7]]
 
 
 @pytest.mark.parametrize("version", METADATA_VERSIONS)

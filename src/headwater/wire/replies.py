@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from kio.index import load_response_schema
 
-from headwater.wire.encoder import Layout, Views, compile_rows
-
-Segments = list[bytes | memoryview]
-"""A whole frame in pieces, to be sent in order."""
+from headwater.wire.encoder import Segments, compile_rows
+from headwater.wire.encoder_forms import Layout
 
 ProducePartition = tuple[int, int, int, int, int, str | None]
 """index, error_code, base_offset, log_append_time (ms or -1), log_start_offset, error_message."""
 
-FetchPartition = tuple[int, int, int, int, int, Sequence[tuple[int, int]] | None, int, Views | None]
+FetchPartition = tuple[
+    int, int, int, int, int, Sequence[tuple[int, int]] | None, int, Sequence[memoryview] | None
+]
 """partition_index, error_code, high_watermark, last_stable_offset, log_start_offset,
 aborted_transactions as (producer_id, first_offset), preferred_read_replica, records."""
 
@@ -36,10 +36,14 @@ _PRODUCE: Final[Layout] = {
     "responses": {
         "name": None,
         "topic_id": None,
-        "partition_responses": dict.fromkeys(
-            ["index", "error_code", "base_offset", "log_append_time", "log_start_offset"]
-            + ["error_message"]
-        ),
+        "partition_responses": {
+            "index": None,
+            "error_code": None,
+            "base_offset": None,
+            "log_append_time": None,
+            "log_start_offset": None,
+            "error_message": None,
+        },
     },
     "throttle_time": None,
 }
@@ -52,9 +56,12 @@ _FETCH: Final[Layout] = {
         "topic": None,
         "topic_id": None,
         "partitions": {
-            **dict.fromkeys(["partition_index", "error_code", "high_watermark"]),
-            **dict.fromkeys(["last_stable_offset", "log_start_offset"]),
-            "aborted_transactions": dict.fromkeys(["producer_id", "first_offset"]),
+            "partition_index": None,
+            "error_code": None,
+            "high_watermark": None,
+            "last_stable_offset": None,
+            "log_start_offset": None,
+            "aborted_transactions": {"producer_id": None, "first_offset": None},
             "preferred_read_replica": None,
             "records": None,
         },
@@ -63,7 +70,7 @@ _FETCH: Final[Layout] = {
 
 _METADATA: Final[Layout] = {
     "throttle_time": None,
-    "brokers": dict.fromkeys(["node_id", "host", "port", "rack"]),
+    "brokers": {"node_id": None, "host": None, "port": None, "rack": None},
     "cluster_id": None,
     "controller_id": None,
     "topics": {
@@ -71,10 +78,15 @@ _METADATA: Final[Layout] = {
         "name": None,
         "topic_id": None,
         "is_internal": None,
-        "partitions": dict.fromkeys(
-            ["error_code", "partition_index", "leader_id", "leader_epoch"]
-            + ["replica_nodes", "isr_nodes", "offline_replicas"]
-        ),
+        "partitions": {
+            "error_code": None,
+            "partition_index": None,
+            "leader_id": None,
+            "leader_epoch": None,
+            "replica_nodes": None,
+            "isr_nodes": None,
+            "offline_replicas": None,
+        },
         "topic_authorized_operations": None,
     },
     "cluster_authorized_operations": None,
