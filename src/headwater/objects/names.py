@@ -54,7 +54,7 @@ def check_range(start: int, length: int) -> None:
 
 def directory_of(prefix: str) -> str:
     """The whole segments of a prefix, which must be legal: ``wal/inc-7/0`` is in ``wal/inc-7``."""
-    directory = prefix.rpartition("/")[0]
-    if directory:
+    directory, slash, _ = prefix.rpartition("/")
+    if slash:
         check_key(directory)
     return directory

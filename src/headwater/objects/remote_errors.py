@@ -1,0 +1,53 @@
+"""What an object store's refusals mean, and what to do about them.
+
+obstore has few exception classes: the HTTP status and S3's error code stand in the text only.
+"""
+
+import re
+
+from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+
+from headwater.errors import ObjectNotFound, StorageFull, StoreError, StoreUnavailable
+from headwater.objects.retrying import TransientFailure
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_INSTANCE_CREDENTIALS = "http://169.254."
+_TRANSIENT = {408, 429, 500, 502, 503, 504}
+_TRANSIENT_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"}
+_FULL = 507
+
+
+def remote_error(error: Exception, doing: str, where: str) -> StoreError:
+    """The error that a caller of the store gets for one of obstore's."""
+    text = str(error)
+    status = int(found[1]) if (found := _STATUS.search(text)) else None
+    code = found[1] if (found := _CODE.search(text)) else None
+    answer = " ".join(str(word) for word in (status, code) if word)
+    failed = f"{doing} in {where} failed"
+    if reason := _refusal(error, code):
+        return StoreUnavailable(f"{failed}: {reason}" + (f" ({answer})" if answer else ""))
+    if isinstance(error, FileNotFoundError):
+        return ObjectNotFound(f"{doing} in {where}: no such object")
+    if status == _FULL:
+        return StorageFull(f"{failed}: no space left ({answer}); add space to the object store")
+    if status is None or status in _TRANSIENT or code in _TRANSIENT_CODES:
+        reason = answer or text.partition("\n")[0]
+        return TransientFailure(f"{failed}: {reason}; check that the object store answers")
+    return StoreUnavailable(f"{failed}: the object store refused it ({answer})")
+
+
+def _refusal(error: Exception, code: str | None) -> str | None:
+    """Why no request at all can succeed before somebody changes something."""
+    if code == "NoSuchBucket":
+        return "the bucket does not exist; create it, or correct --objects"
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        return (
+            "access is denied; "
+            "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
+        )
+    if _INSTANCE_CREDENTIALS in str(error):
+        return "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    if "incorrectly configured region" in str(error):
+        return "the bucket is in another region; set region= in --objects"
+    return None

@@ -1,0 +1,146 @@
+"""What a bucket's refusals become: canned answers where a real server gives none."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from headwater.errors import ObjectNotFound, StorageFull, StoreError, StoreUnavailable
+from headwater.objects.remote import RemoteObjects
+from headwater.objects.retrying import TransientFailure
+from headwater.objects.s3 import open_s3
+
+pytestmark = pytest.mark.usefixtures("s3_credentials")
+
+
+class CannedServer:
+    """Gives its answers (status and S3 error code) in turn, the last one for ever."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, str]] = [(200, "")]
+        self.requests: list[str] = []
+        self.under_way = 0
+        self.most_under_way = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        if found := re.search(r"content-length: (\d+)", head, re.IGNORECASE):
+            await reader.readexactly(int(found[1]))
+        self.requests.append(head.partition(" ")[0])
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(0.005)
+        self.under_way -= 1
+        status, code = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        body = f"<Error><Code>{code}</Code></Error>" if code else ""
+        lines = [
+            f"HTTP/1.1 {status} x",
+            "ETag: e",
+            "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT",
+            f"Content-Length: {len(body)}",
+            "Connection: close",
+        ]
+        writer.write("\r\n".join([*lines, "", body]).encode())
+        writer.close()
+        await writer.wait_closed()
+
+
+@asynccontextmanager
+async def canned() -> AsyncIterator[tuple[CannedServer, str]]:
+    """A server and the URL of a bucket that it plays."""
+    server = CannedServer()
+    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        yield server, f"s3://bucket?endpoint=http://127.0.0.1:{port}&region=us-east-1"
+
+
+def bucket(url: str) -> RemoteObjects:
+    return open_s3(urlsplit(url))
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error", "text"),
+    [
+        (503, "SlowDown", TransientFailure, "503 SlowDown"),
+        (500, "InternalError", TransientFailure, "500 InternalError"),
+        (429, "", TransientFailure, "429"),
+        (400, "RequestTimeout", TransientFailure, "400 RequestTimeout"),
+        (403, "AccessDenied", StoreUnavailable, "AWS_ACCESS_KEY_ID.*403 AccessDenied"),
+        (401, "", StoreUnavailable, "AWS_ACCESS_KEY_ID"),
+        (404, "NoSuchBucket", StoreUnavailable, "the bucket does not exist; create it"),
+        (301, "PermanentRedirect", StoreUnavailable, "another region"),
+        (400, "ExpiredToken", StoreUnavailable, "400 ExpiredToken"),
+        (507, "XMinioStorageFull", StorageFull, "no space left"),
+    ],
+)
+async def test_a_refusal_says_what_is_wrong_and_whether_a_repeat_helps(
+    status: int, code: str, error: type[StoreError], text: str
+) -> None:
+    async with canned() as (server, url):
+        store = bucket(url)
+        server.answers = [(status, code)]
+        for request in (store.put("a", [b"1"]), store.get("a"), store.get_range("a", 0, 1)):
+            with pytest.raises(error, match=text) as caught:
+                await request
+            assert type(caught.value) is error
+            assert "s3://bucket" in str(caught.value)
+            assert "\n" not in str(caught.value)
+        assert len(server.requests) == 3, "obstore itself repeats nothing"
+        assert store.traffic.errors == 3
+
+
+async def test_nobody_listening_is_a_transient_failure() -> None:
+    store = bucket("s3://bucket?endpoint=http://127.0.0.1:1")
+    with pytest.raises(TransientFailure, match="check that the object store answers"):
+        await store.put("a", [b"1"])
+
+
+async def test_a_missing_bucket_is_not_a_missing_object(s3_url: str) -> None:
+    store = bucket(s3_url.replace("headwater", "elsewhere"))
+    for request in (store.put("a", [b"1"]), store.get("a"), store.delete("a")):
+        with pytest.raises(StoreUnavailable, match="bucket does not exist"):
+            await request
+    with pytest.raises(StoreUnavailable, match="bucket does not exist"):
+        await anext(store.list(""))
+
+
+async def test_a_conflict_counts_as_written_only_when_the_object_is_there() -> None:
+    async with canned() as (server, url):
+        store = bucket(url)
+        server.answers = [(412, "PreconditionFailed"), (200, "")]
+        await store.put("a", [b"1"])
+        server.answers = [(409, "ConditionalRequestConflict"), (404, "")]
+        with pytest.raises(TransientFailure, match="another write"):
+            await store.put("a", [b"1"])
+        assert server.requests == ["PUT", "HEAD"] * 2
+
+
+async def test_a_store_without_conditional_puts_still_takes_puts(
+    s3_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+    store = bucket(s3_url)
+    for _ in range(2):
+        await store.put("a", [b"1"])
+    assert await store.get("a") == b"1"
+    assert store.traffic.puts == 2
+
+
+async def test_requests_under_way_are_bounded() -> None:
+    async with canned() as (server, url):
+        store = open_s3(urlsplit(url), concurrency=3)
+        async with asyncio.TaskGroup() as group:
+            for number in range(20):
+                group.create_task(store.put(f"{number}", [b"1"]))
+        assert server.most_under_way == 3
+
+
+async def test_a_prefix_keeps_two_stores_in_one_bucket_apart(s3_url: str) -> None:
+    first, second = bucket(s3_url), bucket(s3_url.replace("some/prefix", "some/other"))
+    await first.put("a", [b"1"])
+    assert [info.key async for info in second.list("")] == []
+    with pytest.raises(ObjectNotFound):
+        await second.get("a")
