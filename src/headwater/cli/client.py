@@ -15,6 +15,7 @@ import click
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 REQUEST_TIMEOUT = 15.0
+CONNECT_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,14 @@ class Cluster:
             **self.properties,
         }
 
+    def admin(self) -> Any:
+        """An admin client that has reached the cluster; keep it until its futures are done."""
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient(self.configuration())
+        admin.describe_cluster(request_timeout=CONNECT_TIMEOUT).result()
+        return admin
+
     @contextmanager
     def errors(self) -> Iterator[None]:
         """Turn what librdkafka raises into one line that says what to do."""
@@ -43,6 +52,8 @@ class Cluster:
 
         try:
             yield
+        except TimeoutError as raised:
+            raise click.ClickException(f"{self.bootstrap} did not answer in time") from raised
         except KafkaException as raised:
             error: KafkaError = raised.args[0]
             unreachable = (
@@ -53,7 +64,7 @@ class Cluster:
             )
             if error.code() in unreachable:
                 raise click.ClickException(
-                    f"no broker answers at {self.bootstrap} ({error.str()}); "
+                    f"no broker answers at {self.bootstrap}; "
                     "start one with `headwater serve`, or name another with --bootstrap"
                 ) from raised
             raise click.ClickException(describe(error)) from raised
@@ -61,7 +72,7 @@ class Cluster:
 
 def describe(error: Any) -> str:
     """A ``confluent_kafka.KafkaError`` as one line with Kafka's name and number for it."""
-    text = " ".join(str(error.str()).split())
+    text = " ".join(str(error.str()).split()).removeprefix("Broker: ")
     return f"{text} ({error.name()}, {error.code()})"
 
 

@@ -11,7 +11,14 @@ from typing import Any
 
 import click
 
-from headwater.cli.client import REQUEST_TIMEOUT, Cluster, cluster_options, complete_topic
+from headwater.cli.client import (
+    CONNECT_TIMEOUT,
+    REQUEST_TIMEOUT,
+    Cluster,
+    cluster_options,
+    complete_topic,
+    describe,
+)
 
 _EPILOG = """\b
 Examples:
@@ -118,11 +125,11 @@ def _assign(
     consumer: Any, topic: str, wanted: Iterable[int], start: int | str | datetime
 ) -> dict[int, int]:
     """Assign the partitions at their start; returns the ends of those that have records there."""
-    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka import TopicPartition
 
-    metadata = consumer.list_topics(topic, timeout=REQUEST_TIMEOUT).topics[topic]
+    metadata = consumer.list_topics(topic, timeout=CONNECT_TIMEOUT).topics[topic]
     if metadata.error is not None:
-        raise KafkaException(metadata.error)
+        raise click.ClickException(f"{topic}: {describe(metadata.error)}")
     known = sorted(metadata.partitions)
     chosen = sorted(set(wanted)) or known
     if absent := set(chosen) - set(known):

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Protocol
 
 import click
 
-from headwater.cli.client import Cluster, cluster_options, complete_topic, describe
+from headwater.cli.client import CONNECT_TIMEOUT, Cluster, cluster_options, complete_topic, describe
 from headwater.cli.output import as_json, byte_size, print_json
 
 _EPILOG = """\b
@@ -93,6 +93,7 @@ def produce(
             message_timeout_ms=60_000,
         )
     )
+    producer.list_topics(topic, timeout=CONNECT_TIMEOUT)  # fails soon where nobody answers
     where = {} if partition is None else {"partition": partition}
     fixed = [_header(text) for text in headers]
     separator = None if key_separator is None else key_separator.encode()

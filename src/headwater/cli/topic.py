@@ -62,7 +62,6 @@ def create(
     as_json: bool,
 ) -> None:
     """Create a topic."""
-    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
     new = NewTopic(
@@ -71,14 +70,10 @@ def create(
         replication_factor=replication_factor or -1,
         config=configs,
     )
-    created = True
-    try:
-        _finish(_admin(cluster).create_topics([new], operation_timeout=REQUEST_TIMEOUT))
-    except KafkaException as error:
-        exists = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-        if not (exists and if_not_exists):
-            raise
-        created = False
+    admin = cluster.admin()
+    created = not (if_not_exists and name in admin.list_topics(timeout=REQUEST_TIMEOUT).topics)
+    if created:
+        _finish(admin.create_topics([new], operation_timeout=REQUEST_TIMEOUT))
     if as_json:
         print_json({"topic": name, "created": created})
     else:
@@ -91,7 +86,7 @@ def create(
 @cluster_options
 def list_(cluster: Cluster, *, internal: bool, as_json: bool) -> None:
     """List the topics and their partitions."""
-    topics = _admin(cluster).list_topics(timeout=REQUEST_TIMEOUT).topics.values()
+    topics = cluster.admin().list_topics(timeout=REQUEST_TIMEOUT).topics.values()
     shown = sorted(
         (each.topic, len(each.partitions))
         for each in topics
@@ -112,7 +107,7 @@ def describe_(
     cluster: Cluster, names: tuple[str, ...], *, all_configs: bool, as_json: bool
 ) -> None:
     """Show topics with their partitions, offsets and configurations."""
-    found = read_topics(_admin(cluster), names, all_configs=all_configs)
+    found = read_topics(cluster.admin(), names, all_configs=all_configs)
     if as_json:
         print_json([facts.as_json() for facts in found])
         return
@@ -154,7 +149,7 @@ def alter(
         ResourceType,
     )
 
-    admin = _admin(cluster)
+    admin = cluster.admin()
     changes = [
         ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
         for key, value in configs.items()
@@ -184,7 +179,8 @@ def delete(cluster: Cluster, names: tuple[str, ...], *, yes: bool, as_json: bool
         if not sys.stdin.isatty():
             raise click.UsageError("deleting without a terminal to ask on needs --yes")
         click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
-    _finish(_admin(cluster).delete_topics(list(names), operation_timeout=REQUEST_TIMEOUT))
+    admin = cluster.admin()
+    _finish(admin.delete_topics(list(names), operation_timeout=REQUEST_TIMEOUT))
     if as_json:
         print_json([{"topic": name, "deleted": True} for name in names])
     else:
@@ -192,30 +188,18 @@ def delete(cluster: Cluster, names: tuple[str, ...], *, yes: bool, as_json: bool
             click.echo(f"Deleted topic {name}.")
 
 
-def _admin(cluster: Cluster) -> Any:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient(cluster.configuration())
-    admin.list_topics(topic="", timeout=REQUEST_TIMEOUT)  # fails at once where nobody answers
-    return admin
-
-
 def _finish(futures: dict[Any, Any]) -> None:
-    """Wait for all; one that failed alone is raised, several are told in one line."""
+    """Wait for all; what failed is told in one line, each with its name."""
     from confluent_kafka import KafkaException
 
-    failed: list[tuple[object, KafkaException]] = []
+    failed: list[str] = []
     for what, future in futures.items():
         try:
             future.result(REQUEST_TIMEOUT * 2)
         except KafkaException as error:
-            failed.append((what, error))
-    if len(failed) == 1:
-        raise failed[0][1]
+            failed.append(f"{getattr(what, 'name', what)}: {describe(error.args[0])}")
     if failed:
-        raise click.ClickException(
-            "; ".join(f"{what}: {describe(error.args[0])}" for what, error in failed)
-        )
+        raise click.ClickException("; ".join(failed))
 
 
 def _print_topic(facts: TopicFacts) -> None:

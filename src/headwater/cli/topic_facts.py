@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headwater.cli.client import REQUEST_TIMEOUT
+import click
+
+from headwater.cli.client import REQUEST_TIMEOUT, describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,12 @@ class TopicFacts:
 
 
 def read_topics(admin: Any, names: Sequence[str], *, all_configs: bool) -> list[TopicFacts]:
-    """Everything about ``names``, in their order; raises ``KafkaException`` for the first bad."""
+    """Everything about ``names``, in their order; an unknown one ends the command."""
     from confluent_kafka import TopicCollection, TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
     described = admin.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_TIMEOUT)
-    topics = {name: described[name].result() for name in names}
+    topics = {name: _result(name, described[name]) for name in names}
     partitions = [
         TopicPartition(name, each.id) for name, topic in topics.items() for each in topic.partitions
     ]
@@ -71,6 +73,15 @@ def read_topics(admin: Any, names: Sequence[str], *, all_configs: bool) -> list[
         )
         for name, topic in topics.items()
     ]
+
+
+def _result(name: str, future: Any) -> Any:
+    from confluent_kafka import KafkaException
+
+    try:
+        return future.result()
+    except KafkaException as error:
+        raise click.ClickException(f"{name}: {describe(error.args[0])}") from error
 
 
 def _configs(admin: Any, names: Sequence[str], *, all_configs: bool) -> dict[str, dict[str, str]]:
