@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from headwater.broker.settings import BrokerSettings
 from headwater.config import Address, Settings, keys, load
 from headwater.errors import ConfigurationError
 from headwater.log.settings import LogSettings
@@ -106,8 +107,17 @@ def test_the_log_section_has_the_log_s_own_names_and_defaults() -> None:
     assert ours == dataclasses.asdict(LogSettings())
 
 
-def test_topic_defaults_have_kafka_s_names() -> None:
-    assert Settings().topics.configs()["retention.ms"] == "604800000"
+def test_the_broker_section_has_the_broker_s_own_names_and_defaults() -> None:
+    theirs = dataclasses.asdict(BrokerSettings())
+    ours = msgspec.structs.asdict(Settings().broker)
+    assert ours.keys() & theirs.keys() == ours.keys() - {
+        "id",
+        "listen",
+        "advertise",
+        "rack",
+        "workers",
+    }
+    assert {name: ours[name] for name in ours.keys() & theirs.keys()}.items() <= theirs.items()
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:9092", "[::1]:9092", "broker.example:1"])

@@ -55,19 +55,32 @@ class BrokerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     workers: Annotated[
         int, Meta(ge=1, le=256, description="Broker processes to run, one per core at most.")
     ] = 1
-    request_max_bytes: Annotated[
-        Positive, Meta(description="A larger request closes its connection; nothing is allocated.")
-    ] = 100 * MIB
-    max_connections: Annotated[
-        int, Meta(ge=1, description="Open connections; one more is closed at once.")
-    ] = 10_000
     auto_create_topics: Annotated[
         bool, Meta(description="Create a topic when a client that allows it first names it.")
     ] = True
-    default_partitions: Annotated[
-        int,
-        Meta(ge=1, le=100_000, description="Partitions of a topic created without a number."),
+    num_partitions: Annotated[
+        Positive, Meta(description="Partitions of a topic that is created without a number.")
     ] = 1
+    max_request_bytes: Annotated[
+        Positive, Meta(description="A longer request closes its connection, unread.")
+    ] = 100 * MIB
+    max_queued_requests: Annotated[
+        Positive,
+        Meta(description="Unanswered requests of a connection before it is no longer read."),
+    ] = 128
+    max_queued_bytes: Annotated[
+        Positive, Meta(description="Waiting bytes of a connection before it is no longer read.")
+    ] = 8 * MIB
+    fetch_max_bytes: Annotated[
+        Positive, Meta(description="The most that one Fetch answer carries, the first batch apart.")
+    ] = 55 * MIB
+    max_fetch_sessions: Annotated[Natural, Meta(description="Incremental fetch sessions kept.")] = (
+        1000
+    )
+    stop_timeout_s: Annotated[
+        Annotated[float, Meta(ge=0)],
+        Meta(description="Seconds that requests under way get to finish when the broker stops."),
+    ] = 10.0
 
 
 class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,34 +145,6 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
     ] = DAY_MS
 
 
-class TopicSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a topic has where its own configuration says nothing."""
-
-    retention_ms: Annotated[
-        int, Meta(ge=-1, description="Records older than this go; -1 keeps them for ever.")
-    ] = 7 * DAY_MS
-    retention_bytes: Annotated[
-        int, Meta(ge=-1, description="A partition larger than this loses its oldest; -1: never.")
-    ] = -1
-    max_message_bytes: Annotated[Natural, Meta(description="The largest record batch taken.")] = (
-        MIB + 12
-    )
-    compression_type: Annotated[
-        Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"],
-        Meta(description="The codec that batches are kept in; `producer` leaves them as sent."),
-    ] = "producer"
-    message_timestamp_type: Annotated[
-        Literal["CreateTime", "LogAppendTime"],
-        Meta(description="Whether a record keeps its sender's time or gets the broker's."),
-    ] = "CreateTime"
-
-    def configs(self) -> dict[str, str]:
-        """Kafka's names and spelling: ``{"retention.ms": "604800000", ...}``."""
-        return {
-            field.replace("_", "."): str(getattr(self, field)) for field in self.__struct_fields__
-        }
-
-
 class MetricsSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Prometheus metrics, health and readiness over HTTP."""
 
@@ -197,7 +182,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     broker: BrokerSettings = BrokerSettings()
     log: LogSettings = LogSettings()
-    topics: TopicSettings = TopicSettings()
     metrics: MetricsSettings = MetricsSettings()
     logging: LoggingSettings = LoggingSettings()
 
@@ -348,8 +332,8 @@ def _describe(schema: Mapping[str, Any]) -> str:
             return "nothing (null)"
         case "boolean":
             return "true or false"
-        case "integer":
-            text = "an integer"
+        case "integer" | "number" as kind:
+            text = "an integer" if kind == "integer" else "a number"
             if "minimum" in schema:
                 text += f" ≥ {schema['minimum']}"
             if "maximum" in schema:
