@@ -2,6 +2,8 @@
 
 HeadwaterError
 ├── ConfigurationError            a setting, flag or file is wrong; the process stops with one line
+├── MalformedRequest              a frame does not hold what its header says; the connection closes
+├── UnknownApi                    no API has that key; the connection closes
 ├── StoreError                    a store below us misbehaved
 │   ├── StoreUnavailable          it did not answer; nothing was written; a retry can help
 │   ├── UnknownOutcome            the answer was lost; the write may or may not have landed
@@ -26,6 +28,14 @@ class HeadwaterError(Exception):
 
 class ConfigurationError(HeadwaterError):
     """Raised at start-up when a setting is wrong; its text is the one line that the user sees."""
+
+
+class MalformedRequest(HeadwaterError):
+    """Raised when a request is cut short, has bytes left over or breaks its own schema."""
+
+
+class UnknownApi(HeadwaterError):
+    """Raised when a request names an API that Kafka's protocol does not have."""
 
 
 class StoreError(HeadwaterError):

@@ -79,4 +79,6 @@ def single(field: Any, chance: random.Random) -> Any:
     if field.type == ENTITY:
         return entity(field.entity, chance, items=2)
     value = primitive(field.type, chance)
-    return field.default if value is None and field.tag is not None else value
+    if value is None and field.tag is not None and not field.is_array:
+        return field.default
+    return value

@@ -1,0 +1,137 @@
+"""From a request frame's bytes to the request.
+
+Nothing is believed that the frame's own bytes do not bear out: whatever they are, the outcome is
+a request or one of the errors named here.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from kio.index import KioIndexError, UnknownAPIKey, load_request_schema
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
+
+from headwater.errors import MalformedRequest, UnknownApi, UnsupportedVersion
+from headwater.wire.produce_request import read_produce_request
+from headwater.wire.request_guard import compile_walk, skip_tagged_fields, without_unknown_tags
+
+PRODUCE: Final = 0
+
+_HEADER: Final = struct.Struct(">hhi")
+_CLIENT_ID_LENGTH: Final = struct.Struct(">h")
+
+_BREACHES: Final = (
+    SerialError,
+    struct.error,
+    IndexError,
+    KeyError,
+    ValueError,
+    TypeError,
+    OverflowError,
+)
+"""What reading past the end, wrong UTF-8 and impossible times raise in the readers."""
+
+
+class Header(NamedTuple):
+    """What stands first in every request, whatever its API and version."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+
+
+@dataclass(slots=True)
+class Request:
+    """One request. ``payload`` is kio's entity, for Produce one with views of the frame."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    payload: Any
+
+
+def read_header(frame: bytes | memoryview) -> Header:
+    """The header alone, which is readable for every API and version there may ever be.
+
+    Raises ``MalformedRequest`` where the frame is shorter.
+    """
+    if len(frame) < _HEADER.size:
+        raise MalformedRequest(f"a request of {len(frame)} bytes has no header")
+    return Header(*_HEADER.unpack_from(frame))
+
+
+def parse_request(frame: bytes | memoryview) -> Request:
+    """The request that fills a frame, which starts after the length prefix and is read-only.
+
+    Raises ``UnknownApi``, ``UnsupportedVersion`` or ``MalformedRequest``. A Produce request's
+    records are views of the frame.
+    """
+    api_key, version, correlation_id = read_header(frame)
+    read_payload, flexible_header = _reader(api_key, version)
+    try:
+        client_id, position = _read_client_id(frame)
+        if flexible_header:
+            if frame[position] == 0:
+                position += 1
+            else:
+                position = skip_tagged_fields(frame, position)
+        payload = read_payload(frame, position)
+    except MalformedRequest as error:
+        raise MalformedRequest(f"API {api_key} version {version}: {error}") from None
+    except _BREACHES as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise MalformedRequest(f"API {api_key} version {version}: {reason}") from error
+    return Request(api_key, version, correlation_id, client_id, payload)
+
+
+def _read_client_id(frame: bytes | memoryview) -> tuple[str | None, int]:
+    """The client's id, which has the old string format in every header version."""
+    start = _HEADER.size + 2
+    (length,) = _CLIENT_ID_LENGTH.unpack_from(frame, _HEADER.size)
+    if length < 0:
+        return None, start
+    end = start + length
+    if end > len(frame):
+        raise MalformedRequest(f"a client id of {length} bytes does not fit the frame")
+    return str(frame[start:end], "utf-8"), end
+
+
+@cache
+def _reader(api_key: int, version: int) -> tuple[Callable[[bytes | memoryview, int], Any], bool]:
+    """A payload's reader and whether its header has tagged fields; schemas load on first use."""
+    try:
+        schema = load_request_schema(api_key, version)
+    except UnknownAPIKey:
+        raise UnknownApi(f"no API has key {api_key}") from None
+    except KioIndexError:
+        raise UnsupportedVersion(f"API {api_key} has no version {version}") from None
+    flexible_header = schema.__header_schema__.__flexible__
+    if api_key == PRODUCE:
+        return _produce_reader(version), flexible_header
+    return _entity_reader(schema), flexible_header
+
+
+def _produce_reader(version: int) -> Callable[[bytes | memoryview, int], Any]:
+    def read(frame: bytes | memoryview, position: int) -> Any:
+        return read_produce_request(memoryview(frame), position, version)
+
+    return read
+
+
+def _entity_reader(schema: Any) -> Callable[[bytes | memoryview, int], Any]:
+    walk = compile_walk(schema)
+    build = entity_reader(schema)
+
+    def read(frame: bytes | memoryview, position: int) -> Any:
+        end, has_unknown_tags = walk(frame, position)
+        if end != len(frame):
+            raise MalformedRequest(f"it ends at byte {end} of a frame of {len(frame)}")
+        if has_unknown_tags:
+            frame, position = without_unknown_tags(schema, frame, position), 0
+        return build(frame, position)[0]
+
+    return read
