@@ -3,7 +3,6 @@
 import dataclasses
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from headwater.broker.settings import BrokerSettings
@@ -102,22 +101,19 @@ def test_the_embedded_stores_live_in_the_data_directory(tmp_path: Path) -> None:
     assert settings.objects_url == f"file://{tmp_path}/objects"
 
 
-def test_the_log_section_has_the_log_s_own_names_and_defaults() -> None:
-    ours = msgspec.structs.asdict(Settings().log) | {"flush_interval_ms": 0}
-    assert ours == dataclasses.asdict(LogSettings())
+def test_every_key_of_the_log_section_is_one_of_the_log_s_own() -> None:
+    assert set(Settings().log.__struct_fields__) <= set(dataclasses.asdict(LogSettings()))
 
 
-def test_the_broker_section_has_the_broker_s_own_names_and_defaults() -> None:
-    theirs = dataclasses.asdict(BrokerSettings())
-    ours = msgspec.structs.asdict(Settings().broker)
-    assert ours.keys() & theirs.keys() == ours.keys() - {
+def test_every_key_of_the_broker_section_is_the_process_s_or_one_of_the_broker_s_own() -> None:
+    own = set(Settings().broker.__struct_fields__) - {
         "id",
         "listen",
         "advertise",
         "rack",
         "workers",
     }
-    assert {name: ours[name] for name in ours.keys() & theirs.keys()}.items() <= theirs.items()
+    assert own <= set(dataclasses.asdict(BrokerSettings()))
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:9092", "[::1]:9092", "broker.example:1"])

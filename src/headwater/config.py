@@ -19,12 +19,12 @@ from typing import Annotated, Any, Literal, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
+import headwater.broker.settings
+import headwater.log.settings
 from headwater.errors import ConfigurationError
 
-KIB = 1024
-MIB = 1024 * KIB
-MINUTE_MS = 60_000
-DAY_MS = 24 * 60 * MINUTE_MS
+_LOG = headwater.log.settings.LogSettings()
+_BROKER = headwater.broker.settings.BrokerSettings()
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -57,30 +57,30 @@ class BrokerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 1
     auto_create_topics: Annotated[
         bool, Meta(description="Create a topic when a client that allows it first names it.")
-    ] = True
+    ] = _BROKER.auto_create_topics
     num_partitions: Annotated[
         Positive, Meta(description="Partitions of a topic that is created without a number.")
-    ] = 1
+    ] = _BROKER.num_partitions
     max_request_bytes: Annotated[
         Positive, Meta(description="A longer request closes its connection, unread.")
-    ] = 100 * MIB
+    ] = _BROKER.max_request_bytes
     max_queued_requests: Annotated[
         Positive,
         Meta(description="Unanswered requests of a connection before it is no longer read."),
-    ] = 128
+    ] = _BROKER.max_queued_requests
     max_queued_bytes: Annotated[
         Positive, Meta(description="Waiting bytes of a connection before it is no longer read.")
-    ] = 8 * MIB
+    ] = _BROKER.max_queued_bytes
     fetch_max_bytes: Annotated[
         Positive, Meta(description="The most that one Fetch answer carries, the first batch apart.")
-    ] = 55 * MIB
+    ] = _BROKER.fetch_max_bytes
     max_fetch_sessions: Annotated[Natural, Meta(description="Incremental fetch sessions kept.")] = (
         1000
     )
     stop_timeout_s: Annotated[
         Annotated[float, Meta(ge=0)],
         Meta(description="Seconds that requests under way get to finish when the broker stops."),
-    ] = 10.0
+    ] = _BROKER.stop_timeout_s
 
 
 class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,7 +88,7 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     flush_bytes: Annotated[
         Positive, Meta(description="A buffer this full is flushed though a flush is under way.")
-    ] = 8 * MIB
+    ] = _LOG.flush_bytes
     flush_interval_ms: Annotated[
         Natural | None,
         Meta(
@@ -98,51 +98,54 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     uploads: Annotated[
         Positive, Meta(description="Flushes that may be under way at once; commits keep order.")
-    ] = 2
+    ] = _LOG.uploads
     inline_bytes: Annotated[
         Natural, Meta(description="A flush up to this size travels in its metadata transaction.")
-    ] = 256 * KIB
+    ] = _LOG.inline_bytes
     buffer_bytes: Annotated[
         Positive, Meta(description="Uncommitted bytes held before sockets are no longer read.")
-    ] = 48 * MIB
+    ] = _LOG.buffer_bytes
     append_timeout_ms: Annotated[
         Positive, Meta(description="After this a producer gets an error that it may retry.")
-    ] = 30_000
+    ] = _LOG.append_timeout_ms
     cache_bytes: Annotated[
         Positive, Meta(description="Recent and read-ahead record data kept in memory.")
-    ] = 128 * MIB
+    ] = _LOG.cache_bytes
     read_bytes: Annotated[
         Positive, Meta(description="The least that is read of a large chunk at once.")
-    ] = 2 * MIB
+    ] = _LOG.read_bytes
     window_entries: Annotated[
         Positive, Meta(description="Recent index entries of a stream kept in memory.")
-    ] = 1024
+    ] = _LOG.window_entries
     merge_interval_ms: Annotated[
         Positive, Meta(description="How often small entries are merged into large objects.")
-    ] = 2_000
+    ] = _LOG.merge_interval_ms
     merge_fan_in: Annotated[
         Annotated[int, Meta(ge=2)],
         Meta(description="Entries of about one size that make a merge worth while."),
-    ] = 32
+    ] = _LOG.merge_fan_in
+    merge_small_bytes: Annotated[
+        Positive, Meta(description="An entry up to this size is small.")
+    ] = _LOG.merge_small_bytes
     merge_bytes: Annotated[
         Positive, Meta(description="The most that one merge puts into an object.")
-    ] = 64 * MIB
+    ] = _LOG.merge_bytes
     sweep_interval_ms: Annotated[
         Positive, Meta(description="How often every stream is looked at for retention.")
-    ] = 5 * MINUTE_MS
+    ] = _LOG.sweep_interval_ms
     gc_interval_ms: Annotated[
         Positive, Meta(description="How often objects without a reference are looked for.")
-    ] = 30_000
+    ] = _LOG.gc_interval_ms
     gc_grace_ms: Annotated[
         Natural, Meta(description="How long an object stays after its last reference went.")
-    ] = 10 * MINUTE_MS
+    ] = _LOG.gc_grace_ms
     orphan_grace_ms: Annotated[
         Natural,
         Meta(description="How long a broker is gone before its unfinished objects are removed."),
-    ] = 10 * MINUTE_MS
+    ] = _LOG.orphan_grace_ms
     producer_expiration_ms: Annotated[
         Positive, Meta(description="How long an idle idempotent producer is remembered.")
-    ] = DAY_MS
+    ] = _LOG.producer_expiration_ms
 
 
 class MetricsSettings(Struct, frozen=True, forbid_unknown_fields=True):
