@@ -1,0 +1,168 @@
+"""The transaction that makes a flush part of the log.
+
+Invariants:
+
+- Offsets are dense: a stream's new entry starts at its committed high watermark, and entry,
+  tail and object record land together.
+- A commit lands at most once: it carries its incarnation's next number, and running it again
+  after a lost answer finds that number and returns the first run's outcome.
+- A fenced incarnation commits nothing: its key is gone, and every commit compares it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.errors import NotLeaderOrFollower
+from headwater.log import formats
+from headwater.log.formats import (
+    INLINE,
+    WAL,
+    Incarnation,
+    IndexEntry,
+    ObjectRecord,
+    Release,
+    StreamCommit,
+    Tail,
+    decode,
+    encode,
+)
+from headwater.log.judge import forget_idle_producers, judge
+from headwater.log.wal_object import Chunk, Placement
+from headwater.meta import keys
+from headwater.meta.store import Decide, Limits, Values, Writes
+
+OPERATIONS_PER_STREAM = 2
+OPERATIONS_PER_COMMIT = 3
+
+
+class Fenced(NotLeaderOrFollower):
+    """Raised when this incarnation's key is gone: another took its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class WalFile:
+    """A written object that is to be committed."""
+
+    store: str
+    key: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one transaction commits: some chunks of a flush, of an object or inline."""
+
+    domain: int
+    incarnation: str
+    number: int
+    chunks: Sequence[Chunk]
+    placements: Sequence[Placement]
+    file: WalFile | None
+    part: int
+    parts: int
+
+    @property
+    def keys(self) -> list[str]:
+        """What the transaction reads."""
+        return [
+            keys.incarnation(self.domain, self.incarnation),
+            *(keys.tail(self.domain, chunk.stream) for chunk in self.chunks),
+        ]
+
+
+def chunks_per_part(limits: Limits) -> int | None:
+    """How many streams fit one transaction; None where any number does."""
+    if limits.operations is None:
+        return None
+    return (limits.operations - OPERATIONS_PER_COMMIT) // OPERATIONS_PER_STREAM
+
+
+def commit_part(part: Part, now_ms: int, producer_expiration_ms: int) -> Decide[list[StreamCommit]]:
+    """The pure function of the transaction; its result says what became of every batch."""
+
+    def decide(values: Values) -> tuple[Writes, list[StreamCommit]]:
+        writes = Writes()
+        own_key = keys.incarnation(part.domain, part.incarnation)
+        own = values[own_key]
+        if own is None:
+            raise Fenced(f"broker incarnation {part.incarnation} was fenced")
+        last = decode(Incarnation, own.value)
+        if last.number >= part.number:
+            return writes, last.streams
+        outcome = [
+            _commit_chunk(part, number, values, writes, now_ms, producer_expiration_ms)
+            for number in range(len(part.chunks))
+        ]
+        if part.file is not None:
+            _record_object(part, part.file, outcome, writes, now_ms)
+        last.number = part.number
+        last.streams = outcome
+        writes.put(own_key, encode(last))
+        return writes, outcome
+
+    return decide
+
+
+def _record_object(
+    part: Part, file: WalFile, outcome: Sequence[StreamCommit], writes: Writes, now_ms: int
+) -> None:
+    live = [commit.stream for commit in outcome if commit.entry is not None]
+    record = ObjectRecord(size=file.size, parts=part.parts, live=live, created_ms=now_ms)
+    writes.put(keys.object_record(part.domain, file.key, part.part), encode(record))
+    if not live:
+        # Nothing will ever refer to this part, so nothing else would release it.
+        unused = Release(chunks=[(file.key, part.part, 0)], released_ms=now_ms)
+        writes.put(
+            f"{keys.releases(part.domain)}{part.incarnation}/{part.number:012d}", encode(unused)
+        )
+
+
+def _commit_chunk(
+    part: Part,
+    number: int,
+    values: Values,
+    writes: Writes,
+    now_ms: int,
+    producer_expiration_ms: int,
+) -> StreamCommit:
+    chunk = part.chunks[number]
+    tail_key = keys.tail(part.domain, chunk.stream)
+    committed = values[tail_key]
+    tail = decode(Tail, committed.value) if committed is not None else Tail()
+    start = tail.high_watermark
+    forget_idle_producers(tail, now_ms - producer_expiration_ms)
+    verdicts = judge(tail, chunk.batches, now_ms)
+    end = tail.high_watermark
+    if end == start:
+        return StreamCommit(chunk.stream, verdicts, start, end, None)
+    left_out = [number for number, _, _ in verdicts]
+    skipped = set(left_out)
+    entry = IndexEntry(
+        start=start,
+        end=end,
+        kind=INLINE if part.file is None else WAL,
+        length=len(chunk.data),
+        size=tail.size,
+        max_timestamp=max(
+            batch.max_timestamp
+            for number, batch in enumerate(chunk.batches)
+            if number not in skipped
+        ),
+        created_ms=now_ms,
+        left_out=left_out,
+    )
+    if part.file is not None:
+        placement = part.placements[number]
+        entry.store = part.file.store
+        entry.key = part.file.key
+        entry.part = part.part
+        entry.position = placement.position
+        entry.blocks = (placement.blocks_position, placement.blocks)
+    described = formats.encode(entry)
+    stored = described
+    if part.file is None:
+        entry.data = bytes(chunk.data)
+        stored = formats.encode(entry)
+    writes.put(keys.index_entry(part.domain, chunk.stream, end), stored)
+    writes.put(tail_key, encode(tail))
+    return StreamCommit(chunk.stream, verdicts, start, end, described)

@@ -1,0 +1,278 @@
+"""The log over object storage and a metadata store: the engine behind the broker's handlers."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from random import Random
+
+from headwater.clock import Clock
+from headwater.engine import Appended, Offsets, Read, TimestampedOffset, Topic
+from headwater.log.cleanup import TopicCleaner
+from headwater.log.follow import Follower
+from headwater.log.formats import (
+    Cluster,
+    Counter,
+    Incarnation,
+    IndexEntry,
+    StreamCommit,
+    decode,
+    encode,
+)
+from headwater.log.gc import GarbageCollector
+from headwater.log.index import IndexReader
+from headwater.log.maintenance import Maintenance
+from headwater.log.merger import Merger
+from headwater.log.piece_loader import PieceLoader
+from headwater.log.pieces import PieceCache
+from headwater.log.reader import Reader
+from headwater.log.settings import LogSettings
+from headwater.log.streams import Streams, StreamWaiter
+from headwater.log.timestamps import TimestampLookup
+from headwater.log.topics import TopicCatalog
+from headwater.log.transactions import transact
+from headwater.log.trim import Trimmer
+from headwater.log.wal_object import Chunk
+from headwater.log.writer import Writer
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.objects.store import ObjectStore
+from headwater.telemetry.metrics import Metrics
+from headwater.wire.batch import Batch
+
+logger = logging.getLogger(__name__)
+
+PRODUCER_ID_BLOCK = 1000
+"""Producer ids are taken from the store in blocks; those of a block not used are lost."""
+
+
+async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
+    """The cluster's record, made by whoever comes first.
+
+    Raises ``UnknownFormat`` where a newer release wrote it.
+    """
+    proposed = encode(Cluster(id=_random_id(rng)))
+
+    def decide(values: Values) -> tuple[Writes, bytes]:
+        writes = Writes()
+        there = values[keys.CLUSTER]
+        if there is not None:
+            return writes, there.value
+        writes.put(keys.CLUSTER, proposed)
+        return writes, proposed
+
+    return decode(Cluster, await transact(meta, [keys.CLUSTER], decide))
+
+
+def _random_id(rng: Random) -> str:
+    """Twenty-two characters, as Kafka's cluster ids have."""
+    return base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=")
+
+
+class LogEngine:
+    """See ``headwater.engine.Engine``: ``start`` it, keep ``run`` in a task, then ``close`` it.
+
+    ``living`` names the incarnations of the brokers that are registered now, ``share`` says
+    which streams' housekeeping is this broker's.
+    """
+
+    def __init__(
+        self,
+        *,
+        meta: MetadataStore,
+        objects: ObjectStore,
+        broker_id: int,
+        cluster: Cluster,
+        settings: LogSettings,
+        clock: Clock,
+        rng: Random,
+        metrics: Metrics,
+        living: Callable[[], Collection[str]],
+        share: Callable[[int], bool],
+    ) -> None:
+        self._meta = meta
+        self._objects = objects
+        self._broker_id = broker_id
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._metrics = metrics
+        self._streams = Streams()
+        self.topics = TopicCatalog(meta, rng, self._close_streams)
+        cache = PieceCache(
+            settings.cache_bytes, metrics.cache_hits["piece"], metrics.cache_misses["piece"]
+        )
+        self._loader = PieceLoader(
+            meta=meta,
+            objects={objects.id: objects},
+            cache=cache,
+            read_bytes=settings.read_bytes,
+            leader_epoch=cluster.epoch,
+        )
+        self._index = IndexReader(meta, self._streams, self._loader.keep_inline)
+        self._reader = Reader(
+            meta=meta, streams=self._streams, index=self._index, loader=self._loader
+        )
+        self._timestamps = TimestampLookup(self._reader, self._index, self._loader)
+        self._trimmer = Trimmer(meta, self._streams, self._index, clock)
+        self._cleaner = TopicCleaner(meta, self._streams, self._trimmer)
+        self._maintenance = Maintenance(
+            meta=meta,
+            topics=self.topics,
+            index=self._index,
+            trimmer=self._trimmer,
+            cleaner=self._cleaner,
+            collector=GarbageCollector(meta, objects, settings, clock),
+            merger=lambda: self._merger,
+            settings=settings,
+            clock=clock,
+            rng=rng,
+            living=living,
+            share=share,
+        )
+        self._follower = Follower(
+            meta,
+            self._streams,
+            self.topics,
+            own=lambda: self.incarnation,
+            window_entries=settings.window_entries,
+        )
+        self._producer_ids = range(0)
+        self._producer_ids_lock = asyncio.Lock()
+        self.incarnation = ""
+        """The name under which this broker writes; a new one after it was fenced."""
+        self._writer: Writer
+        self._merger: Merger
+        metrics.refreshers.append(self._refresh_metrics)
+
+    async def start(self) -> None:
+        """Take a name to write under and read the topics."""
+        await self.become_new_incarnation()
+        await self.topics.all()
+
+    async def become_new_incarnation(self) -> None:
+        """Begin to write under a fresh name: at the start, and after having been fenced."""
+        name = f"{self._broker_id}-{self._clock.now_ms()}-{self._rng.getrandbits(32):08x}"
+        value = encode(Incarnation(broker=self._broker_id))
+
+        def decide(_values: Values) -> tuple[Writes, None]:
+            writes = Writes()
+            writes.put(keys.incarnation(0, name), value)
+            return writes, None
+
+        await transact(self._meta, [], decide)
+        self.incarnation = name
+        self._writer = Writer(
+            meta=self._meta,
+            objects=self._objects,
+            incarnation=name,
+            settings=self._settings,
+            clock=self._clock,
+            rng=self._rng,
+            metrics=self._metrics,
+            committed=self._committed,
+        )
+        self._merger = Merger(
+            meta=self._meta,
+            objects=self._objects,
+            incarnation=name,
+            settings=self._settings,
+            streams=self._streams,
+            index=self._index,
+            loader=self._loader,
+            clock=self._clock,
+        )
+
+    async def run(self) -> None:
+        """Follow other brokers and keep house, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follower.run())
+            tasks.create_task(self._maintenance.run())
+            tasks.create_task(self._revive())
+
+    async def _revive(self) -> None:
+        while True:
+            await self._writer.failed.wait()
+            logger.warning("incarnation %s was fenced; taking a new name", self.incarnation)
+            await self.become_new_incarnation()
+
+    async def close(self) -> None:
+        """Write out what is buffered and stop. Nothing may be appended any more."""
+        await self._writer.close()
+        await self._loader.close()
+
+    @property
+    def room(self) -> bool:
+        return self._writer.room
+
+    async def wait_for_room(self) -> None:
+        await self._writer.wait_for_room()
+
+    def append(
+        self, topic: Topic, partition: int, batches: Sequence[Batch]
+    ) -> asyncio.Future[Appended]:
+        return self._writer.append(topic.streams[partition], batches)
+
+    def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
+        """This broker's own commit: its records are readable before producers hear of them."""
+        starts = []
+        for chunk, commit in zip(chunks, commits, strict=True):
+            state = self._streams[commit.stream]
+            if commit.entry is not None:
+                entry = decode(IndexEntry, commit.entry)
+                self._loader.keep(commit.stream, entry, chunk.data)
+                state.committed(entry, self._settings.window_entries)
+                if entry.length < self._settings.merge_small_bytes:
+                    self._maintenance.added_small_entry(commit.stream)
+            starts.append(state.log_start)
+        return starts
+
+    def read(
+        self, topic: Topic, partition: int, offset: int, max_bytes: int, *, committed: bool
+    ) -> Read | Awaitable[Read]:
+        return self._reader.read(topic.streams[partition], offset, max_bytes, committed=committed)
+
+    def waiter(self, streams: Collection[int]) -> StreamWaiter:
+        return StreamWaiter([self._streams[stream] for stream in streams])
+
+    async def offsets(self, topic: Topic, partition: int) -> Offsets:
+        return await self._reader.load_bounds(topic.streams[partition])
+
+    async def offset_for_timestamp(
+        self, topic: Topic, partition: int, timestamp_ms: int
+    ) -> TimestampedOffset | None:
+        return await self._timestamps.first_at_or_after(topic.streams[partition], timestamp_ms)
+
+    async def max_timestamp(self, topic: Topic, partition: int) -> TimestampedOffset | None:
+        return await self._timestamps.largest(topic.streams[partition])
+
+    async def delete_records(self, topic: Topic, partition: int, before: int) -> int:
+        log_start = await self._trimmer.advance(topic.streams[partition], before)
+        await self._trimmer.clean(topic.streams[partition])
+        return log_start
+
+    async def _close_streams(self, streams: Sequence[int]) -> None:
+        await self._cleaner.close_streams(streams)
+        self._maintenance.deleted_topics.set()
+
+    async def allocate_producer_id(self) -> int:
+        async with self._producer_ids_lock:
+            if not self._producer_ids:
+                self._producer_ids = await self._take_producer_ids()
+            taken, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
+            return taken
+
+    async def _take_producer_ids(self) -> range:
+        def decide(values: Values) -> tuple[Writes, range]:
+            writes = Writes()
+            there = values[keys.NEXT_PRODUCER]
+            counter = decode(Counter, there.value) if there is not None else Counter()
+            block = range(counter.next, counter.next + PRODUCER_ID_BLOCK)
+            counter.next = block.stop
+            writes.put(keys.NEXT_PRODUCER, encode(counter))
+            return writes, block
+
+        return await transact(self._meta, [keys.NEXT_PRODUCER], decide)
+
+    def _refresh_metrics(self) -> None:
+        self._metrics.buffered_bytes.set(self._writer.held_bytes)

@@ -1,0 +1,162 @@
+"""Removing objects that nothing refers to.
+
+Two kinds. *Released* objects had chunks whose index entries are gone: once the grace time has
+passed their chunks are cleared from the object's records, and an object without a live chunk is
+deleted. Clearing is idempotent, so a crash at any line is repeated safely.
+
+*Orphans* were written by an incarnation that died before their commit. The incarnation is
+fenced first, by deleting its key, so that it can no longer commit; only then are its objects
+without a record deleted.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Collection
+
+from headwater.clock import Clock
+from headwater.log.formats import Incarnation, ObjectRecord, Release, decode, encode
+from headwater.log.settings import LogSettings
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
+from headwater.objects.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+PAGE = 100
+WAL_PREFIX = "wal/"
+
+
+class GarbageCollector:
+    """Runs on any broker; several at once do no harm."""
+
+    def __init__(
+        self, meta: MetadataStore, objects: ObjectStore, settings: LogSettings, clock: Clock
+    ) -> None:
+        self._meta = meta
+        self._objects = objects
+        self._settings = settings
+        self._clock = clock
+        self._missing_since: dict[str, int] = {}
+
+    async def collect_released(self) -> int:
+        """Delete the objects whose last chunk was released long enough ago; returns how many."""
+        deleted = 0
+        now_ms = self._clock.now_ms()
+        async for entry in self._scan(keys.releases(0)):
+            release = decode(Release, entry.value)
+            if release.released_ms + self._settings.gc_grace_ms > now_ms:
+                continue
+            deleted += await self._apply(entry.key, release)
+        return deleted
+
+    async def _apply(self, release_key: str, release: Release) -> int:
+        finished = True
+        deleted = 0
+        by_object: dict[str, dict[int, set[int]]] = {}
+        for object_key, part, stream in release.chunks:
+            by_object.setdefault(object_key, {}).setdefault(part, set()).add(stream)
+        for object_key, parts in by_object.items():
+            for part, streams in parts.items():
+                await self._clear(keys.object_record(0, object_key, part), streams)
+            records = await self._records(object_key)
+            if any(record.live for record in records.values()):
+                continue
+            if records and len(records) < next(iter(records.values())).parts:
+                finished = finished and not await self._incarnation_lives(object_key)
+                if not finished:
+                    continue
+            await self._objects.delete(object_key)
+            deleted += 1
+            await self._drop(list(records))
+        if finished:
+            await self._drop([release_key])
+        return deleted
+
+    async def _clear(self, record_key: str, streams: Collection[int]) -> None:
+        def decide(values: Values) -> tuple[Writes, None]:
+            writes = Writes()
+            entry = values[record_key]
+            if entry is not None:
+                record = decode(ObjectRecord, entry.value)
+                left = [stream for stream in record.live if stream not in streams]
+                if left != record.live:
+                    record.live = left
+                    writes.put(record_key, encode(record))
+            return writes, None
+
+        await transact(self._meta, [record_key], decide)
+
+    async def _records(self, object_key: str) -> dict[str, ObjectRecord]:
+        prefix = f"{keys.objects(0)}{object_key}/"
+        found = await self._meta.scan(prefix, prefix_end(prefix))
+        return {entry.key: decode(ObjectRecord, entry.value) for entry in found.entries}
+
+    async def _incarnation_lives(self, object_key: str) -> bool:
+        name = object_key.split("/")[1]
+        return await self._meta.get(keys.incarnation(0, name)) is not None
+
+    async def _drop(self, gone: Collection[str]) -> None:
+        def decide(_values: Values) -> tuple[Writes, None]:
+            writes = Writes()
+            for key in gone:
+                writes.delete(key)
+            return writes, None
+
+        if gone:
+            await transact(self._meta, [], decide)
+
+    async def collect_orphans(self, living: Collection[str]) -> int:
+        """Fence the incarnations that are not among ``living`` and delete what they left.
+
+        An incarnation is given ``orphan_grace_ms`` to come back, counted from when this
+        process first missed it. Returns how many objects were deleted.
+        """
+        now_ms = self._clock.now_ms()
+        for entry in [entry async for entry in self._scan(keys.incarnations(0))]:
+            name = entry.key.removeprefix(keys.incarnations(0))
+            if name in living:
+                self._missing_since.pop(name, None)
+                continue
+            since = self._missing_since.setdefault(name, now_ms)
+            if since + self._settings.orphan_grace_ms > now_ms:
+                continue
+            await fence(self._meta, name)
+            del self._missing_since[name]
+            broker = decode(Incarnation, entry.value).broker
+            logger.info("fenced incarnation %s of broker %d, which is gone", name, broker)
+        return await self._delete_orphans()
+
+    async def _delete_orphans(self) -> int:
+        deleted = 0
+        fenced: dict[str, bool] = {}
+        async for info in self._objects.list(WAL_PREFIX):
+            name = info.key.split("/")[1]
+            if name not in fenced:
+                # An incarnation has its key before its first object and never gets it back,
+                # so a key that is absent now tells that no record can follow.
+                fenced[name] = not await self._incarnation_lives(info.key)
+            if fenced[name] and not await self._records(info.key):
+                await self._objects.delete(info.key)
+                deleted += 1
+        return deleted
+
+    async def _scan(self, prefix: str) -> AsyncIterator[Entry]:
+        start, end = prefix, prefix_end(prefix)
+        while True:
+            found = await self._meta.scan(start, end, limit=PAGE)
+            for entry in found.entries:
+                yield entry
+            if len(found.entries) < PAGE:
+                return
+            start = found.entries[-1].key + "\0"
+
+
+async def fence(meta: MetadataStore, incarnation: str) -> None:
+    """Take an incarnation's right to commit away, for ever."""
+
+    def decide(_values: Values) -> tuple[Writes, None]:
+        writes = Writes()
+        writes.delete(keys.incarnation(0, incarnation))
+        return writes, None
+
+    await transact(meta, [], decide)

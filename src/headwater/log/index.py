@@ -1,0 +1,47 @@
+"""Looking index entries up in the metadata store, a page at a time."""
+
+from collections.abc import AsyncIterator, Callable
+
+from headwater.log.formats import IndexEntry, decode
+from headwater.log.streams import Streams, Window
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, prefix_end
+
+PAGE = 32
+
+KeepInline = Callable[[int, IndexEntry], None]
+"""Takes the bytes of inline entries that a look-up found, so that windows stay small."""
+
+
+class IndexReader:
+    """Reads streams' offset indexes."""
+
+    def __init__(self, meta: MetadataStore, streams: Streams, keep_inline: KeepInline) -> None:
+        self._meta = meta
+        self._streams = streams
+        self._keep_inline = keep_inline
+
+    async def look_up(self, stream: int, offset: int) -> IndexEntry | None:
+        """The entry that holds ``offset``, or None; its neighbours are remembered."""
+        entries = await self.page(stream, offset)
+        for entry in entries:
+            if entry.data is not None:
+                self._keep_inline(stream, entry)
+                entry.data = None
+        window = Window(entries)
+        self._streams[stream].cold = window
+        return window.find(offset)
+
+    async def page(self, stream: int, offset: int, limit: int = PAGE) -> list[IndexEntry]:
+        """Up to ``limit`` entries from the one that holds ``offset`` on."""
+        found = await self._meta.scan(
+            keys.index_entry(0, stream, offset + 1), prefix_end(keys.index(0, stream)), limit=limit
+        )
+        return [decode(IndexEntry, entry.value) for entry in found.entries]
+
+    async def entries(self, stream: int, offset: int = 0) -> AsyncIterator[IndexEntry]:
+        """Every entry from the one that holds ``offset`` on, page by page."""
+        while page := await self.page(stream, offset):
+            for entry in page:
+                yield entry
+            offset = page[-1].end

@@ -1,0 +1,105 @@
+"""Whether a batch is appended: the rules for idempotent producers, as pure functions.
+
+They are Kafka 4's own (``ProducerAppendInfo`` and ``ProducerStateEntry``):
+
+- A producer without state may begin with any sequence.
+- An epoch older than the one remembered is refused (47).
+- A newer epoch begins with sequence 0, or is refused (45).
+- A batch whose first and last sequence equal one of the last five of that epoch is a
+  duplicate: it is answered with its first offset and not appended.
+- Any other batch must follow the last sequence, or is refused (45).
+
+Invariant: the verdicts depend on the committed tail and the batches' order alone, so judging
+the same batches again after a lost comparison is safe.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from headwater.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTopicOrPartition
+from headwater.log.formats import ProducerState, Tail
+from headwater.wire.batch import next_sequence
+
+REMEMBERED_BATCHES = 5
+APPENDED = 0
+DUPLICATE = -1
+"""The code of a verdict that is no error: the batch is there already."""
+
+
+class JudgedBatch(Protocol):
+    """What the rules look at."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def base_sequence(self) -> int: ...
+
+
+def judge(tail: Tail, batches: Iterable[JudgedBatch], now_ms: int) -> list[tuple[int, int, int]]:
+    """Append what may be appended to ``tail``; return (number, code, offset) of the others.
+
+    ``tail`` is changed in place: its watermarks, size and producers are those after the
+    batches. The offset is a duplicate's first offset, and -1 with an error code.
+    """
+    verdicts: list[tuple[int, int, int]] = []
+    offset, size = tail.high_watermark, tail.size
+    for number, batch in enumerate(batches):
+        if tail.deleted:
+            verdicts.append((number, UnknownTopicOrPartition.code, -1))
+            continue
+        if batch.producer_id >= 0:
+            code, known = _judge_sequence(tail.producers, batch, offset, now_ms)
+            if code != APPENDED:
+                verdicts.append((number, code, known))
+                continue
+        offset += batch.count
+        size += batch.size
+    tail.high_watermark = tail.last_stable = offset
+    tail.size = size
+    return verdicts
+
+
+def _judge_sequence(
+    producers: dict[int, ProducerState], batch: JudgedBatch, offset: int, now_ms: int
+) -> tuple[int, int]:
+    first = batch.base_sequence
+    last = next_sequence(first, batch.count - 1)
+    state = producers.get(batch.producer_id)
+    if state is None:
+        producers[batch.producer_id] = ProducerState(
+            batch.producer_epoch, now_ms, [(first, last, offset)]
+        )
+        return APPENDED, offset
+    if batch.producer_epoch < state.epoch:
+        return InvalidProducerEpoch.code, -1
+    if batch.producer_epoch > state.epoch:
+        if first != 0:
+            return OutOfOrderSequence.code, -1
+        state.epoch = batch.producer_epoch
+        state.batches = []
+    else:
+        for known_first, known_last, known_offset in state.batches:
+            if known_first == first and known_last == last:
+                return DUPLICATE, known_offset
+        if state.batches and first != next_sequence(state.batches[-1][1], 1):
+            return OutOfOrderSequence.code, -1
+    state.batches = [*state.batches[1 - REMEMBERED_BATCHES :], (first, last, offset)]
+    state.seen_ms = now_ms
+    return APPENDED, offset
+
+
+def forget_idle_producers(tail: Tail, before_ms: int) -> None:
+    """Drop the producers that were last seen before ``before_ms``."""
+    idle = [
+        producer
+        for producer, state in tail.producers.items()
+        if state.seen_ms < before_ms and state.transaction_start < 0
+    ]
+    for producer in idle:
+        del tail.producers[producer]

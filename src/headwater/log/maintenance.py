@@ -1,0 +1,140 @@
+"""The broker's own housekeeping: merging, retention, deleted topics and garbage."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from random import Random
+
+from headwater import topic_configs
+from headwater.clock import Clock
+from headwater.errors import KafkaError, StoreError
+from headwater.log.cleanup import TopicCleaner
+from headwater.log.formats import Tail, decode
+from headwater.log.gc import GarbageCollector
+from headwater.log.index import IndexReader
+from headwater.log.merger import Merger
+from headwater.log.retention import retained_from
+from headwater.log.settings import LogSettings
+from headwater.log.topics import TopicCatalog
+from headwater.log.trim import Trimmer
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore
+
+logger = logging.getLogger(__name__)
+
+
+class Maintenance:
+    """Periodic work that any broker may do; guards inside the transactions keep it safe.
+
+    ``share`` says which streams this broker sweeps, so that brokers do not all do the same.
+    """
+
+    def __init__(
+        self,
+        *,
+        meta: MetadataStore,
+        topics: TopicCatalog,
+        index: IndexReader,
+        trimmer: Trimmer,
+        cleaner: TopicCleaner,
+        collector: GarbageCollector,
+        merger: Callable[[], Merger],
+        settings: LogSettings,
+        clock: Clock,
+        rng: Random,
+        living: Callable[[], Collection[str]],
+        share: Callable[[int], bool],
+    ) -> None:
+        self._meta = meta
+        self._topics = topics
+        self._index = index
+        self._trimmer = trimmer
+        self._cleaner = cleaner
+        self._collector = collector
+        self._merger = merger
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._living = living
+        self._share = share
+        self._small_entries: dict[int, int] = {}
+        self.deleted_topics = asyncio.Event()
+        """Set to have deleted topics cleaned up soon."""
+
+    def added_small_entry(self, stream: int) -> None:
+        """This broker committed a small entry: a merge may become worth while."""
+        self._small_entries[stream] = self._small_entries.get(stream, 0) + 1
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        settings = self._settings
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._every(settings.merge_interval_ms, self.merge_recent))
+            tasks.create_task(self._every(settings.sweep_interval_ms, self.sweep))
+            tasks.create_task(self._every(settings.gc_interval_ms, self.collect))
+            tasks.create_task(self._clean_when_asked())
+
+    async def _every(self, interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            # Spread out, so that brokers started together do not work in step.
+            await asyncio.sleep(interval_ms / 1000 * (0.75 + 0.5 * self._rng.random()))
+            await self._attempt(work)
+
+    async def _attempt(self, work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await work()
+        except (StoreError, KafkaError) as error:
+            logger.warning("housekeeping is put off: %s", error)
+
+    async def _clean_when_asked(self) -> None:
+        while True:
+            await self.deleted_topics.wait()
+            self.deleted_topics.clear()
+            await self._attempt(self._cleaner.clean_deleted)
+
+    async def merge_recent(self) -> None:
+        """Merge the streams to which this broker added enough small entries."""
+        ready = [
+            stream
+            for stream, count in self._small_entries.items()
+            if count >= self._settings.merge_fan_in
+        ]
+        for stream in ready:
+            del self._small_entries[stream]
+        while ready:
+            ready = await self._merger().merge(ready)
+
+    async def sweep(self) -> None:
+        """Apply retention to, and merge, every stream of this broker's share."""
+        for topic in await self._topics.all():
+            for stream in topic.streams:
+                if self._share(stream):
+                    await self._retain(stream, topic.configs)
+                    await self._merger().merge([stream])
+
+    async def _retain(self, stream: int, configs: Mapping[str, str]) -> None:
+        await self._trimmer.clean(stream)
+        if not topic_configs.is_deleted(configs):
+            return
+        stored = await self._meta.get(keys.tail(0, stream))
+        if stored is None:
+            return
+        start = await retained_from(
+            self._index.entries(stream),
+            size=decode(Tail, stored.value).size,
+            retention_ms=topic_configs.retention_ms(configs),
+            retention_bytes=topic_configs.retention_bytes(configs),
+            now_ms=self._clock.now_ms(),
+        )
+        if start:
+            log_start = await self._trimmer.advance(stream, start)
+            removed = await self._trimmer.clean(stream)
+            logger.info(
+                "retention: stream %d starts at %d, %d entries gone", stream, log_start, removed
+            )
+
+    async def collect(self) -> None:
+        """Remove garbage and finish deletions that other brokers left."""
+        await self._cleaner.clean_deleted()
+        await self._collector.collect_released()
+        await self._collector.collect_orphans(self._living())

@@ -1,0 +1,154 @@
+"""Merging small neighbouring index entries into large objects, in the broker, without Spark.
+
+Entries are ranked by size, each rank eight times the one below. A run of ``fan_in`` neighbours
+of at most one rank is worth a merge, so every byte is rewritten once per rank and the number of
+entries grows with the logarithm of the data until entries are large.
+
+Invariants:
+
+- A swap removes a run of entries and puts the one that holds the same records in a single
+  transaction, guarded by ``layout``: readers see one or the other.
+- The swap compares the incarnation's key, so that a fenced broker's object, which others may
+  delete, is never referenced.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.log.commit import Fenced
+from headwater.log.formats import (
+    WAL,
+    IndexEntry,
+    Layout,
+    ObjectRecord,
+    decode,
+    encode,
+)
+from headwater.log.trim import release
+from headwater.log.wal_object import Placement
+from headwater.meta import keys
+from headwater.meta.store import Decide, Values, Writes
+
+SMALLEST_RANK = 4 * 1024
+RANK_FACTOR = 8
+RUN_ENTRIES = 1024
+OPERATIONS_PER_STREAM = 4
+OPERATIONS_PER_SWAP = 1
+
+
+def rank(length: int) -> int:
+    """How large an entry is, in steps.
+
+    >>> [rank(length) for length in (100, 4096, 40_000, 64 * 1024 * 1024)]
+    [0, 1, 2, 5]
+    """
+    found, bound = 0, SMALLEST_RANK
+    while length >= bound:
+        found += 1
+        bound *= RANK_FACTOR
+    return found
+
+
+def plan_merge(
+    entries: Sequence[IndexEntry], *, fan_in: int, small_bytes: int, max_bytes: int
+) -> Sequence[IndexEntry]:
+    """The run of neighbouring small entries that is most worth merging; empty if none is.
+
+    Low ranks come first: they are cheap to merge and make the most entries. Entries of
+    ``small_bytes`` and more are left alone.
+    """
+    largest = rank(small_bytes - 1)
+    ranks = [rank(entry.length) if entry.length < small_bytes else largest + 1 for entry in entries]
+    for limit in range(largest + 1):
+        run: list[IndexEntry] = []
+        size = 0
+        for entry, own in zip(entries, ranks, strict=True):
+            full = size + entry.length > max_bytes or len(run) == RUN_ENTRIES
+            if own > limit or full or (run and run[-1].end != entry.start):
+                if len(run) >= fan_in or (full and len(run) > 1):
+                    return run
+                run, size = [], 0
+            if own <= limit:
+                run.append(entry)
+                size += entry.length
+        if len(run) >= fan_in:
+            return run
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One stream's run and the chunk that replaces it."""
+
+    stream: int
+    run: Sequence[IndexEntry]
+    generation: int
+    length: int
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """What one transaction swaps: runs of some streams for their chunks in one object."""
+
+    incarnation: str
+    store: str
+    key: str
+    size: int
+    part: int
+    parts: int
+    merged: Sequence[Merged]
+
+    @property
+    def keys(self) -> list[str]:
+        return [
+            keys.incarnation(0, self.incarnation),
+            *(keys.layout(0, one.stream) for one in self.merged),
+        ]
+
+
+def swap_runs(swap: Swap, now_ms: int) -> Decide[list[int]]:
+    """The pure function of the swap; its result lists the streams that were swapped."""
+
+    def decide(values: Values) -> tuple[Writes, list[int]]:
+        writes = Writes()
+        if values[keys.incarnation(0, swap.incarnation)] is None:
+            raise Fenced(f"broker incarnation {swap.incarnation} was fenced")
+        live = [one.stream for one in swap.merged if _swap_run(swap, one, values, writes, now_ms)]
+        if live:
+            record = ObjectRecord(size=swap.size, parts=swap.parts, live=live, created_ms=now_ms)
+            writes.put(keys.object_record(0, swap.key, swap.part), encode(record))
+        return writes, live
+
+    return decide
+
+
+def _swap_run(swap: Swap, one: Merged, values: Values, writes: Writes, now_ms: int) -> bool:
+    layout_key = keys.layout(0, one.stream)
+    stored = values[layout_key]
+    layout = Layout() if stored is None else decode(Layout, stored.value)
+    if layout.generation != one.generation:
+        return False
+    layout.generation += 1
+    first, last = one.run[0], one.run[-1]
+    entry = IndexEntry(
+        start=first.start,
+        end=last.end,
+        kind=WAL,
+        length=one.length,
+        size=last.size,
+        max_timestamp=max(entry.max_timestamp for entry in one.run),
+        created_ms=now_ms,
+        store=swap.store,
+        key=swap.key,
+        part=swap.part,
+        position=one.placement.position,
+        blocks=(one.placement.blocks_position, one.placement.blocks),
+    )
+    writes.delete_range(
+        keys.index_entry(0, one.stream, first.end), keys.index_entry(0, one.stream, last.end)
+    )
+    writes.put(keys.index_entry(0, one.stream, last.end), encode(entry))
+    writes.put(layout_key, encode(layout))
+    release(writes, one.stream, one.run, layout.generation, now_ms)
+    return True

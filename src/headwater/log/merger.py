@@ -1,0 +1,151 @@
+"""The broker task that merges small entries: plan, read, write one object, swap."""
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from headwater.clock import Clock
+from headwater.errors import ObjectNotFound
+from headwater.log.formats import IndexEntry, Layout, decode
+from headwater.log.index import IndexReader
+from headwater.log.merge import (
+    OPERATIONS_PER_STREAM,
+    OPERATIONS_PER_SWAP,
+    Merged,
+    Swap,
+    plan_merge,
+    swap_runs,
+)
+from headwater.log.piece_loader import PieceLoader
+from headwater.log.settings import LogSettings
+from headwater.log.streams import Streams
+from headwater.log.transactions import transact
+from headwater.log.wal_object import Chunk, encode_object, join_chunks
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore
+from headwater.objects.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+PLAN_ENTRIES = 4096
+"""How much of a stream's index one plan looks at."""
+
+
+class Merger:
+    """Merges the small entries of given streams. Any broker may; the swap's guard decides."""
+
+    def __init__(
+        self,
+        *,
+        meta: MetadataStore,
+        objects: ObjectStore,
+        incarnation: str,
+        settings: LogSettings,
+        streams: Streams,
+        index: IndexReader,
+        loader: PieceLoader,
+        clock: Clock,
+    ) -> None:
+        self._meta = meta
+        self._objects = objects
+        self._incarnation = incarnation
+        self._settings = settings
+        self._streams = streams
+        self._index = index
+        self._loader = loader
+        self._clock = clock
+        self._next_object = 0
+
+    async def merge(self, streams: Iterable[int]) -> list[int]:
+        """Merge what is worth it; returns the streams that may have more to merge."""
+        again: list[int] = []
+        async for group in self._groups(streams):
+            again += await self._merge_group(group)
+        return again
+
+    async def _groups(
+        self, streams: Iterable[int]
+    ) -> AsyncIterator[list[tuple[int, int, Sequence[IndexEntry]]]]:
+        """Streams with their generation and run, as many as fit one object."""
+        group: list[tuple[int, int, Sequence[IndexEntry]]] = []
+        size = 0
+        for stream in streams:
+            generation, run = await self._plan(stream)
+            if not run:
+                continue
+            length = sum(entry.length for entry in run)
+            if group and size + length > self._settings.merge_bytes:
+                yield group
+                group, size = [], 0
+            group.append((stream, generation, run))
+            size += length
+        if group:
+            yield group
+
+    async def _plan(self, stream: int) -> tuple[int, Sequence[IndexEntry]]:
+        stored = await self._meta.get(keys.layout(0, stream))
+        layout = Layout() if stored is None else decode(Layout, stored.value)
+        entries: list[IndexEntry] = []
+        async for entry in self._index.entries(stream, layout.log_start):
+            entry.data = None
+            entries.append(entry)
+            if len(entries) == PLAN_ENTRIES:
+                break
+        run = plan_merge(
+            entries,
+            fan_in=self._settings.merge_fan_in,
+            small_bytes=self._settings.merge_small_bytes,
+            max_bytes=self._settings.merge_bytes,
+        )
+        return layout.generation, run
+
+    async def _merge_group(
+        self, group: Sequence[tuple[int, int, Sequence[IndexEntry]]]
+    ) -> list[int]:
+        read: list[tuple[Chunk, int, Sequence[IndexEntry]]] = []
+        for stream, generation, run in sorted(group):
+            try:
+                chunks = [
+                    (await self._loader.chunk(stream, entry), entry.left_out) for entry in run
+                ]
+            except ObjectNotFound:
+                continue  # trimmed or merged by another broker meanwhile
+            read.append((join_chunks(stream, chunks), generation, run))
+        if not read:
+            return []
+        parts, placements = encode_object([chunk for chunk, _, _ in read], self._clock.now_ms())
+        self._next_object += 1
+        key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
+        await self._objects.put(key, parts)
+        merged = [
+            Merged(chunk.stream, run, generation, len(chunk.data), placement)
+            for (chunk, generation, run), placement in zip(read, placements, strict=True)
+        ]
+        swapped = await self._swap(key, sum(map(len, parts)), merged)
+        if not swapped and await self._meta.get(keys.object_record(0, key, 0)) is None:
+            await self._objects.delete(key)
+        logger.debug(
+            "merged %d entries of %d streams", sum(len(m.run) for m in merged), len(merged)
+        )
+        return swapped
+
+    async def _swap(self, key: str, size: int, merged: Sequence[Merged]) -> list[int]:
+        operations = self._meta.limits.operations
+        step = len(merged)
+        if operations is not None:
+            step = (operations - OPERATIONS_PER_SWAP) // OPERATIONS_PER_STREAM
+        starts = range(0, len(merged), step)
+        swapped: list[int] = []
+        for part, start in enumerate(starts):
+            swap = Swap(
+                incarnation=self._incarnation,
+                store=self._objects.id,
+                key=key,
+                size=size,
+                part=part,
+                parts=len(starts),
+                merged=merged[start : start + step],
+            )
+            swapped += await transact(self._meta, swap.keys, swap_runs(swap, self._clock.now_ms()))
+        for one in merged:
+            self._streams[one.stream].rearranged(0)
+        return swapped

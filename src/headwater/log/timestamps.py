@@ -1,0 +1,76 @@
+"""ListOffsets by time: index entries by their largest timestamp, then pieces, then records."""
+
+from collections.abc import AsyncIterator
+
+from headwater.engine import TimestampedOffset
+from headwater.errors import KafkaStorageError, ObjectNotFound, StoreError
+from headwater.log.formats import IndexEntry
+from headwater.log.index import IndexReader
+from headwater.log.piece_loader import PieceLoader
+from headwater.log.pieces import Piece
+from headwater.log.reader import ATTEMPTS, Reader
+from headwater.wire.batch import HEADER
+from headwater.wire.records import first_offset_at_or_after
+
+MAX_TIMESTAMP = 8
+"""The header field that holds a batch's largest timestamp."""
+
+
+class TimestampLookup:
+    """Finds records by their timestamps, exact to the record."""
+
+    def __init__(self, reader: Reader, index: IndexReader, loader: PieceLoader) -> None:
+        self._reader = reader
+        self._index = index
+        self._loader = loader
+
+    async def first_at_or_after(self, stream: int, timestamp: int) -> TimestampedOffset | None:
+        """The first record in offset order with that timestamp or a later one."""
+        for _ in range(ATTEMPTS):
+            try:
+                return await self._first_at_or_after(stream, timestamp)
+            except ObjectNotFound:
+                continue  # the index was rearranged under the look-up
+            except StoreError as error:
+                raise KafkaStorageError(f"cannot look a timestamp up: {error}") from error
+        raise KafkaStorageError(f"the index of stream {stream} changes too fast; try again")
+
+    async def _first_at_or_after(self, stream: int, timestamp: int) -> TimestampedOffset | None:
+        bounds = await self._reader.load_bounds(stream)
+        async for entry in self._index.entries(stream, bounds.log_start):
+            if entry.max_timestamp < timestamp:
+                continue
+            async for piece in self._pieces(stream, entry, timestamp):
+                for batch, base_offset, largest in _batches(piece):
+                    if largest < timestamp:
+                        continue
+                    found = first_offset_at_or_after(batch, base_offset, timestamp)
+                    if found is not None and found[0] >= bounds.log_start:
+                        return TimestampedOffset(*found)
+        return None
+
+    async def largest(self, stream: int) -> TimestampedOffset | None:
+        """The first record that has the stream's largest timestamp."""
+        bounds = await self._reader.load_bounds(stream)
+        largest = -1
+        try:
+            async for entry in self._index.entries(stream, bounds.log_start):
+                largest = max(largest, entry.max_timestamp)
+        except StoreError as error:
+            raise KafkaStorageError(f"cannot look a timestamp up: {error}") from error
+        return await self.first_at_or_after(stream, largest) if largest >= 0 else None
+
+    async def _pieces(self, stream: int, entry: IndexEntry, timestamp: int) -> AsyncIterator[Piece]:
+        for extent in await self._loader.extents(stream, entry):
+            if extent.max_timestamp >= timestamp:
+                yield await self._loader.load(stream, entry, extent.start)
+
+
+def _batches(piece: Piece) -> list[tuple[memoryview, int, int]]:
+    """Each batch's bytes, base offset and largest timestamp."""
+    stops = [*piece.positions[1:], len(piece.data)]
+    found = []
+    for position, stop in zip(piece.positions, stops, strict=True):
+        fields = HEADER.unpack_from(piece.data, position)
+        found.append((piece.data[position:stop], fields[0], fields[MAX_TIMESTAMP]))
+    return found

@@ -1,0 +1,209 @@
+"""The cluster's topics in the metadata store, and this broker's cache of them.
+
+Invariants:
+
+- A topic's record, its id and its streams' ids are written in one transaction; stream ids are
+  never used again. A stream without a tail is empty, so nothing else is created.
+- A deletion removes the record and notes the streams in one transaction; their tails are then
+  set to deleted, so that appends in flight lose the comparison, and cleaned up afterwards.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
+from uuid import UUID
+
+from headwater.engine import ConfigChange, Topic
+from headwater.errors import (
+    InvalidPartitions,
+    KafkaStorageError,
+    StoreError,
+    TopicAlreadyExists,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from headwater.log.formats import Counter, DeletedTopic, TopicRecord, decode, encode
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import Change, MetadataStore, Values, Writes, prefix_end
+
+
+class TopicCatalog:
+    """See ``headwater.engine.Topics``."""
+
+    def __init__(
+        self,
+        meta: MetadataStore,
+        rng: Random,
+        close_streams: Callable[[Sequence[int]], Awaitable[None]],
+    ) -> None:
+        self._meta = meta
+        self._rng = rng
+        self._close_streams = close_streams
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+
+    def get(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def get_by_id(self, topic_id: UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    async def find(self, name: str) -> Topic:
+        if (topic := self._by_name.get(name)) is not None:
+            return topic
+        entry = await self._get(keys.topic(name))
+        if entry is None:
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+        return self._remember(name, entry)
+
+    async def find_by_id(self, topic_id: UUID) -> Topic:
+        if (topic := self._by_id.get(topic_id)) is not None:
+            return topic
+        name = await self._get(keys.topic_id(topic_id))
+        if name is not None:
+            entry = await self._get(keys.topic(name.decode()))
+            if entry is not None and decode(TopicRecord, entry).id == topic_id.bytes:
+                return self._remember(name.decode(), entry)
+        raise UnknownTopicId(f"no topic has the id {topic_id}")
+
+    async def _get(self, key: str) -> bytes | None:
+        try:
+            entry = await self._meta.get(key)
+        except StoreError as error:
+            raise KafkaStorageError(f"cannot read topics: {error}") from error
+        return None if entry is None else entry.value
+
+    async def all(self) -> Sequence[Topic]:
+        try:
+            found = await self._meta.scan(keys.TOPICS, prefix_end(keys.TOPICS))
+        except StoreError as error:
+            raise KafkaStorageError(f"cannot read topics: {error}") from error
+        return [
+            self._remember(entry.key.removeprefix(keys.TOPICS), entry.value)
+            for entry in found.entries
+        ]
+
+    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        topic_id = UUID(int=self._rng.getrandbits(128), version=4)
+
+        def decide(values: Values) -> tuple[Writes, bytes]:
+            writes = Writes()
+            if (there := values[keys.topic(name)]) is not None:
+                record = decode(TopicRecord, there.value)
+                if record.id == topic_id.bytes:
+                    return writes, there.value  # the first attempt landed
+                raise TopicAlreadyExists(f"topic {name!r} already exists")
+            streams = _take_streams(values, writes, partitions)
+            value = encode(TopicRecord(id=topic_id.bytes, streams=streams, configs=dict(configs)))
+            writes.put(keys.topic(name), value)
+            writes.put(keys.topic_id(topic_id), name.encode())
+            return writes, value
+
+        value = await transact(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
+        return self._remember(name, value)
+
+    async def delete(self, name: str) -> Topic:
+        value = await self._get(keys.topic(name))
+        if value is None:
+            self._forget(name)
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+        topic = _topic(name, value)
+        deleted_key = keys.deleted_topic(topic.id)
+
+        def decide(values: Values) -> tuple[Writes, None]:
+            writes = Writes()
+            there = values[keys.topic(name)]
+            if there is None or decode(TopicRecord, there.value).id != topic.id.bytes:
+                if values[deleted_key] is not None:
+                    return writes, None  # the first attempt landed
+                raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+            record = decode(TopicRecord, there.value)
+            gone = DeletedTopic(name=name, streams=record.streams, domain=record.domain)
+            writes.delete(keys.topic(name))
+            writes.delete(keys.topic_id(topic.id))
+            writes.put(deleted_key, encode(gone))
+            return writes, None
+
+        await transact(self._meta, [keys.topic(name), deleted_key], decide)
+        self._forget(name)
+        await self._close_streams(topic.streams)
+        return topic
+
+    async def add_partitions(self, name: str, total: int) -> Topic:
+        proposed: set[bytes] = set()
+
+        def decide(values: Values) -> tuple[Writes, bytes]:
+            writes = Writes()
+            there, record = _existing(values, name)
+            if there in proposed:
+                return writes, there  # the first attempt landed
+            if total < len(record.streams):
+                raise InvalidPartitions(
+                    f"topic {name!r} has {len(record.streams)} partitions, {total} is fewer"
+                )
+            if total == len(record.streams):
+                raise InvalidPartitions(f"topic {name!r} has {total} partitions already")
+            record.streams += _take_streams(values, writes, total - len(record.streams))
+            value = encode(record)
+            proposed.add(value)
+            writes.put(keys.topic(name), value)
+            return writes, value
+
+        value = await transact(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
+        return self._remember(name, value)
+
+    async def change_configs(self, name: str, change: ConfigChange) -> Topic:
+        def decide(values: Values) -> tuple[Writes, bytes]:
+            writes = Writes()
+            _, record = _existing(values, name)
+            record.configs = dict(change(record.configs))
+            value = encode(record)
+            writes.put(keys.topic(name), value)
+            return writes, value
+
+        return self._remember(name, await transact(self._meta, [keys.topic(name)], decide))
+
+    def changed(self, change: Change) -> Topic | None:
+        """Take a watched change in; returns the topic that it removed or replaced."""
+        name = change.key.removeprefix(keys.TOPICS)
+        old = self._by_name.get(name)
+        if change.value is None:
+            self._forget(name)
+            return old
+        topic = self._remember(name, change.value)
+        return old if old is not None and old.id != topic.id else None
+
+    def _remember(self, name: str, value: bytes) -> Topic:
+        topic = _topic(name, value)
+        old = self._by_name.get(name)
+        if old is not None and old.id != topic.id:
+            self._by_id.pop(old.id, None)
+        self._by_name[name] = topic
+        self._by_id[topic.id] = topic
+        return topic
+
+    def _forget(self, name: str) -> None:
+        topic = self._by_name.pop(name, None)
+        if topic is not None:
+            self._by_id.pop(topic.id, None)
+
+
+def _topic(name: str, value: bytes) -> Topic:
+    record = decode(TopicRecord, value)
+    return Topic(name, UUID(bytes=record.id), tuple(record.streams), record.configs)
+
+
+def _existing(values: Values, name: str) -> tuple[bytes, TopicRecord]:
+    there = values[keys.topic(name)]
+    if there is None:
+        raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+    return there.value, decode(TopicRecord, there.value)
+
+
+def _take_streams(values: Values, writes: Writes, count: int) -> list[int]:
+    there = values[keys.NEXT_STREAM]
+    counter = decode(Counter, there.value) if there is not None else Counter(next=1)
+    streams = list(range(counter.next, counter.next + count))
+    counter.next += count
+    writes.put(keys.NEXT_STREAM, encode(counter))
+    return streams

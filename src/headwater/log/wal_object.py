@@ -1,0 +1,180 @@
+"""WAL objects (``.wo``): the chunks of many streams in one immutable object.
+
+::
+
+    header       magic "HWWO" | version u16 | flags u16 | created i64 | chunks u32 | blocks u32
+    chunk index  per chunk, sorted by stream: stream u64 | position u64 | length u32
+                 | records u32 | batches u32 | first block u32 | max timestamp i64
+    block index  per block: position in chunk u32 | first record u32 | max timestamp i64
+    bodies       the chunks' record batches back to back, bytes as the producers sent them
+    footer       CRC32C of all before it u32 | magic "OWWH"
+
+A block is a run of whole batches of about 64 KiB, so that a reader finds an offset or a
+timestamp in a large chunk with one small read. ``flags`` is reserved for a codec and key id.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from headwater.errors import CorruptMessage, UnknownFormat
+from headwater.wire.batch import Batch, batch_sizes, trusted_batch
+
+MAGIC = b"HWWO"
+FOOTER_MAGIC = b"OWWH"
+VERSION = 1
+BLOCK_BYTES = 64 * 1024
+
+HEADER = struct.Struct(">4sHHqII")
+CHUNK = struct.Struct(">QQIIIIq")
+BLOCK = struct.Struct(">IIq")
+FOOTER = struct.Struct(">I4s")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One stream's batches, and their bytes back to back."""
+
+    stream: int
+    batches: Sequence[Batch]
+    data: bytearray
+
+    @property
+    def records(self) -> int:
+        return sum(batch.count for batch in self.batches)
+
+    @property
+    def max_timestamp(self) -> int:
+        return max(batch.max_timestamp for batch in self.batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a chunk and its block index stand in the object."""
+
+    position: int
+    blocks_position: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of batches: its position in the chunk and its first record's number."""
+
+    position: int
+    first_record: int
+    max_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkInfo:
+    """A chunk as the object's own index describes it."""
+
+    stream: int
+    position: int
+    length: int
+    records: int
+    batches: int
+    max_timestamp: int
+
+
+def join_batches(stream: int, batches: Sequence[Batch]) -> Chunk:
+    """The chunk of these batches, in a buffer of its own."""
+    return Chunk(stream, batches, bytearray().join([batch.data for batch in batches]))
+
+
+def join_chunks(stream: int, chunks: Sequence[tuple[bytearray, Sequence[int]]]) -> Chunk:
+    """One chunk of several, each given with the numbers of its batches that are left out."""
+    batches: list[Batch] = []
+    for data, left_out in chunks:
+        skipped = frozenset(left_out)
+        view = memoryview(data)
+        for number, (position, size, _) in enumerate(batch_sizes(data)):
+            if number not in skipped:
+                batches.append(trusted_batch(view[position : position + size]))
+    return join_batches(stream, batches)
+
+
+def encode_object(
+    chunks: Sequence[Chunk], created_ms: int
+) -> tuple[list[bytes | bytearray], list[Placement]]:
+    """The object's parts, ready to be written, and each chunk's placement.
+
+    ``chunks`` are sorted by stream; their buffers are not copied and must not change before
+    the object is written.
+    """
+    blocks = [_blocks(chunk.batches) for chunk in chunks]
+    block_count = sum(map(len, blocks))
+    blocks_start = HEADER.size + CHUNK.size * len(chunks)
+    position = blocks_start + BLOCK.size * block_count
+    head = bytearray(HEADER.pack(MAGIC, VERSION, 0, created_ms, len(chunks), block_count))
+    placements: list[Placement] = []
+    first_block = 0
+    for chunk, own in zip(chunks, blocks, strict=True):
+        placements.append(Placement(position, blocks_start + BLOCK.size * first_block, len(own)))
+        head += CHUNK.pack(
+            chunk.stream, position, len(chunk.data), chunk.records, len(chunk.batches),
+            first_block, chunk.max_timestamp,
+        )  # fmt: skip
+        position += len(chunk.data)
+        first_block += len(own)
+    for own in blocks:
+        for block in own:
+            head += BLOCK.pack(block.position, block.first_record, block.max_timestamp)
+    parts: list[bytes | bytearray] = [head, *(chunk.data for chunk in chunks)]
+    checksum = 0
+    for part in parts:
+        checksum = crc32c(part, checksum)
+    parts.append(FOOTER.pack(checksum, FOOTER_MAGIC))
+    return parts, placements
+
+
+def _blocks(batches: Sequence[Batch]) -> list[Block]:
+    blocks: list[Block] = []
+    position = records = 0
+    start = first_record = 0
+    max_timestamp = -1
+    for batch in batches:
+        if position - start >= BLOCK_BYTES:
+            blocks.append(Block(start, first_record, max_timestamp))
+            start, first_record, max_timestamp = position, records, -1
+        max_timestamp = max(max_timestamp, batch.max_timestamp)
+        position += batch.size
+        records += batch.count
+    blocks.append(Block(start, first_record, max_timestamp))
+    return blocks
+
+
+def parse_blocks(data: bytes | bytearray) -> list[Block]:
+    """A chunk's block index as it stands in the object."""
+    return [Block(*fields) for fields in BLOCK.iter_unpack(data)]
+
+
+def parse_object(data: bytes | bytearray) -> Iterator[ChunkInfo]:
+    """Check a whole object and list its chunks.
+
+    Raises ``CorruptMessage`` where its checksum or lengths do not agree, ``UnknownFormat``
+    where it is of a newer version.
+    """
+    if len(data) < HEADER.size + FOOTER.size:
+        raise CorruptMessage(f"{len(data)} bytes are too few for a WAL object")
+    magic, version, _flags, _created, chunks, blocks = HEADER.unpack_from(data)
+    checksum, footer_magic = FOOTER.unpack_from(data, len(data) - FOOTER.size)
+    if magic != MAGIC or footer_magic != FOOTER_MAGIC:
+        raise CorruptMessage("not a WAL object: its magic is wrong")
+    if version != VERSION:
+        raise UnknownFormat(f"WAL object version {version}; this release knows {VERSION}")
+    if crc32c(memoryview(data)[: -FOOTER.size]) != checksum:
+        raise CorruptMessage("a WAL object's checksum does not match its bytes")
+    bodies = HEADER.size + CHUNK.size * chunks + BLOCK.size * blocks
+    if bodies + FOOTER.size > len(data):
+        raise CorruptMessage(f"{chunks} chunks and {blocks} blocks do not fit the object")
+    for number in range(chunks):
+        stream, position, length, records, batches, _first, max_timestamp = CHUNK.unpack_from(
+            data, HEADER.size + CHUNK.size * number
+        )
+        if position < bodies or position + length > len(data) - FOOTER.size:
+            raise CorruptMessage(f"chunk {number} lies outside of its object")
+        yield ChunkInfo(stream, position, length, records, batches, max_timestamp)

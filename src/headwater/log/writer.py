@@ -1,0 +1,308 @@
+"""The WAL writer: batches of many connections become one flush, one object, one commit.
+
+Group commit: a flush starts as soon as none is under way, or the buffer is full; on a paid
+store no sooner than ``flush_interval_ms`` after the last. Uploads overlap, commits keep the
+order in which buffers were cut, and producers are answered after the commit, never before.
+
+Invariants:
+
+- Batches of one stream are committed in the order of ``append`` calls.
+- One commit is under way per incarnation; it is run again until its outcome is known.
+- Bytes taken in and not yet committed stay below ``buffer_bytes`` plus one request's worth
+  per connection, because sockets are not read while there is no room.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from headwater.clock import Clock
+from headwater.engine import Appended
+from headwater.errors import (
+    KafkaError,
+    KafkaStorageError,
+    RequestTimedOut,
+    StorageFull,
+    StoreError,
+    StoreUnavailable,
+    UnknownOutcome,
+)
+from headwater.log.commit import Fenced, Part, WalFile, chunks_per_part, commit_part
+from headwater.log.formats import StreamCommit
+from headwater.log.settings import LogSettings
+from headwater.log.verdicts import settle
+from headwater.log.wal_object import Chunk, Placement, encode_object, join_batches
+from headwater.meta.store import MetadataStore
+from headwater.objects.store import ObjectStore
+from headwater.telemetry.metrics import Metrics
+from headwater.wire.batch import Batch
+
+logger = logging.getLogger(__name__)
+
+RETRY_FIRST = 0.01
+RETRY_MOST = 1.0
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One append call: how many batches it added and who waits for them."""
+
+    batches: int
+    done: asyncio.Future[Appended]
+
+
+@dataclass(slots=True)
+class Buffer:
+    """Batches that wait for the next flush, by stream."""
+
+    batches: dict[int, list[Batch]] = field(default_factory=dict)
+    waiting: dict[int, list[Waiting]] = field(default_factory=dict)
+    size: int = 0
+    expiry: asyncio.TimerHandle | None = None
+
+    def appends(self) -> list[Waiting]:
+        return [one for each in self.waiting.values() for one in each]
+
+
+Committed = Callable[[Sequence[Chunk], Sequence[StreamCommit]], Sequence[int]]
+"""Told of every commit before producers are answered, so that they read their own writes.
+
+It returns the streams' log starts, which producers get with their answers.
+"""
+
+
+class Writer:
+    """Takes batches in and makes them durable. One per incarnation."""
+
+    def __init__(
+        self,
+        *,
+        meta: MetadataStore,
+        objects: ObjectStore,
+        incarnation: str,
+        settings: LogSettings,
+        clock: Clock,
+        rng: random.Random,
+        metrics: Metrics,
+        committed: Committed,
+    ) -> None:
+        self._meta = meta
+        self._objects = objects
+        self._incarnation = incarnation
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._metrics = metrics
+        self._committed = committed
+        self._loop = asyncio.get_running_loop()
+        self._open = Buffer()
+        self._held = 0
+        self._flushes: set[asyncio.Task[None]] = set()
+        self._last_commit: asyncio.Future[None] | None = None
+        self._next_object = 0
+        self._next_commit = 1
+        self._not_before = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self._failure: KafkaError | None = None
+        self.failed = asyncio.Event()
+        """Set when this incarnation was fenced: a new one has to take its place."""
+
+    @property
+    def room(self) -> bool:
+        return self._room.is_set()
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes taken in and not yet committed."""
+        return self._held
+
+    async def wait_for_room(self) -> None:
+        await self._room.wait()
+
+    def append(self, stream: int, batches: Sequence[Batch]) -> asyncio.Future[Appended]:
+        """Add batches to the open buffer; see ``Engine.append``."""
+        done: asyncio.Future[Appended] = self._loop.create_future()
+        if self._failure is not None:
+            done.set_exception(self._failure)
+            return done
+        buffer = self._open
+        if buffer.expiry is None:
+            buffer.expiry = self._loop.call_later(
+                self._settings.append_timeout_ms / 1000, _expire, buffer
+            )
+        size = sum([len(batch.data) for batch in batches])
+        if stream in buffer.batches:
+            buffer.batches[stream].extend(batches)
+            buffer.waiting[stream].append(Waiting(len(batches), done))
+        else:
+            buffer.batches[stream] = list(batches)
+            buffer.waiting[stream] = [Waiting(len(batches), done)]
+        buffer.size += size
+        self._held += size
+        if self._held >= self._settings.buffer_bytes:
+            self._room.clear()
+        if self._timer is None:
+            # Requests that arrived in one turn of the loop share a flush.
+            self._timer = self._loop.call_at(
+                max(self._not_before, self._loop.time()), self._maybe_flush
+            )
+        return done
+
+    def _maybe_flush(self) -> None:
+        self._timer = None
+        if not self._open.batches or self._failure is not None:
+            return
+        full = self._open.size >= self._settings.flush_bytes
+        if self._flushes and not (full and len(self._flushes) < self._settings.uploads):
+            return
+        now = self._loop.time()
+        if now < self._not_before and not full:
+            self._timer = self._loop.call_at(self._not_before, self._maybe_flush)
+            return
+        self._not_before = now + self._settings.flush_interval_ms / 1000
+        buffer, self._open = self._open, Buffer()
+        before = self._last_commit
+        self._last_commit = turn = self._loop.create_future()
+        task = self._loop.create_task(self._flush(buffer, before, turn))
+        self._flushes.add(task)
+        task.add_done_callback(self._flushed)
+
+    def _flushed(self, task: asyncio.Task[None]) -> None:
+        self._flushes.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a flush failed unexpectedly", exc_info=error)
+        self._maybe_flush()
+
+    async def _flush(
+        self,
+        buffer: Buffer,
+        before: asyncio.Future[None] | None,
+        turn: asyncio.Future[None],
+    ) -> None:
+        waiting = buffer.appends()
+        try:
+            chunks = [
+                join_batches(stream, buffer.batches[stream]) for stream in sorted(buffer.batches)
+            ]
+            file, placements = await self._upload(chunks, buffer.size)
+            if before is not None:
+                await before
+            for part in self._parts(chunks, placements, file):
+                outcome = await self._commit(part)
+                starts = self._committed(part.chunks, outcome)
+                for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
+                    settle(buffer.waiting[chunk.stream], chunk.batches, commit, start)
+            self._metrics.flushes.inc()
+            self._metrics.flush_bytes.observe(buffer.size)
+        except Fenced as error:
+            self._fail_all(error)
+            _fail(waiting, error)
+        except StorageFull as error:
+            _fail(waiting, KafkaStorageError(str(error)))
+        except StoreError as error:
+            logger.warning("a flush of %d bytes failed: %s", buffer.size, error)
+            _fail(waiting, KafkaStorageError(str(error)))
+        except asyncio.CancelledError:
+            _fail(waiting, RequestTimedOut("the broker is stopping"))
+            raise
+        finally:
+            if buffer.expiry is not None:
+                buffer.expiry.cancel()
+            _fail(waiting, KafkaStorageError("the broker failed to write; see its log"))
+            if not turn.done():
+                turn.set_result(None)
+            self._held -= buffer.size
+            if self._held < self._settings.buffer_bytes:
+                self._room.set()
+
+    async def _upload(
+        self, chunks: Sequence[Chunk], size: int
+    ) -> tuple[WalFile | None, list[Placement]]:
+        if size <= self._inline_bytes():
+            return None, []
+        parts, placements = encode_object(chunks, self._clock.now_ms())
+        self._next_object += 1
+        key = f"wal/{self._incarnation}/{self._next_object:012d}.wo"
+        await self._objects.put(key, parts)
+        return WalFile(self._objects.id, key, sum(map(len, parts))), placements
+
+    def _inline_bytes(self) -> int:
+        limit = self._meta.limits.value_bytes
+        own = self._settings.inline_bytes
+        return own if limit is None else min(own, limit // 2)
+
+    def _parts(
+        self, chunks: Sequence[Chunk], placements: Sequence[Placement], file: WalFile | None
+    ) -> list[Part]:
+        step = chunks_per_part(self._meta.limits) or len(chunks)
+        starts = range(0, len(chunks), step)
+        parts = []
+        for number, start in enumerate(starts):
+            parts.append(
+                Part(
+                    domain=0,
+                    incarnation=self._incarnation,
+                    number=self._next_commit,
+                    chunks=chunks[start : start + step],
+                    placements=placements[start : start + step],
+                    file=file,
+                    part=number,
+                    parts=len(starts),
+                )
+            )
+            self._next_commit += 1
+        return parts
+
+    async def _commit(self, part: Part) -> list[StreamCommit]:
+        """Run the transaction until its outcome is known."""
+        decide = commit_part(part, self._clock.now_ms(), self._settings.producer_expiration_ms)
+        pause = RETRY_FIRST
+        while True:
+            started = self._loop.time()
+            try:
+                outcome = (await self._meta.transact(part.domain, part.keys, decide)).result
+            except UnknownOutcome as error:
+                self._metrics.commit_unknown.inc()
+                logger.warning("a commit's answer was lost, asking again: %s", error)
+            except StoreUnavailable as error:
+                logger.warning("the metadata store did not take a commit: %s", error)
+            else:
+                self._metrics.commits.inc()
+                self._metrics.commit_seconds.observe(self._loop.time() - started)
+                return outcome
+            await asyncio.sleep(pause * (0.5 + self._rng.random()))
+            pause = min(pause * 2, RETRY_MOST)
+
+    def _fail_all(self, error: KafkaError) -> None:
+        """Refuse everything from here on: this incarnation may no longer write."""
+        self._failure = error
+        self.failed.set()
+        buffer, self._open = self._open, Buffer()
+        self._held -= buffer.size
+        _fail(buffer.appends(), error)
+        self._room.set()
+
+    async def close(self) -> None:
+        """Flush what is buffered, then refuse everything."""
+        while self._open.batches or self._flushes:
+            self._maybe_flush()
+            if self._flushes:
+                await asyncio.wait(set(self._flushes))
+        self._failure = self._failure or RequestTimedOut("the broker is stopping")
+
+
+def _fail(waiting: Sequence[Waiting], error: KafkaError) -> None:
+    for one in waiting:
+        if not one.done.done():
+            one.done.set_exception(error)
+
+
+def _expire(buffer: Buffer) -> None:
+    _fail(
+        buffer.appends(),
+        RequestTimedOut("the stores did not answer in time; the batch may still land"),
+    )
