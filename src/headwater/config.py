@@ -125,7 +125,7 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="Entries of about one size that make a merge worth while."),
     ] = _LOG.merge_fan_in
     merge_small_bytes: Annotated[
-        Positive, Meta(description="An entry up to this size is small.")
+        Positive, Meta(description="Entries of this size and more are not merged.")
     ] = _LOG.merge_small_bytes
     merge_bytes: Annotated[
         Positive, Meta(description="The most that one merge puts into an object.")

@@ -1,0 +1,147 @@
+"""``headwater serve``: one broker, or several under a supervisor."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from headwater.config import Settings
+
+_EPILOG = """\b
+Examples:
+  headwater serve
+  headwater serve --data /var/lib/headwater --listen 0.0.0.0:9092 --advertise broker.example:9092
+  headwater serve --workers 4 --metrics 127.0.0.1:9100
+  headwater serve --objects s3://bucket/prefix --config headwater.yaml
+
+Every setting of the file is described in docs/reference/configuration.md.
+"""
+
+_FLAGS = {
+    "data": "data",
+    "listen": "broker.listen",
+    "advertise": "broker.advertise",
+    "metadata": "metadata",
+    "objects": "objects",
+    "broker_id": "broker.id",
+    "workers": "broker.workers",
+    "metrics": "metrics.listen",
+    "log_format": "logging.format",
+    "log_level": "logging.level",
+}
+"""Which setting each flag gives."""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--data", metavar="DIR", help="Where the embedded stores live.  [./headwater-data]")
+@click.option("--listen", metavar="HOST:PORT", help="Where clients connect.  [127.0.0.1:9092]")
+@click.option("--advertise", metavar="HOST:PORT", help="The address that clients are told.")
+@click.option("--metadata", metavar="URL", help="sqlite:///FILE or memory://.  [in --data]")
+@click.option(
+    "--objects", metavar="URL", help="file:///DIR, s3://BUCKET or memory://.  [in --data]"
+)
+@click.option("--broker-id", metavar="N", help="This broker's id; workers count up from it.  [1]")
+@click.option("--workers", metavar="N", help="Broker processes, on consecutive ports.  [1]")
+@click.option(
+    "--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz and /status.json."
+)
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="A YAML file of settings."
+)
+@click.option("--log-format", type=click.Choice(["auto", "json", "text"]), help="[auto]")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[info]"
+)
+@click.option("--supervised", is_flag=True, hidden=True)
+def serve(config: Path | None, *, supervised: bool, **flags: str | None) -> None:
+    """Run a broker until it is interrupted."""
+    from headwater.config import load
+    from headwater.telemetry import logs
+
+    given = {_FLAGS[flag]: value for flag, value in flags.items() if value is not None}
+    settings = load(config, os.environ, given)
+    logs.configure(settings.logging.format, settings.logging.level)
+    if settings.broker.workers > 1:
+        _supervise(settings)
+    else:
+        _run_broker(settings, supervised=supervised)
+
+
+def _run_broker(settings: "Settings", *, supervised: bool) -> None:
+    import asyncio
+
+    import uvloop
+
+    from headwater.cli.compose import Broker
+    from headwater.cli.signals import stop_on_signals, stop_with_parent
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        stop_on_signals(stop.set)
+        async with Broker(settings) as broker:
+            if supervised:
+                stop_with_parent(stop.set)
+                click.echo("ready")
+            else:
+                _welcome(settings, [str(broker.address)])
+            await broker.run(stop)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+def _supervise(settings: "Settings") -> None:
+    import asyncio
+
+    from headwater.cli.signals import stop_on_signals
+    from headwater.cli.workers import Supervisor, command_line, worker_flags
+    from headwater.config import Address
+
+    arguments = sys.argv[1:]
+    count = settings.broker.workers
+    commands = [
+        command_line([*arguments, *worker_flags(settings, number)]) for number in range(count)
+    ]
+    listen = Address.parse(settings.broker.listen)
+
+    async def main() -> None:
+        supervisor = Supervisor(commands)
+        stop_on_signals(supervisor.stop)
+        async with asyncio.TaskGroup() as group:
+            announced = group.create_task(supervisor.wait_ready())
+            announced.add_done_callback(
+                lambda task: (
+                    None
+                    if task.cancelled()
+                    else _welcome(settings, [str(listen.shifted(n)) for n in range(count)])
+                )
+            )
+            await supervisor.run()
+            announced.cancel()
+
+    from headwater.errors import ConfigurationError
+
+    try:
+        asyncio.run(main())
+    except* ConfigurationError as errors:
+        raise click.ClickException(str(_first(errors))) from errors
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _welcome(settings: "Settings", addresses: list[str]) -> None:
+    """One line on stdout: where, with which data, and what to do first."""
+    where = ", ".join(addresses)
+    data = settings.data if not (settings.metadata and settings.objects) else settings.metadata
+    click.echo(
+        f"Headwater listens on {where}, data in {data}. "
+        f"Try: echo hello | headwater produce -b {addresses[0]} greetings"
+    )
+    sys.stdout.flush()
