@@ -96,9 +96,9 @@ def test_variables_of_kubernetes_services_and_of_clients_are_left_alone() -> Non
 
 
 def test_the_embedded_stores_live_in_the_data_directory(tmp_path: Path) -> None:
-    settings = load(None, {}, {"data": str(tmp_path)})
-    assert settings.metadata_url == f"sqlite://{tmp_path}/metadata.db"
-    assert settings.objects_url == f"file://{tmp_path}/objects"
+    settings = load(None, {}, {"data": f"{tmp_path}/a b"})
+    assert settings.metadata_url == f"sqlite:///{tmp_path}/a%20b/metadata.db"
+    assert settings.objects_url == f"file://{tmp_path}/a%20b/objects"
 
 
 def test_every_key_of_the_log_section_is_one_of_the_log_s_own() -> None:

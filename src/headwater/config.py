@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta, Struct
@@ -190,11 +191,15 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def metadata_url(self) -> str:
-        return self.metadata or f"sqlite://{Path(self.data).absolute()}/metadata.db"
+        return self.metadata or f"sqlite:///{_url_path(self.data)}/metadata.db"
 
     @property
     def objects_url(self) -> str:
-        return self.objects or f"file://{Path(self.data).absolute()}/objects"
+        return self.objects or f"file://{_url_path(self.data)}/objects"
+
+
+def _url_path(directory: str) -> str:
+    return quote(str(Path(directory).absolute()))
 
 
 @dataclass(frozen=True, slots=True)
