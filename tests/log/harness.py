@@ -1,0 +1,129 @@
+"""Engines on memory stores, and batches to feed them."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from random import Random
+
+from crc32c import crc32c
+
+from headwater.clock import Clock, SystemClock
+from headwater.engine import Read
+from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.settings import LogSettings
+from headwater.meta.store import MetadataStore
+from headwater.objects.store import ObjectStore
+from headwater.telemetry.metrics import Metrics
+from headwater.wire.batch import HEADER, HEADER_SIZE, Batch, batch_sizes, split_batches
+
+
+def make_batch(
+    payload: bytes = b"x",
+    *,
+    count: int = 1,
+    timestamp: int = 1_700_000_000_000,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+) -> Batch:
+    """A batch whose header is right and whose records are an opaque payload."""
+    body = struct.pack(
+        ">hiqqqhii", 0, count - 1, timestamp, timestamp, producer_id, epoch, sequence, count
+    )
+    body += payload
+    head = struct.pack(">qiibI", 0, 9 + len(body), -1, 2, crc32c(body))
+    (batch,) = split_batches(head + body)
+    return batch
+
+
+def payloads(read: Read) -> list[tuple[int, bytes]]:
+    """(base offset, payload) of every batch that was read."""
+    found = []
+    for part in read.parts:
+        for position, size, _count in batch_sizes(part):
+            offset = HEADER.unpack_from(part, position)[0]
+            found.append((offset, bytes(part[position + HEADER_SIZE : position + size])))
+    return found
+
+
+async def read_all(
+    engine: LogEngine, topic_name: str, partition: int = 0, *, max_bytes: int = 1 << 20
+) -> list[tuple[int, bytes]]:
+    """Everything in a partition, as a consumer would read it."""
+    topic = await engine.topics.find(topic_name)
+    bounds = await engine.offsets(topic, partition)
+    offset, found = bounds.log_start, []
+    while offset < bounds.high_watermark:
+        read = await read_once(engine, topic_name, partition, offset, max_bytes)
+        batches = payloads(read)
+        assert batches, f"nothing at {offset} of {bounds}"
+        found += batches
+        last = read.parts[-1]
+        *_, (position, _size, count) = batch_sizes(last)
+        offset = HEADER.unpack_from(last, position)[0] + count
+    return found
+
+
+async def read_once(
+    engine: LogEngine, topic_name: str, partition: int, offset: int, max_bytes: int = 1 << 20
+) -> Read:
+    topic = await engine.topics.find(topic_name)
+    answer = engine.read(topic, partition, offset, max_bytes, committed=False)
+    return answer if isinstance(answer, Read) else await answer
+
+
+async def poll(engine: LogEngine, topic_name: str, partition: int, offset: int) -> Read:
+    """A fetch that waits until there is something, as consumers do."""
+    topic = await engine.topics.find(topic_name)
+    waiter = engine.waiter([topic.streams[partition]])
+    try:
+        while not (read := await read_once(engine, topic_name, partition, offset)).parts:
+            assert await waiter.wait(10), f"nothing came at {offset}"
+        return read
+    finally:
+        waiter.close()
+
+
+async def append(
+    engine: LogEngine, topic_name: str, batches: Iterable[Batch], partition: int = 0
+) -> int:
+    topic = await engine.topics.find(topic_name)
+    return (await engine.append(topic, partition, list(batches))).base_offset
+
+
+@asynccontextmanager
+async def running_engine(
+    meta: MetadataStore,
+    objects: ObjectStore,
+    *,
+    broker_id: int = 1,
+    settings: LogSettings | None = None,
+    clock: Clock | None = None,
+    rng: Random | None = None,
+    housekeeping: bool = True,
+) -> AsyncIterator[LogEngine]:
+    rng = rng or Random(broker_id)
+    engine = LogEngine(
+        meta=meta,
+        objects=objects,
+        broker_id=broker_id,
+        cluster=await open_cluster(meta, rng),
+        settings=settings or LogSettings(),
+        clock=clock or SystemClock(),
+        rng=rng,
+        metrics=Metrics(),
+        living=lambda: [engine.incarnation],
+        share=lambda _stream: True,
+    )
+    await engine.start()
+    task = asyncio.create_task(engine.run()) if housekeeping else None
+    try:
+        yield engine
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+        await engine.close()
