@@ -1,0 +1,81 @@
+"""What a cluster holds, counted in its metadata store.
+
+A survey reads every index entry, page by page, so it takes about a second per hundred thousand.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from headwater.log.formats import (
+    INLINE,
+    Cluster,
+    IndexEntry,
+    ObjectRecord,
+    Tail,
+    TopicRecord,
+    decode,
+)
+from headwater.meta import keys
+from headwater.meta.store import Entry, MetadataStore, prefix_end
+
+PAGE = 500
+DOMAIN = 0
+
+
+@dataclass(slots=True)
+class Survey:
+    """Counts over the whole cluster; sizes are bytes of record batches as they are kept."""
+
+    cluster_id: str | None = None
+    topics: int = 0
+    streams: int = 0
+    records_produced: int = 0
+    index_entries: int = 0
+    inline_entries: int = 0
+    inline_bytes: int = 0
+    wal_objects: int = 0
+    wal_bytes: int = 0
+
+
+async def survey(meta: MetadataStore) -> Survey:
+    """Count everything; raises ``UnknownFormat`` where a newer release wrote something."""
+    found = Survey()
+    cluster = await meta.get(keys.CLUSTER)
+    if cluster is not None:
+        found.cluster_id = decode(Cluster, cluster.value).id
+    streams: list[int] = []
+    async for entry in pages(meta, keys.TOPICS, prefix_end(keys.TOPICS)):
+        found.topics += 1
+        streams.extend(decode(TopicRecord, entry.value).streams)
+    found.streams = len(streams)
+    for stream in streams:
+        tail = await meta.get(keys.tail(DOMAIN, stream))
+        if tail is not None:
+            found.records_produced += decode(Tail, tail.value).high_watermark
+    everything = keys.index(DOMAIN, 0), prefix_end(keys.index(DOMAIN, keys.LAST))
+    async for entry in pages(meta, *everything):
+        found.index_entries += 1
+        place = decode(IndexEntry, entry.value)
+        if place.kind == INLINE:
+            found.inline_entries += 1
+            found.inline_bytes += place.length
+    objects = keys.objects(DOMAIN)
+    last = ""
+    async for entry in pages(meta, objects, prefix_end(objects)):
+        key = entry.key.rpartition("/")[0]  # an object may have several parts' records
+        if key != last:
+            found.wal_objects += 1
+            found.wal_bytes += decode(ObjectRecord, entry.value).size
+            last = key
+    return found
+
+
+async def pages(meta: MetadataStore, start: str, end: str) -> AsyncIterator[Entry]:
+    """Every entry of a range, read in bounded pages."""
+    while True:
+        page = (await meta.scan(start, end, limit=PAGE)).entries
+        for entry in page:
+            yield entry
+        if len(page) < PAGE:
+            return
+        start = page[-1].key + "\x00"
