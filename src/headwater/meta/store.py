@@ -137,9 +137,7 @@ class MetadataStore(Protocol):
         """Entries with ``start <= key < end`` in key order, or the reverse of it."""
         ...
 
-    async def transact(
-        self, domain: int, keys: Sequence[str], decide: Decide[T]
-    ) -> Committed[T]:
+    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         """Run ``decide`` over ``keys`` and commit what it writes, atomically."""
         ...
 

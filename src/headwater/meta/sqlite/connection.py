@@ -1,0 +1,184 @@
+"""Opening the file: versions, settings and schema."""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from headwater.errors import ConfigurationError, StorageFull, StoreUnavailable, UnknownFormat
+
+FORMAT = 1
+APPLICATION_ID = 0x48574D31
+OLDEST_SQLITE = (3, 51, 3)
+PAGE_BYTES = 4096
+JOURNAL_KEPT_BYTES = 64 * 2**20
+
+SCHEMA = """
+CREATE TABLE kv (
+  key TEXT PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL, session TEXT
+) WITHOUT ROWID, STRICT;
+CREATE INDEX kv_session ON kv (session) WHERE session IS NOT NULL;
+CREATE TABLE change (revision INTEGER PRIMARY KEY, changes BLOB NOT NULL) STRICT;
+INSERT INTO change VALUES (0, x'90');
+CREATE TABLE session (
+  id TEXT PRIMARY KEY, expires REAL NOT NULL, boot TEXT NOT NULL, opened_ms INTEGER NOT NULL
+) WITHOUT ROWID, STRICT;
+"""
+"""``change`` has one row per revision, a MessagePack list; its last row is the store's revision
+and is never deleted. A session's ``expires`` is on the host's boot clock, ``boot`` names it."""
+
+
+def check_sqlite_version() -> None:
+    """Refuse an SQLite that can corrupt a WAL journal with several writers."""
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if version < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        raise ConfigurationError(
+            f"apsw brings SQLite {apsw.sqlite_lib_version()}, which can corrupt a database with "
+            f"several writers; {oldest} or later is needed: pip install 'apsw>={oldest}'"
+        )
+
+
+def side_directory(path: Path) -> Path:
+    """Where the processes that share ``path`` keep their locks and sockets."""
+    return path.with_name(f"{path.name}.d")
+
+
+def prepare(path: Path, busy_seconds: float) -> None:
+    """Create the file where it is absent and check that it is one of ours.
+
+    Raises ``ConfigurationError`` with one line that says what is wrong with it,
+    ``UnknownFormat`` where a newer release wrote it, ``StoreUnavailable`` where another process
+    keeps it locked.
+    """
+    check_sqlite_version()
+    try:
+        side_directory(path).mkdir(parents=True, exist_ok=True)
+        with _only_one_opens(path, busy_seconds):
+            connection = connect(path, busy_seconds)
+            try:
+                _check_format(connection, path)
+            finally:
+                connection.close()
+    except OSError as error:
+        raise ConfigurationError(
+            f"metadata database {path} cannot be used: {error.strerror}: {error.filename}"
+        ) from error
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise ConfigurationError(
+            f"metadata database {path} is damaged or not a database ({error}): "
+            "restore it or name another file"
+        ) from error
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError) as error:
+        raise ConfigurationError(
+            f"metadata database {path} cannot be written ({error}): "
+            "check the permissions of the file and its directory"
+        ) from error
+    except apsw.FullError as error:
+        raise StorageFull(f"metadata database {path}: {error}; free some space") from error
+    except apsw.Error as error:
+        raise StoreUnavailable(f"metadata database {path}: {error}") from error
+
+
+def connect(
+    path: Path, busy_seconds: float, *, cache_bytes: int = 2**20, synchronous: str = "FULL"
+) -> apsw.Connection:
+    """A connection with the settings that every process must share."""
+    connection = apsw.Connection(str(path))
+    connection.set_busy_handler(patience(busy_seconds))
+    for setting in (
+        f"page_size={PAGE_BYTES}",
+        "journal_mode=WAL",
+        f"synchronous={synchronous}",
+        # Checkpoints stay off the commit path: one process of all makes them.
+        "wal_autocheckpoint=0",
+        f"journal_size_limit={JOURNAL_KEPT_BYTES}",
+        f"cache_size=-{cache_bytes // 1024}",
+        "temp_store=MEMORY",
+    ):
+        connection.execute(f"PRAGMA {setting}").fetchall()
+    return connection
+
+
+def one_row(cursor: apsw.Cursor) -> tuple[Any, ...]:
+    """The row of a query that always has one."""
+    row: tuple[Any, ...] | None = cursor.fetchone()
+    assert row is not None
+    return row
+
+
+def patience(seconds: float) -> Callable[[int], bool]:
+    """A busy handler that asks again soon: a neighbour's commit takes less than a millisecond."""
+    started = 0.0
+
+    def wait(count: int) -> bool:
+        nonlocal started
+        if count == 0:
+            started = time.monotonic()
+        waited = time.monotonic() - started
+        if waited > seconds:
+            return False
+        # A long wait means a long transaction or a stopped process, not bad luck.
+        time.sleep(0.000_2 if waited < 0.05 else 0.002)
+        return True
+
+    return wait
+
+
+def _check_format(connection: apsw.Connection, path: Path) -> None:
+    if connection.readonly("main"):
+        raise ConfigurationError(
+            f"metadata database {path} is read-only: "
+            "check the permissions of the file and its directory"
+        )
+    application, version, tables = one_row(
+        connection.execute(
+            "SELECT (SELECT application_id FROM pragma_application_id),"
+            " (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)"
+        )
+    )
+    if tables == 0 and application == 0:
+        with connection:
+            connection.execute(SCHEMA)
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}").fetchall()
+            connection.execute(f"PRAGMA user_version={FORMAT}").fetchall()
+    elif application != APPLICATION_ID:
+        raise ConfigurationError(
+            f"{path} is a database of another program: name another file for the metadata"
+        )
+    elif version > FORMAT:
+        raise UnknownFormat(
+            f"metadata database {path} has format {version}, this release knows up to {FORMAT}: "
+            "use the release that wrote it, or a later one"
+        )
+
+
+@contextmanager
+def _only_one_opens(path: Path, busy_seconds: float) -> Iterator[None]:
+    # Two processes that switch one file to the WAL journal at once can both be refused.
+    name = side_directory(path) / "open.lock"
+    descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    wait = patience(busy_seconds)
+    tries = 0
+    try:
+        while not try_lock(descriptor):
+            if not wait(tries):
+                raise StoreUnavailable(f"metadata database {path}: {name} is held for too long")
+            tries += 1
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Take the file's lock if it is free; it goes with the process, however that ends."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""What watches are given: this process's own commits from memory, the rest from the file.
+
+The last revisions stand in memory without a gap. An own commit that follows them directly is
+added as it is; a gap means that a neighbour committed, and the file is read.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import islice
+
+from headwater.errors import StoreUnavailable, WatchTrimmed
+from headwater.meta.sqlite.changes import Item, under_prefix
+from headwater.meta.store import Change
+
+RECENT_REVISIONS = 1024
+RECENT_BYTES = 8 * 2**20
+
+Revisions = list[tuple[int, list[Item]]]
+
+
+class ChangeFeed:
+    """Changes in order, for any number of watches at their own places.
+
+    ``read`` returns the next revisions after one from the file, ``last`` the file's revision.
+    The store calls ``committed`` after its own commits and, from one task, ``catch_up``
+    whenever a neighbour may have committed.
+    """
+
+    def __init__(
+        self,
+        revision: int,
+        *,
+        read: Callable[[int], Awaitable[Revisions]],
+        last: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._newest = revision
+        self._recent: deque[tuple[int, list[Item], int]] = deque()
+        self._recent_bytes = 0
+        self._read = read
+        self._last = last
+        self._waiting: dict[asyncio.Future[None], int] = {}
+        self._closed = False
+
+    @property
+    def watched(self) -> bool:
+        """Whether anyone waits for the next change."""
+        return bool(self._waiting)
+
+    def committed(self, revision: int, items: list[Item]) -> bool:
+        """Take an own commit; False where a neighbour's came between, left to ``catch_up``."""
+        if revision == self._newest + 1:
+            self._add(revision, items)
+            self._wake()
+        return revision <= self._newest
+
+    async def catch_up(self) -> None:
+        """Read what is in the file beyond memory, for the watches that wait."""
+        needed = min(self._waiting.values(), default=self._newest)
+        if needed > self._newest:  # nobody watched for a while
+            self._start_over(needed)
+        try:
+            while revisions := await self._read(self._newest):
+                for revision, items in revisions:
+                    if revision == self._newest + 1:
+                        self._add(revision, items)
+                self._wake()
+        except WatchTrimmed:  # this process was paused; each watch finds out by itself
+            self._start_over(await self._last())
+            self._wake()
+
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+        """Every change under ``prefix`` above ``after``, whole revisions at a time."""
+        while True:
+            if self._closed:
+                raise StoreUnavailable("the metadata store is closed")
+            oldest = self._newest - len(self._recent)
+            if after < oldest:
+                revisions = await self._read(after)
+            else:
+                revisions = [
+                    (revision, items)
+                    for revision, items, _ in islice(self._recent, after - oldest, None)
+                ]
+            found: list[Change] = []
+            for revision, items in revisions:
+                found.extend(under_prefix(prefix, revision, items))
+                after = revision
+            if found:
+                yield found
+            elif not revisions:
+                await self._wait(after)
+
+    def close(self) -> None:
+        """End every watch with an error."""
+        self._closed = True
+        self._wake()
+
+    def _start_over(self, revision: int) -> None:
+        self._newest = revision
+        self._recent.clear()
+        self._recent_bytes = 0
+
+    def _add(self, revision: int, items: list[Item]) -> None:
+        size = sum(len(key) + len(value or b"") for key, value in items)
+        self._newest = revision
+        self._recent.append((revision, items, size))
+        self._recent_bytes += size
+        while len(self._recent) > RECENT_REVISIONS or self._recent_bytes > RECENT_BYTES:
+            self._recent_bytes -= self._recent.popleft()[2]
+
+    async def _wait(self, after: int) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[future] = after
+        try:
+            await future
+        finally:
+            del self._waiting[future]
+
+    def _wake(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)

@@ -1,0 +1,169 @@
+"""The store: calls handed to the two threads, and one task that looks after the rest."""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.clock import Clock
+from headwater.errors import StoreError
+from headwater.meta.sessions import RenewedSession
+from headwater.meta.sqlite.changes import Item
+from headwater.meta.sqlite.checkpointer import Checkpointer
+from headwater.meta.sqlite.connection import prepare, side_directory
+from headwater.meta.sqlite.feed import ChangeFeed
+from headwater.meta.sqlite.neighbours import Neighbours
+from headwater.meta.sqlite.reader import Reader
+from headwater.meta.sqlite.worker import Worker
+from headwater.meta.sqlite.writer import Writer
+from headwater.meta.store import Change, Committed, Decide, Entry, Limits, Scan, Session, T
+
+log = logging.getLogger(__name__)
+
+BUSY_SECONDS = 5.0
+POLL_SECONDS = 0.05
+SWEEP_SECONDS = 0.25
+LIMITS = Limits()
+
+
+class SqliteStore:
+    """A ``MetadataStore`` on one file; open it with ``SqliteStore.open``.
+
+    Any number of stores, in any number of processes of one host, may share the file. A domain
+    is no unit of its own here: transactions of the whole file follow one another.
+    """
+
+    def __init__(self, path: Path, clock: Clock, connections: "_Connections") -> None:
+        self._clock = clock
+        self._writer = connections.writer
+        self._reader = connections.reader
+        self._checkpointer = connections.checkpointer
+        self._writing = Worker("headwater-meta-write")
+        self._reading = Worker("headwater-meta-read")
+        self._feed = ChangeFeed(
+            connections.revision,
+            read=lambda after: self._reading.run(self._reader.changes, after),
+            last=lambda: self._reading.run(self._reader.revision),
+        )
+        self._changed = asyncio.Event()
+        self._neighbours = Neighbours(side_directory(path), self._changed.set)
+        self._sessions: set[RenewedSession] = set()
+        self._tasks = [
+            asyncio.create_task(self._follow_neighbours()),
+            asyncio.create_task(self._sweep_sessions()),
+        ]
+
+    @classmethod
+    async def open(
+        cls, path: Path, clock: Clock, *, busy_seconds: float = BUSY_SECONDS
+    ) -> "SqliteStore":
+        """Open the file, creating it where it is absent.
+
+        Raises ``ConfigurationError``, ``UnknownFormat``, ``StorageFull`` or
+        ``StoreUnavailable``, each with one line that says what is wrong and what to do.
+        """
+        return cls(path, clock, await asyncio.to_thread(_connect, path, busy_seconds))
+
+    @property
+    def limits(self) -> Limits:
+        return LIMITS
+
+    async def get(self, key: str) -> Entry | None:
+        return await self._reading.run(self._reader.get, key)
+
+    async def scan(
+        self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
+    ) -> Scan:
+        return await self._reading.run(self._reader.scan, start, end, limit, reverse=reverse)
+
+    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        def publish(outcome: tuple[Committed[T], list[Item]]) -> None:
+            self._publish((outcome[0].revision, outcome[1]))
+
+        committed, _ = await self._writing.run_then(publish, self._writer.transact, keys, decide)
+        return committed
+
+    def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+        return self._feed.watch(prefix, after)
+
+    async def session(self, ttl: float) -> Session:
+        name = str(uuid.uuid4())
+        opened = asyncio.get_running_loop().time()
+        await self._writing.run(self._writer.open_session, name, ttl, self._clock.now_ms())
+
+        async def renew() -> None:
+            await self._writing.run(self._writer.renew_session, name, ttl)
+
+        async def end() -> None:
+            self._sessions.discard(session)
+            await self._writing.run_then(self._publish, self._writer.end_session, name)
+
+        session = RenewedSession(name, ttl=ttl, opened=opened, renew=renew, end=end)
+        self._sessions.add(session)
+        return session
+
+    async def close(self) -> None:
+        """Finish what is queued and let go of the file; sessions left open run out."""
+        for session in self._sessions:
+            await session.abandon()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._feed.close()
+        await self._writing.stop(self._writer.close)
+        await self._reading.stop(self._reader.close)
+        self._neighbours.close()
+        await asyncio.to_thread(self._checkpointer.close)
+
+    def _publish(self, committed: tuple[int, list[Item]]) -> None:
+        revision, items = committed
+        if items:
+            if not self._feed.committed(revision, items):
+                self._changed.set()
+            self._neighbours.wake()
+
+    async def _follow_neighbours(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+            if self._feed.watched:
+                try:
+                    await self._feed.catch_up()
+                except StoreError as error:
+                    log.warning("metadata changes are not read: %s", error)
+
+    async def _sweep_sessions(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                if await self._reading.run(self._reader.sessions_have_expired):
+                    await self._writing.run_then(self._publish, self._writer.end_expired_sessions)
+            except StoreError as error:
+                log.warning("expired metadata sessions are not swept: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Connections:
+    writer: Writer
+    reader: Reader
+    checkpointer: Checkpointer
+    revision: int
+
+
+def _connect(path: Path, busy_seconds: float) -> _Connections:
+    prepare(path, busy_seconds)
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+    def now() -> tuple[float, str]:
+        return time.clock_gettime(time.CLOCK_BOOTTIME), boot
+
+    writer = Writer(path, busy_seconds=busy_seconds, time=now)
+    reader = Reader(path, busy_seconds=busy_seconds, time=now)
+    return _Connections(writer, reader, Checkpointer(path), reader.revision())

@@ -1,0 +1,192 @@
+"""Transactions and sessions, on the writer's thread.
+
+One commit is five statements whatever its size, up to some hundred keys: each statement costs
+a hand-over of the interpreter lock, which under load outweighs its work in SQLite. That is why
+the keys are read as one row of text and written by statements of many rows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from headwater.errors import SessionLost
+from headwater.meta.sqlite.changes import Item, encode
+from headwater.meta.sqlite.connection import connect, one_row
+from headwater.meta.sqlite.failures import store_error
+from headwater.meta.store import Committed, Decide, Entry, T, Writes
+
+CACHE_BYTES = 16 * 2**20
+CHUNKS = (256, 64, 16, 4, 1)
+
+READ = """
+SELECT (SELECT max(revision) FROM change),
+  (SELECT group_concat(k.key || ':' || kv.revision || ':' || hex(kv.value))
+   FROM json_each(?) AS k CROSS JOIN kv ON kv.key = k.value)
+"""
+LAST_REVISION = "SELECT max(revision) FROM change"
+ALIVE = "SELECT 1 FROM session WHERE id = ? AND expires > ? AND boot = ?"
+EXPIRED = "SELECT id FROM session WHERE expires <= ? OR boot <> ?"
+
+Time = Callable[[], tuple[float, str]]
+"""The host's boot clock in seconds, and the boot's name."""
+
+
+class Writer:
+    """The one connection of its process that writes; every method is for one thread."""
+
+    def __init__(self, path: Path, *, busy_seconds: float, time: Time) -> None:
+        self._connection = connect(path, busy_seconds, cache_bytes=CACHE_BYTES)
+        # One cursor for all: its next statement resets the last, so none outlives its COMMIT.
+        self._cursor = self._connection.cursor()
+        self._time = time
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def transact(self, keys: Sequence[str], decide: Decide[T]) -> tuple[Committed[T], list[Item]]:
+        """Run and commit ``decide``; the changes are returned for this process's watches."""
+        with self._transaction() as commit:
+            revision, values = self._read(keys)
+            writes, result = decide(values)
+            items = self._write(revision + 1, writes) if writes else []
+            if items:
+                revision += 1
+                commit()
+        return Committed(revision, result), items
+
+    def open_session(self, session: str, ttl: float, opened_ms: int) -> None:
+        with self._transaction() as commit:
+            now, boot = self._time()
+            self._cursor.execute(
+                "INSERT INTO session VALUES (?, ?, ?, ?)", (session, now + ttl, boot, opened_ms)
+            )
+            commit()
+
+    def renew_session(self, session: str, ttl: float) -> None:
+        """Put off the session's end; ``SessionLost`` where it has come, swept or not."""
+        with self._transaction() as commit:
+            now, _ = self._time()
+            self._require_alive(session)
+            self._cursor.execute(
+                "UPDATE session SET expires = ? WHERE id = ?", (now + ttl, session)
+            )
+            commit()
+
+    def end_session(self, session: str) -> tuple[int, list[Item]]:
+        with self._transaction() as commit:
+            revision, items = self._end_sessions([session])
+            commit()
+        return revision, items
+
+    def end_expired_sessions(self) -> tuple[int, list[Item]]:
+        """Delete what expired sessions owned; the expiry is compared under the write lock."""
+        with self._transaction() as commit:
+            expired = [row[0] for row in self._cursor.execute(EXPIRED, self._time())]
+            revision, items = self._end_sessions(expired)
+            commit()
+        return revision, items
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Callable[[], None]]:
+        commits = False
+
+        def commit() -> None:
+            nonlocal commits
+            commits = True
+            self._cursor.execute("COMMIT")
+
+        try:
+            self._cursor.execute("BEGIN IMMEDIATE")
+            yield commit
+        except apsw.Error as error:
+            raise store_error(error, self._connection, commits=commits) from error
+        finally:
+            if self._connection.in_transaction:
+                with suppress(apsw.Error):  # what failed first is what the caller must hear
+                    self._cursor.execute("ROLLBACK")
+
+    def _read(self, keys: Sequence[str]) -> tuple[int, dict[str, Entry | None]]:
+        asked = msgspec.json.encode(keys).decode()
+        revision, found = one_row(self._cursor.execute(READ, (asked,)))
+        values: dict[str, Entry | None] = dict.fromkeys(keys)
+        if found:
+            for row in found.split(","):
+                position, written, value = row.split(":")
+                key = keys[int(position)]
+                values[key] = Entry(key, bytes.fromhex(value), int(written))
+        return revision, values
+
+    def _write(self, revision: int, writes: Writes) -> list[Item]:
+        items: list[Item] = []
+        if writes.deletes or writes.range_deletes:
+            items = [(key, None) for key in self._delete(writes) if key not in writes.puts]
+        bindings = list(chain.from_iterable(writes.puts.items()))
+        position = 0
+        for rows in CHUNKS:
+            while len(bindings) - position >= 2 * rows:
+                chunk = bindings[position : position + 2 * rows]
+                self._cursor.execute(_put(rows), [revision, *chunk])
+                position += 2 * rows
+        for key, session in writes.ephemeral.items():
+            self._require_alive(session)
+            self._cursor.execute("UPDATE kv SET session = ? WHERE key = ?", (session, key))
+        items.extend(writes.puts.items())
+        self._record(revision, items)
+        return items
+
+    def _delete(self, writes: Writes) -> list[str]:
+        deleted: set[str] = set()
+        if writes.deletes:
+            asked = msgspec.json.encode(writes.deletes).decode()
+            deleted.update(
+                row[0]
+                for row in self._cursor.execute(
+                    "DELETE FROM kv WHERE key IN (SELECT value FROM json_each(?)) RETURNING key",
+                    (asked,),
+                )
+            )
+        for start, end in writes.range_deletes:
+            deleted.update(
+                row[0]
+                for row in self._cursor.execute(
+                    "DELETE FROM kv WHERE key >= ? AND key < ? RETURNING key", (start, end)
+                )
+            )
+        return sorted(deleted)
+
+    def _end_sessions(self, sessions: list[str]) -> tuple[int, list[Item]]:
+        named = (msgspec.json.encode(sessions).decode(),)
+        (revision,) = one_row(self._cursor.execute(LAST_REVISION))
+        owned = self._cursor.execute(
+            "DELETE FROM kv WHERE session IN (SELECT value FROM json_each(?)) RETURNING key", named
+        )
+        items: list[Item] = [(key, None) for key in sorted(row[0] for row in owned)]
+        self._cursor.execute(
+            "DELETE FROM session WHERE id IN (SELECT value FROM json_each(?))", named
+        )
+        if items:
+            revision += 1
+            self._record(revision, items)
+        return revision, items
+
+    def _record(self, revision: int, items: list[Item]) -> None:
+        if items:
+            self._cursor.execute("INSERT INTO change VALUES (?, ?)", (revision, encode(items)))
+
+    def _require_alive(self, session: str) -> None:
+        if self._cursor.execute(ALIVE, (session, *self._time())).fetchone() is None:
+            raise SessionLost(f"session {session} has ended")
+
+
+@cache
+def _put(rows: int) -> str:
+    values = ", ".join(f"(?{2 * row + 2}, ?{2 * row + 3}, ?1, NULL)" for row in range(rows))
+    return (
+        f"INSERT INTO kv VALUES {values} ON CONFLICT (key) DO UPDATE SET "  # noqa: S608 - digits only
+        "value = excluded.value, revision = excluded.revision, session = excluded.session"
+    )
