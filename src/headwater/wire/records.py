@@ -1,0 +1,263 @@
+"""Records of one batch, decoded and encoded one by one: plain, for the odd batch.
+
+A record, from Kafka's own ``DefaultRecord``; lengths and deltas are zigzag varints, and a
+negative key or value length means null::
+
+    length | attributes i8 | timestampDelta | offsetDelta | keyLength key | valueLength value
+    headerCount (keyLength key valueLength value)...
+
+What Kafka's broker checks of a produced batch (``ProduceRequest``, ``LogValidator``), for those
+who decide what to accept. Of the header, done by ``split_batches``: magic 2 (else 43, Kafka 4's
+own answer is 87), CRC (2), ``lastOffsetDelta`` = count - 1 and count > 0 (87). Of the header,
+left to the caller: exactly one batch for each partition (87), zstd only from Produce version 7
+on (76), no control batches from clients (87), a base sequence >= 0 where there is a producer id
+(87), size within ``max.message.bytes`` (10), no LogAppendTime attribute set by the producer (32).
+Of each record: a key on compacted topics (87), and with CreateTime a timestamp between
+``now - message.timestamp.before.max.ms`` and ``now + message.timestamp.after.max.ms`` unless it
+is -1 (32). Inner offset deltas that are not 0..n-1 are no error there: the batch is rebuilt.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from headwater.errors import CorruptMessage, InvalidRecord
+from headwater.wire.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_PRODUCER,
+    NO_SEQUENCE,
+    Batch,
+)
+from headwater.wire.codecs import Buffer, Codec, compress, decompress
+from headwater.wire.varint import decode_signed, encode_signed
+
+MAX_DECOMPRESSED: Final = 512 * 1024 * 1024
+"""What the records of one batch may grow to; Kafka's largest batch is not larger either."""
+
+NO_TIMESTAMP: Final = -1
+_MIN_RECORD: Final = 7
+"""The bytes of a record with no key, value or header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record; ``is_control`` marks those of a control batch, which no client is shown."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+    is_control: bool = False
+
+
+class TimestampedOffset(NamedTuple):
+    offset: int
+    timestamp: int
+
+
+def decode_batch(data: Buffer, *, base_offset: int | None = None) -> list[Record]:
+    """The records of one whole batch; ``base_offset`` takes the place of the header's.
+
+    Raises ``CorruptMessage`` where header, CRC or compression are wrong, ``InvalidRecord``
+    where the records are, ``UnsupportedCompressionType`` for an unknown codec.
+    """
+    batch = _open(data, base_offset)
+    is_control = bool(batch.attributes & CONTROL)
+    records = []
+    for timestamp, offset, start, end in batch.walk():
+        key, position = _read_bytes(batch.payload, start, end)
+        value, position = _read_bytes(batch.payload, position, end)
+        headers = _read_headers(batch.payload, position, end)
+        records.append(Record(offset, timestamp, key, value, headers, is_control))
+    return records
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    codec: int = Codec.NONE,
+    base_offset: int | None = None,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A whole batch. Records are in offset order; ``attributes`` are the flags but the codec.
+
+    ``base_offset`` is the first record's offset unless given.
+    """
+    if not records:
+        raise InvalidRecord("a batch needs at least one record")
+    base = records[0].offset if base_offset is None else base_offset
+    base_timestamp = records[0].timestamp
+    payload = b"".join(_encode_record(record, base, base_timestamp) for record in records)
+    packed = compress(codec, payload)
+    header = bytearray(HEADER_SIZE)
+    HEADER.pack_into(
+        header, 0,
+        base, HEADER_SIZE + len(packed) - LENGTH_OVERHEAD, leader_epoch, MAGIC, 0,
+        attributes & ~CODEC_MASK | codec, records[-1].offset - base, base_timestamp,
+        max(record.timestamp for record in records), producer_id, producer_epoch,
+        base_sequence, len(records),
+    )  # fmt: skip
+    return _seal(header + packed)
+
+
+def recompress(batch: Batch, codec: int) -> Batch:
+    """The same batch with its records compressed by another codec; they are not looked at."""
+    if batch.codec == codec:
+        return batch
+    payload = decompress(batch.codec, memoryview(batch.data)[HEADER_SIZE:], MAX_DECOMPRESSED)
+    packed = compress(codec, payload)
+    attributes = batch.attributes & ~CODEC_MASK | codec
+    data = bytearray(batch.data[:HEADER_SIZE]) + packed
+    data[8:12] = (len(data) - LENGTH_OVERHEAD).to_bytes(4, "big")
+    data[21:23] = attributes.to_bytes(2, "big", signed=True)
+    return replace(batch, data=_seal(data), attributes=attributes)
+
+
+def with_log_append_time(batch: Batch, now_ms: int) -> Batch:
+    """The same batch whose records all have the time ``now_ms``; only its header is rewritten."""
+    attributes = batch.attributes | LOG_APPEND_TIME
+    data = bytearray(batch.data)
+    data[21:23] = attributes.to_bytes(2, "big", signed=True)
+    data[35:43] = now_ms.to_bytes(8, "big", signed=True)
+    return replace(batch, data=_seal(data), attributes=attributes, max_timestamp=now_ms)
+
+
+def first_offset_at_or_after(
+    data: Buffer, base_offset: int, timestamp: int
+) -> TimestampedOffset | None:
+    """The first record of a batch with that timestamp or a later one. Raises as decoding does."""
+    batch = _open(data, base_offset)
+    if batch.max_timestamp < timestamp:
+        return None
+    for found, offset, _position, _end in batch.walk():
+        if found >= timestamp:
+            return TimestampedOffset(offset, found)
+    return None
+
+
+def max_timestamp_offset(data: Buffer, base_offset: int) -> TimestampedOffset | None:
+    """The first record of a batch that has its largest timestamp; None where none has a time."""
+    latest: TimestampedOffset | None = None
+    for timestamp, offset, _position, _end in _open(data, base_offset).walk():
+        if timestamp > (latest.timestamp if latest is not None else NO_TIMESTAMP):
+            latest = TimestampedOffset(offset, timestamp)
+    return latest
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenBatch:
+    payload: memoryview
+    count: int
+    attributes: int
+    base_offset: int
+    base_timestamp: int
+    max_timestamp: int
+
+    def walk(self) -> Iterator[tuple[int, int, int, int]]:
+        """(timestamp, offset, where the key's length stands, record's end) of each record."""
+        payload, position, total = self.payload, 0, len(self.payload)
+        for _ in range(self.count):
+            size, position = decode_signed(payload, position, total)
+            end = position + size
+            if size < _MIN_RECORD - 1 or end > total:
+                raise InvalidRecord(f"a record of {size} bytes in {total - position}")
+            delta, start = decode_signed(payload, position + 1, end)
+            offset_delta, start = decode_signed(payload, start, end)
+            stamped = self.attributes & LOG_APPEND_TIME
+            timestamp = self.max_timestamp if stamped else self.base_timestamp + delta
+            yield timestamp, self.base_offset + offset_delta, start, end
+            position = end
+        if position != total:
+            raise InvalidRecord(f"{total - position} bytes follow the last record")
+
+
+def _open(data: Buffer, base_offset: int | None) -> _OpenBatch:
+    """Check a batch's frame and decompress its records."""
+    if len(data) < HEADER_SIZE:
+        raise CorruptMessage(f"{len(data)} bytes where a batch has at least {HEADER_SIZE}")
+    (
+        own_offset, length, _leader_epoch, magic, crc, attributes, _last_delta,
+        base_timestamp, max_timestamp, _producer, _epoch, _sequence, count,
+    ) = HEADER.unpack_from(data)  # fmt: skip
+    view = memoryview(data)
+    if magic != MAGIC or length + LENGTH_OVERHEAD != len(data):
+        raise CorruptMessage(f"record format {magic}, length {length}, in {len(data)} bytes")
+    if crc32c(view[CRC_START:]) != crc:
+        raise CorruptMessage(f"batch CRC {crc:#010x} does not match its bytes")
+    payload = decompress(attributes & CODEC_MASK, view[HEADER_SIZE:], MAX_DECOMPRESSED)
+    if count < 0 or count * _MIN_RECORD > len(payload):
+        raise InvalidRecord(f"{count} records in {len(payload)} bytes")
+    base = own_offset if base_offset is None else base_offset
+    return _OpenBatch(payload, count, attributes, base, base_timestamp, max_timestamp)
+
+
+def _read_bytes(data: memoryview, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = decode_signed(data, position, end)
+    if size < 0:
+        return None, position
+    if size > end - position:
+        raise InvalidRecord(f"{size} bytes where a record has {end - position} left")
+    return bytes(data[position : position + size]), position + size
+
+
+def _read_headers(
+    data: memoryview, position: int, end: int
+) -> tuple[tuple[bytes, bytes | None], ...]:
+    """The headers, which must end where the record does."""
+    count, position = decode_signed(data, position, end)
+    if count < 0 or count > end - position:
+        raise InvalidRecord(f"{count} headers in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        key, position = _read_bytes(data, position, end)
+        if key is None:
+            raise InvalidRecord("a header has no key")
+        value, position = _read_bytes(data, position, end)
+        headers.append((key, value))
+    if position != end:
+        raise InvalidRecord(f"{end - position} bytes follow a record's headers")
+    return tuple(headers)
+
+
+def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    parts = [
+        b"\0",
+        encode_signed(record.timestamp - base_timestamp),
+        encode_signed(record.offset - base_offset),
+    ]
+    _append_bytes(parts, record.key)
+    _append_bytes(parts, record.value)
+    parts.append(encode_signed(len(record.headers)))
+    for key, value in record.headers:
+        _append_bytes(parts, key)
+        _append_bytes(parts, value)
+    body = b"".join(parts)
+    return encode_signed(len(body)) + body
+
+
+def _append_bytes(parts: list[bytes], data: bytes | None) -> None:
+    if data is None:
+        parts.append(encode_signed(-1))
+    else:
+        parts += [encode_signed(len(data)), data]
+
+
+def _seal(data: bytearray) -> bytes:
+    """Write the CRC of what it covers."""
+    with memoryview(data) as view:
+        data[17:21] = crc32c(view[CRC_START:]).to_bytes(4, "big")
+    return bytes(data)
