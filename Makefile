@@ -44,7 +44,7 @@ bench: .venv/.test ## Measure side by side with Apache Kafka
 	$(BIN)/python -m bench $(ARGS)
 
 docs: .venv/.serve ## Write the reference pages that are generated from the code
-	$(BIN)/python scripts/reference.py
+	$(BIN)/python -m scripts.reference
 
 lock: $(UV) ## Resolve the requirements again and write requirements/*.txt
 	$(LOCK) --upgrade --output-file requirements/serve.txt
