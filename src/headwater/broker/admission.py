@@ -1,0 +1,108 @@
+"""Whether a produce request's records may enter a topic: pure checks, as Kafka's LogValidator.
+
+Codes: 2 for a wrong CRC or length, 43 for an old record format, 76 for a codec that is not
+known or not allowed in that version, 10 for a batch above ``max.message.bytes``, 32 for a
+timestamp out of bounds, 87 for what a client may not write. Timestamps are checked by the
+batch header (its first and its largest), not record by record.
+"""
+
+import struct
+from dataclasses import replace
+from typing import Final
+
+from crc32c import crc32c
+
+from headwater.broker.topic_rules import TopicRules
+from headwater.errors import (
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    UnsupportedCompressionType,
+)
+from headwater.wire.batch import CRC_START, LOG_APPEND_TIME, Batch, split_batches
+
+NO_TIMESTAMP: Final = -1
+MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+"""The largest time that microseconds in 64 bits can hold; tables keep those."""
+
+_ZSTD: Final = 4
+_FIRST_VERSION_WITH_ZSTD: Final = 7
+_CRC: Final = struct.Struct(">I")
+_ATTRIBUTES: Final = struct.Struct(">h")
+_MAX_TIMESTAMP: Final = struct.Struct(">q")
+_CRC_AT: Final = 17
+_MAX_TIMESTAMP_AT: Final = 35
+
+
+def admit_records(
+    records: bytes | memoryview | None, rules: TopicRules, version: int, now_ms: int
+) -> Batch:
+    """The one batch of a partition's records, checked, with the topic's kind of timestamp.
+
+    Raises the ``KafkaError`` that the client gets. A topic's own codec and its need of keys
+    are left to ``needs_decoding``.
+    """
+    batches = split_batches(records or b"")
+    if len(batches) != 1:
+        raise InvalidRecord(
+            f"{len(batches)} record batches for one partition; a produce request carries one"
+        )
+    batch = batches[0]
+    _check_header(batch, version)
+    if len(batch.data) > rules.max_bytes:
+        raise MessageTooLarge(
+            f"a record batch of {len(batch.data)} bytes is above max.message.bytes, "
+            f"which is {rules.max_bytes}"
+        )
+    if rules.append_time:
+        return stamp(batch, now_ms)
+    _check_timestamps(batch, rules, now_ms)
+    if batch.attributes & LOG_APPEND_TIME:
+        return _rewrite(batch, batch.attributes & ~LOG_APPEND_TIME, batch.max_timestamp)
+    return batch
+
+
+def needs_decoding(batch: Batch, rules: TopicRules) -> bool:
+    """Whether the batch must be opened, off the event loop, before it can be appended."""
+    return rules.compacted or (rules.codec is not None and rules.codec != batch.codec)
+
+
+def stamp(batch: Batch, now_ms: int) -> Batch:
+    """The batch with the broker's time for all of its records."""
+    return _rewrite(batch, batch.attributes | LOG_APPEND_TIME, now_ms)
+
+
+def _check_header(batch: Batch, version: int) -> None:
+    codec = batch.codec
+    if codec > _ZSTD:
+        raise UnsupportedCompressionType(f"codec {codec} is not known")
+    if codec == _ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
+        raise UnsupportedCompressionType(f"zstd is not allowed in Produce version {version}")
+    if batch.is_control:
+        raise InvalidRecord("clients are not allowed to write control records")
+    if batch.producer_id >= 0 and batch.base_sequence < 0:
+        raise InvalidRecord(
+            f"sequence number {batch.base_sequence} from producer id {batch.producer_id}"
+        )
+
+
+def _check_timestamps(batch: Batch, rules: TopicRules, now_ms: int) -> None:
+    first, largest = batch.base_timestamp, batch.max_timestamp
+    if largest != NO_TIMESTAMP and largest - now_ms > rules.after_ms:
+        raise InvalidTimestamp(
+            f"timestamp {largest} is more than {rules.after_ms} ms ahead of the broker's {now_ms}"
+        )
+    if first != NO_TIMESTAMP and now_ms - first > rules.before_ms:
+        raise InvalidTimestamp(
+            f"timestamp {first} is more than {rules.before_ms} ms behind the broker's {now_ms}"
+        )
+    if largest > MAX_TIMESTAMP_MS or first < -MAX_TIMESTAMP_MS or first > MAX_TIMESTAMP_MS:
+        raise InvalidTimestamp(f"timestamps {first} to {largest} do not fit microseconds")
+
+
+def _rewrite(batch: Batch, attributes: int, max_timestamp: int) -> Batch:
+    data = bytearray(batch.data)
+    _ATTRIBUTES.pack_into(data, CRC_START, attributes)
+    _MAX_TIMESTAMP.pack_into(data, _MAX_TIMESTAMP_AT, max_timestamp)
+    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[CRC_START:]))
+    return replace(batch, data=bytes(data), attributes=attributes, max_timestamp=max_timestamp)

@@ -1,0 +1,133 @@
+"""The cluster as clients see it: which brokers live, and which one they should talk to.
+
+Headwater has no leaders: any broker serves any partition. Clients want one all the same, so
+each stream is given to a live broker by rendezvous hashing: when a broker comes or goes, only
+the streams that it had, or gets, move.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+from zlib import crc32
+
+_MASK: Final = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAddress:
+    """A live broker and where clients reach it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class Cluster(Protocol):
+    """What handlers ask; every answer comes from memory."""
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def node_id(self) -> int:
+        """This broker."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """The cluster's restore epoch: it grows when the cluster is set back to a snapshot."""
+        ...
+
+    def brokers(self) -> Sequence[BrokerAddress]:
+        """The live brokers by id; this one is always among them."""
+        ...
+
+    def controller_id(self) -> int:
+        """The broker that clients send administrative requests to; any would do."""
+        ...
+
+    def leader(self, stream_id: int) -> int:
+        """The id of the broker that clients are told to use for a stream."""
+        ...
+
+    def coordinator(self, key: str) -> BrokerAddress:
+        """The broker for a group or transactional id."""
+        ...
+
+
+class LiveBrokers:
+    """A fixed set of live brokers with the choices that follow from it."""
+
+    __slots__ = ("_addresses", "_ids", "_leaders")
+
+    CACHED_LEADERS: Final = 100_000
+
+    def __init__(self, addresses: Iterable[BrokerAddress]) -> None:
+        self._addresses = tuple(sorted(addresses, key=lambda address: address.id))
+        self._ids = tuple(address.id for address in self._addresses)
+        self._leaders: dict[int, int] = {}
+
+    @property
+    def addresses(self) -> tuple[BrokerAddress, ...]:
+        return self._addresses
+
+    def leader(self, stream_id: int) -> int:
+        """The rendezvous choice, remembered."""
+        leader = self._leaders.get(stream_id)
+        if leader is None:
+            if len(self._leaders) >= self.CACHED_LEADERS:
+                self._leaders.clear()
+            leader = self._leaders[stream_id] = rendezvous(stream_id, self._ids)
+        return leader
+
+    def coordinator(self, key: str) -> BrokerAddress:
+        """The rendezvous choice for a name."""
+        chosen = rendezvous(crc32(key.encode()), self._ids)
+        return self._addresses[self._ids.index(chosen)]
+
+
+def rendezvous(key: int, members: Sequence[int]) -> int:
+    """The member with the highest score for ``key``.
+
+    >>> choices = [rendezvous(key, (1, 2, 3)) for key in range(300)]
+    >>> all(choices.count(member) > 70 for member in (1, 2, 3))
+    True
+    >>> [rendezvous(key, (1, 3)) for key in range(300) if choices[key] != 2] == [
+    ...     choice for choice in choices if choice != 2]
+    True
+    """
+    if len(members) == 1:
+        return members[0]
+    return max(members, key=lambda member: (_score(key, member), member))
+
+
+def _score(key: int, member: int) -> int:
+    """SplitMix64's finaliser over both numbers."""
+    z = (key * 0x9E3779B97F4A7C15 + (member + 1) * 0xD1B54A32D192ED03) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+class SingleBroker:
+    """A cluster of one, for tests and for engines that have no metadata store."""
+
+    leader_epoch = 0
+
+    def __init__(self, cluster_id: str, address: BrokerAddress) -> None:
+        self.cluster_id = cluster_id
+        self.node_id = address.id
+        self._live = LiveBrokers([address])
+
+    def brokers(self) -> Sequence[BrokerAddress]:
+        return self._live.addresses
+
+    def controller_id(self) -> int:
+        return self.node_id
+
+    def leader(self, stream_id: int) -> int:
+        return self._live.leader(stream_id)
+
+    def coordinator(self, key: str) -> BrokerAddress:
+        return self._live.coordinator(key)

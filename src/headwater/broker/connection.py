@@ -1,0 +1,329 @@
+"""One client's connection: frames in, requests in order, replies out in order.
+
+Rules.
+- Requests are taken up in order of arrival. Consecutive Produce requests overlap: each is
+  admitted in its turn and they complete together. Any other request waits until every earlier
+  one is answered and is handled alone, as Kafka's own broker does.
+- Replies leave in the order of their requests.
+- A connection is not read while too much of it is unanswered or the engine has no room, and
+  none of its requests is taken up while its replies are not being read.
+- Whatever goes wrong here closes this connection, with one logged reason, and no other.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, cast
+
+from headwater.broker.dispatch import Api
+from headwater.broker.failures import error_reply
+from headwater.broker.receive_buffer import FrameTooLarge, ReceiveBuffer
+from headwater.broker.replies import Encoded, NoReply, Reply, encode_reply
+from headwater.broker.room import RoomGate
+from headwater.broker.services import Call, Services
+from headwater.errors import KafkaError, MalformedRequest
+from headwater.wire.api_versions import ApiKey, is_served
+from headwater.wire.encoder import Segments
+from headwater.wire.requests import Header, parse_request, read_header
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_SERVER_ERROR: Final = -1
+_WRITE_BUFFER: Final = 256 * 1024
+"""What may wait to be sent before requests are no longer taken up."""
+
+
+class _Request:
+    """A request from its arrival until its reply has been handed to the socket."""
+
+    __slots__ = ("api", "arrived", "body", "call", "header", "reply", "size")
+
+    def __init__(
+        self, api: Api, header: Header, call: Call, body: Any, size: int, arrived: float
+    ) -> None:
+        self.api = api
+        self.header = header
+        self.call = call
+        self.body = body
+        self.size = size
+        self.arrived = arrived
+        self.reply: Segments | NoReply | None = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol of one accepted socket."""
+
+    def __init__(
+        self,
+        services: Services,
+        apis: Mapping[int, Api],
+        gate: RoomGate,
+        closed: Callable[["Connection"], None],
+    ) -> None:
+        self._services = services
+        self._apis = apis
+        self._gate = gate
+        self._closed = closed
+        self._loop = asyncio.get_running_loop()
+        self._buffer = ReceiveBuffer(services.settings.max_request_bytes)
+        self._waiting: deque[_Request] = deque()
+        self._waiting_bytes = 0
+        self._unanswered: deque[_Request] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._taking_up = False
+        self._writable = True
+        self._reading = True
+        self._ending = False
+        self._idle: asyncio.Future[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._peer = "?"
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER)
+        name = transport.get_extra_info("peername")
+        self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "?"
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._waiting.clear()
+        self._unanswered.clear()
+        if self._task is not None:
+            self._task.cancel()
+        self._gate.release(self)
+        self._wake_idle()
+        self._closed(self)
+
+    def eof_received(self) -> bool:
+        """The client sends no more; what it asked is still answered."""
+        self._ending = True
+        return not self._is_idle()
+
+    def pause_writing(self) -> None:
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._take_up()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        buffer = self._buffer
+        buffer.received(nbytes)
+        try:
+            while (frame := buffer.next_frame()) is not None:
+                if not self._receive(frame):
+                    return
+        except (FrameTooLarge, MalformedRequest) as error:
+            self._refuse(str(error))
+            return
+        self._take_up()
+        self._regulate_reading()
+
+    # Reading.
+
+    def _receive(self, frame: memoryview) -> bool:
+        """Queue the request in a frame; False where the connection is at its end."""
+        header = read_header(frame)
+        api = self._apis.get(header.api_key)
+        if api is None:
+            self._refuse(f"API key {header.api_key} is not served")
+            return False
+        if not is_served(header.api_key, header.version):
+            if header.api_key != ApiKey.API_VERSIONS:
+                self._refuse(f"{api.name} version {header.version} is not served")
+                return False
+            call, body = Call(header.version, None, self._peer), None
+        else:
+            if header.api_key == ApiKey.PRODUCE:
+                frame = memoryview(bytes(frame))  # its records outlive the receive buffer
+            request = parse_request(frame)
+            call, body = Call(header.version, request.client_id, self._peer), request.payload
+        size = len(frame)
+        self._waiting.append(_Request(api, header, call, body, size, self._loop.time()))
+        self._waiting_bytes += size
+        return True
+
+    def _refuse(self, reason: str) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            log.warning("closing the connection of %s: %s", self._peer, reason)
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            self._transport.close()
+
+    def _regulate_reading(self) -> None:
+        """Read from the socket exactly while there is room for what comes."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        settings = self._services.settings
+        full = (
+            self._waiting_bytes >= settings.max_queued_bytes
+            or len(self._waiting) + len(self._unanswered) >= settings.max_queued_requests
+            or self._ending
+            or not self._gate.admits(self)
+        )
+        if full and self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+        elif not full and not self._reading:
+            self._reading = True
+            self._transport.resume_reading()
+
+    def room_returned(self) -> None:
+        """The gate calls this when the engine has room again."""
+        self._take_up()
+        self._regulate_reading()
+
+    # Handling.
+
+    def _take_up(self) -> None:
+        """Start every request whose turn has come."""
+        if self._taking_up:
+            return
+        self._taking_up = True
+        try:
+            while self._waiting and self._task is None and self._writable:
+                request = self._waiting[0]
+                if request.api.admit is None and self._unanswered:
+                    break
+                if request.api.admit is not None and not self._gate.admits(self):
+                    break
+                self._waiting.popleft()
+                self._waiting_bytes -= request.size
+                self._unanswered.append(request)
+                self._start(request)
+        finally:
+            self._taking_up = False
+        if self._transport is not None and not self._reading:
+            self._regulate_reading()
+        if self._is_idle():
+            self._wake_idle()
+            if self._ending and self._transport is not None:
+                self._transport.close()
+
+    def _start(self, request: _Request) -> None:
+        api = request.api
+        try:
+            if api.admit is not None:
+
+                def done(reply: Reply | NoReply) -> None:
+                    self._finish(request, reply)
+
+                admission = api.admit(self._services, request.body, request.call, done)
+                if admission is not None:
+                    self._task = self._loop.create_task(self._wait_for(request, admission))
+                return
+            assert api.handle is not None
+            outcome = api.handle(self._services, request.body, request.call)
+            if isinstance(outcome, dict | Encoded):
+                self._finish(request, outcome)
+            else:
+                self._task = self._loop.create_task(self._wait_for(request, outcome))
+        except Exception as error:  # noqa: BLE001 - a handler that fails must still answer
+            self._fail(request, error)
+
+    async def _wait_for(self, request: _Request, outcome: Awaitable[Reply | None]) -> None:
+        """Hold back the requests behind this one until its reply, or its admission, is there."""
+        try:
+            reply = await outcome
+        except Exception as error:  # noqa: BLE001 - a handler that fails must still answer
+            self._task = None
+            self._fail(request, error)
+        else:
+            self._task = None
+            if reply is not None:
+                self._finish(request, reply)
+        self._take_up()
+
+    def _fail(self, request: _Request, error: Exception) -> None:
+        if request.reply is not None:
+            log.error("%s failed after its reply", request.api.name, exc_info=error)
+            return
+        code, message = UNKNOWN_SERVER_ERROR, "the broker failed; its log says how"
+        if isinstance(error, KafkaError):
+            code, message = error.code, str(error)
+        else:
+            log.error("%s from %s failed", request.api.name, self._peer, exc_info=error)
+        header = request.header
+        self._finish(
+            request, error_reply(request.body, header.api_key, header.version, code, message)
+        )
+
+    # Answering.
+
+    def _finish(self, request: _Request, reply: Reply | NoReply) -> None:
+        if self._transport is None or request.reply is not None:
+            return
+        if isinstance(reply, NoReply):
+            request.reply = reply
+        else:
+            try:
+                request.reply = self._encode(request, reply)
+            except Exception:
+                log.exception("the reply to %s cannot be encoded", request.api.name)
+                request.reply = NoReply.CLOSE
+        self._send_ready()
+
+    def _encode(self, request: _Request, reply: Reply) -> Segments:
+        api_key, version, correlation_id = request.header
+        if api_key == ApiKey.API_VERSIONS and request.body is None:
+            version = 0
+        return encode_reply(api_key, version, correlation_id, reply)
+
+    def _send_ready(self) -> None:
+        unanswered = self._unanswered
+        if unanswered[0].reply is None:
+            return
+        segments: Segments = []
+        closing = False
+        now = self._loop.time()
+        metrics = self._services.metrics
+        while unanswered and (reply := unanswered[0].reply) is not None:
+            request = unanswered.popleft()
+            if isinstance(reply, list):
+                segments += reply
+            elif reply is NoReply.CLOSE:
+                closing = True
+            metrics.requests[request.api.name].inc()
+            metrics.request_seconds[request.api.name].observe(now - request.arrived)
+        if self._transport is None or self._transport.is_closing():
+            return
+        if segments:
+            self._transport.writelines(segments)
+        if closing:
+            self._refuse("a request without acknowledgement failed")
+        elif self._task is None:
+            self._take_up()
+
+    # Stopping.
+
+    def _is_idle(self) -> bool:
+        return not self._waiting and not self._unanswered
+
+    def _wake_idle(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def finish(self) -> None:
+        """Take no more in, and return when what was asked is answered."""
+        if self._transport is None:
+            return
+        self._ending = True
+        if self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+        if self._is_idle():
+            self._transport.close()
+            return
+        self._idle = self._loop.create_future()
+        await self._idle
+
+    def abort(self) -> None:
+        """Cut the connection now."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,168 @@
+"""Reading for one Fetch: many partitions under one limit of bytes.
+
+Whole batches only, at least one batch in the answer wherever there is any: the first partition
+with data may exceed the limits by its first batch, the ones after it may not.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from headwater.broker.fetch_sessions import FetchPartition
+from headwater.broker.services import Services
+from headwater.engine import Offsets, Read, Topic
+from headwater.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
+
+_UNKNOWN: Final = Offsets(-1, -1, -1)
+_NOTHING: Final = Read([], 0, _UNKNOWN)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one partition: its records, or Kafka's error code."""
+
+    partition: FetchPartition
+    read: Read
+    code: int = 0
+    stream: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """What a request allows."""
+
+    max_bytes: int
+    committed: bool
+
+
+async def find_topic(services: Services, ref: str | UUID) -> Topic:
+    """The topic that a request names, by asking the store where the cache knows nothing."""
+    topics = services.engine.topics
+    if isinstance(ref, UUID):
+        return await topics.find_by_id(ref)
+    return await topics.find(ref)
+
+
+def read_cached(
+    services: Services, partitions: Iterable[FetchPartition], limits: FetchLimits
+) -> list[Outcome] | None:
+    """The answer where memory holds all of it, or None."""
+    left, first = limits.max_bytes, True
+    outcomes = []
+    for partition in partitions:
+        topic = _cached_topic(services, partition.topic)
+        if topic is None or partition.partition >= len(topic.streams):
+            return None
+        outcome = _start(services, topic, partition, left, limits)
+        if not isinstance(outcome, Outcome):
+            close = getattr(outcome, "close", None) or getattr(outcome, "cancel", None)
+            if close is not None:
+                close()
+            return None
+        left = _account(outcome, left, first=first)
+        first = first and not outcome.read.size
+        outcomes.append(outcome)
+    return outcomes
+
+
+async def read_all(
+    services: Services, partitions: Iterable[FetchPartition], limits: FetchLimits
+) -> list[Outcome]:
+    """The same, waiting for what must be fetched from the stores; those reads run together."""
+    slots: list[Outcome | Awaitable[Read]] = []
+    asked = list(partitions)
+    topics: list[Topic | None] = []
+    planned = 0
+    for partition in asked:
+        topic = None
+        room = max(0, limits.max_bytes - planned)
+        try:
+            topic = await find_topic(services, partition.topic)
+            started = _start(services, topic, partition, room, limits)
+        except KafkaError as error:
+            started = Outcome(partition, _NOTHING, error.code)
+        planned += (
+            started.read.size if isinstance(started, Outcome) else min(room, partition.max_bytes)
+        )
+        slots.append(started)
+        topics.append(topic)
+    waiting = [_settle(slot) for slot in slots if not isinstance(slot, Outcome)]
+    settled = iter(await asyncio.gather(*waiting)) if waiting else iter(())
+    left, first = limits.max_bytes, True
+    outcomes = []
+    for partition, topic, slot in zip(asked, topics, slots, strict=True):
+        if isinstance(slot, Outcome):
+            outcome = slot
+        else:
+            assert topic is not None
+            result = next(settled)
+            outcome = (
+                Outcome(partition, _NOTHING, result.code)
+                if isinstance(result, KafkaError)
+                else Outcome(partition, result, 0, topic.streams[partition.partition])
+            )
+        left = _account(outcome, left, first=first)
+        first = first and not outcome.read.size
+        outcomes.append(outcome)
+    return outcomes
+
+
+async def _settle(reading: Awaitable[Read]) -> Read | KafkaError:
+    try:
+        return await reading
+    except KafkaError as error:
+        return error
+
+
+def _cached_topic(services: Services, ref: str | UUID) -> Topic | None:
+    topics = services.engine.topics
+    return topics.get_by_id(ref) if isinstance(ref, UUID) else topics.get(ref)
+
+
+def _start(
+    services: Services, topic: Topic, partition: FetchPartition, left: int, limits: FetchLimits
+) -> Outcome | Awaitable[Read]:
+    index = partition.partition
+    try:
+        if not 0 <= index < len(topic.streams):
+            raise UnknownTopicOrPartition(f"{topic.name} has no partition {index}")
+        check_leader_epoch(partition.leader_epoch, services.cluster.leader_epoch)
+        read = services.engine.read(
+            topic,
+            index,
+            partition.offset,
+            min(left, max(0, partition.max_bytes)),
+            committed=limits.committed,
+        )
+    except KafkaError as error:
+        return Outcome(partition, _NOTHING, error.code)
+    if isinstance(read, Read):
+        return Outcome(partition, read, 0, topic.streams[index])
+    return read
+
+
+def check_leader_epoch(asked: int, current: int) -> None:
+    """A client may say which leader epoch it knows (KIP-320); -1 says nothing."""
+    if asked < 0 or asked == current:
+        return
+    if asked < current:
+        raise FencedLeaderEpoch(f"leader epoch {asked} is older than {current}")
+    raise UnknownLeaderEpoch(f"leader epoch {asked} is newer than {current}")
+
+
+def _account(outcome: Outcome, left: int, *, first: bool) -> int:
+    """Take an outcome's size off the limit; what does not fit behind the first is left out."""
+    read = outcome.read
+    if not read.size:
+        return left
+    if not first and read.size > left:
+        outcome.read = Read([], 0, read.offsets)
+        return left
+    return max(0, left - read.size)

@@ -1,0 +1,72 @@
+"""CreatePartitions, versions 0-3.
+
+Behaviour: raises a topic's number of partitions. Codes: 3 unknown topic, 37 a number that is
+not higher than the present one, 39 assignments that do not fit, 42 a topic named twice, 44
+more partitions than one request may create. ``validate_only`` checks and changes nothing.
+
+Left out: the request's time-out.
+"""
+
+from collections import Counter
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.handlers.create_topics import MAX_PARTITIONS_PER_REQUEST
+from headwater.broker.replica_assignment import check_brokers
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.errors import (
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidRequest,
+    KafkaError,
+    PolicyViolation,
+)
+from headwater.wire.api_versions import ApiKey
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One result for each topic, in order."""
+    times = Counter(topic.name for topic in request.topics)
+    results: list[Values] = []
+    for name in times:
+        asked = next(topic for topic in request.topics if topic.name == name)
+        result: Values = {"name": name}
+        try:
+            if times[name] > 1:
+                raise InvalidRequest("Duplicate topic name.")
+            await _check(services, asked)
+            if not request.validate_only:
+                await services.engine.topics.add_partitions(name, asked.count)
+        except KafkaError as error:
+            result |= {"error_code": error.code, "error_message": str(error)}
+        results.append(result)
+    return {"results": results}
+
+
+async def _check(services: Services, asked: Any) -> None:
+    topic = await services.engine.topics.find(asked.name)
+    present = len(topic.streams)
+    if asked.count == present:
+        raise InvalidPartitions(f"Topic already has {present} partition(s).")
+    if asked.count < present:
+        raise InvalidPartitions(
+            f"The topic {asked.name} currently has {present} partition(s); {asked.count} would "
+            "not be an increase."
+        )
+    added = asked.count - present
+    if added > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolation(f"Unable to add {added} partitions in one request.")
+    if asked.assignments is None:
+        return
+    if len(asked.assignments) != added:
+        raise InvalidReplicaAssignment(
+            f"Attempted to add {added} additional partition(s), but only "
+            f"{len(asked.assignments)} assignment(s) were specified."
+        )
+    factor: int | None = None
+    for assignment in asked.assignments:
+        factor = check_brokers(services.cluster, assignment.broker_ids, factor)
+
+
+API = Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", handle=handle)

@@ -1,0 +1,152 @@
+"""CreateTopics, versions 2-7.
+
+Behaviour: each topic is checked and created on its own; one that fails leaves the others be.
+-1 stands for the cluster's default number of partitions and replication factor. Codes: 17
+illegal or colliding name, 36 exists, 37 partitions, 38 replication factor (more than there are
+live brokers), 39 assignment, 40 configuration, 42 a name twice in one request or an assignment
+beside a number, 44 more partitions than one request may create. ``validate_only`` checks and
+creates nothing.
+
+Notes: the replication factor is checked as Kafka does and then has no meaning: what is stored
+is replicated by the object store, and every partition shows one replica. Manual assignments
+are checked likewise. From version 5 on the answer has the topic's configurations, from 7 its id.
+
+Left out: the request's time-out.
+"""
+
+from collections import Counter
+from typing import Any, Final
+
+from headwater.broker.config_entries import topic_entries
+from headwater.broker.dispatch import Api
+from headwater.broker.replica_assignment import check_brokers
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.broker.topic_names import check_collision, check_topic_name
+from headwater.errors import (
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    KafkaError,
+    PolicyViolation,
+    TopicAlreadyExists,
+)
+from headwater.topic_configs import check_configs
+from headwater.wire.api_versions import ApiKey
+
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+REPLICATION_FACTOR: Final = 1
+"""What is shown of every topic."""
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One result for each topic, in order."""
+    times = Counter(topic.name for topic in request.topics)
+    budget = MAX_PARTITIONS_PER_REQUEST
+    results = []
+    for name in times:
+        asked = next(topic for topic in request.topics if topic.name == name)
+        try:
+            if times[name] > 1:
+                raise InvalidRequest("Duplicate topic name.")
+            partitions = check_size(services, asked)
+            budget -= partitions
+            if budget < 0:
+                raise PolicyViolation(
+                    f"Unable to perform excessively large batch operation: {partitions} partitions"
+                )
+            results.append(await _create(services, asked, partitions, request.validate_only))
+        except KafkaError as error:
+            results.append({"name": name, "error_code": error.code, "error_message": str(error)})
+    return {"topics": results}
+
+
+async def _create(services: Services, asked: Any, partitions: int, validate_only: bool) -> Values:  # noqa: FBT001
+    topics = services.engine.topics
+    existing = await topics.all() if "." in asked.name or "_" in asked.name else ()
+    check_topic_name(asked.name)
+    if topics.get(asked.name) is not None:
+        raise TopicAlreadyExists(f"Topic '{asked.name}' already exists.")
+    check_collision(asked.name, (topic.name for topic in existing))
+    configs = _configs(asked)
+    result: Values = {
+        "name": asked.name,
+        "num_partitions": partitions,
+        "replication_factor": REPLICATION_FACTOR,
+        "configs": [
+            {
+                "name": entry.name,
+                "value": entry.value,
+                "read_only": entry.read_only,
+                "config_source": int(entry.source),
+                "is_sensitive": False,
+            }
+            for entry in topic_entries(configs)
+        ],
+    }
+    if not validate_only:
+        created = await topics.create(asked.name, partitions, configs)
+        result["topic_id"] = created.id
+    return result
+
+
+def _configs(asked: Any) -> dict[str, str]:
+    nulls = [config.name for config in asked.configs if config.value is None]
+    if nulls:
+        raise InvalidConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
+    configs = {config.name: config.value for config in asked.configs}
+    check_configs(configs)
+    return configs
+
+
+def check_size(services: Services, asked: Any) -> int:
+    """How many partitions the topic gets. Raises the error that its numbers deserve."""
+    if asked.assignments:
+        return _check_assignments(services, asked)
+    if asked.replication_factor < -1 or asked.replication_factor == 0:
+        raise InvalidReplicationFactor(
+            "Replication factor must be larger than 0, or -1 to use the default value."
+        )
+    if asked.num_partitions < -1 or asked.num_partitions == 0:
+        raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
+    live = len(services.cluster.brokers())
+    if asked.replication_factor > live:
+        raise InvalidReplicationFactor(
+            f"Unable to replicate the partition {asked.replication_factor} time(s): The target "
+            f"replication factor of {asked.replication_factor} cannot be reached because only "
+            f"{live} broker(s) are registered."
+        )
+    return int(
+        services.settings.num_partitions if asked.num_partitions == -1 else asked.num_partitions
+    )
+
+
+def _check_assignments(services: Services, asked: Any) -> int:
+    if asked.replication_factor != -1:
+        raise InvalidRequest(
+            "A manual partition assignment was specified, but replication factor was not set to -1."
+        )
+    if asked.num_partitions != -1:
+        raise InvalidRequest(
+            "A manual partition assignment was specified, but numPartitions was not set to -1."
+        )
+    seen: set[int] = set()
+    factor: int | None = None
+    for assignment in asked.assignments:
+        if assignment.partition_index in seen:
+            raise InvalidReplicaAssignment(
+                "Found multiple manual partition assignments for partition "
+                f"{assignment.partition_index}"
+            )
+        seen.add(assignment.partition_index)
+        factor = check_brokers(services.cluster, assignment.broker_ids, factor)
+    if seen != set(range(len(seen))):
+        raise InvalidReplicaAssignment(
+            "partitions should be a consecutive 0-based integer sequence"
+        )
+    return len(seen)
+
+
+API = Api(ApiKey.CREATE_TOPICS, "CreateTopics", handle=handle)

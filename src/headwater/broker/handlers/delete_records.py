@@ -1,0 +1,65 @@
+"""DeleteRecords, versions 0-2.
+
+Behaviour: advances a partition's log start to the offset given; -1 stands for the high
+watermark. The answer is the log start that holds then. Codes: 1 above the high watermark, 3
+unknown topic or partition, 17 an internal topic, 44 a topic that is compacted and not deleted.
+
+Left out: the request's time-out.
+"""
+
+from typing import Any, Final
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.broker.topic_creation import INTERNAL_TOPICS
+from headwater.errors import (
+    InvalidTopic,
+    KafkaError,
+    OffsetOutOfRange,
+    PolicyViolation,
+    UnknownTopicOrPartition,
+)
+from headwater.topic_configs import is_deleted
+from headwater.wire.api_versions import ApiKey
+
+_HIGH_WATERMARK: Final = -1
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One result for each partition."""
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    await _delete(services, topic.name, one.partition_index, one.offset)
+                    for one in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+async def _delete(services: Services, name: str, partition: int, before: int) -> Values:
+    try:
+        if name in INTERNAL_TOPICS:
+            raise InvalidTopic(f"Cannot delete records of internal topic {name}")
+        topic = await services.engine.topics.find(name)
+        if not 0 <= partition < len(topic.streams):
+            raise UnknownTopicOrPartition(f"{name} has no partition {partition}")
+        if not is_deleted(topic.configs):
+            raise PolicyViolation(
+                f"Records of partition {name}-{partition} can not be deleted due to the "
+                "configured policy"
+            )
+        if before < _HIGH_WATERMARK:
+            raise OffsetOutOfRange(f"The offset {before} is not valid")
+        log_start = await services.engine.delete_records(topic, partition, before)
+    except KafkaError as error:
+        return {"partition_index": partition, "low_watermark": -1, "error_code": error.code}
+    return {"partition_index": partition, "low_watermark": log_start}
+
+
+API = Api(ApiKey.DELETE_RECORDS, "DeleteRecords", handle=handle)

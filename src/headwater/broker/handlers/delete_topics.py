@@ -1,0 +1,65 @@
+"""DeleteTopics, versions 1-6.
+
+Behaviour: each topic is deleted on its own. Codes: 3 unknown name, 100 unknown id, 42 where a
+topic is named twice, by name and id at once, or not at all. Produces in flight to a deleted
+topic get 3 or 100.
+
+Notes by version: topics by id from 6 on; messages beside codes from 5 on.
+
+Left out: the request's time-out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+from uuid import UUID
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.errors import InvalidRequest, KafkaError
+from headwater.wire.api_versions import ApiKey
+
+_FIRST_VERSION_WITH_IDS: Final = 6
+
+Ref = tuple[str | None, UUID | None]
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One result for each topic, in order."""
+    if call.version >= _FIRST_VERSION_WITH_IDS:
+        asked: Iterable[Ref] = [(topic.name, topic.topic_id) for topic in request.topics]
+    else:
+        asked = [(name, None) for name in request.topic_names]
+    times = Counter(asked)
+    return {"responses": [await _delete(services, ref, times[ref]) for ref in times]}
+
+
+async def _delete(services: Services, ref: Ref, times: int) -> Values:
+    name, topic_id = ref
+    try:
+        _check(name, topic_id, times)
+        if topic_id is not None:
+            name = (await services.engine.topics.find_by_id(topic_id)).name
+        assert name is not None
+        deleted = await services.engine.topics.delete(name)
+    except KafkaError as error:
+        return {
+            "name": name,
+            "topic_id": topic_id,
+            "error_code": error.code,
+            "error_message": str(error),
+        }
+    return {"name": deleted.name, "topic_id": deleted.id}
+
+
+def _check(name: str | None, topic_id: UUID | None, times: int) -> None:
+    if name is None and topic_id is None:
+        raise InvalidRequest("Neither topic name nor id were specified.")
+    if name is not None and topic_id is not None:
+        raise InvalidRequest("You may not specify both topic name and topic id.")
+    if times > 1:
+        raise InvalidRequest(f"Duplicate topic {'id' if name is None else 'name'}.")
+
+
+API = Api(ApiKey.DELETE_TOPICS, "DeleteTopics", handle=handle)

@@ -1,0 +1,54 @@
+"""DescribeCluster, versions 0-2.
+
+Behaviour: the cluster's id, its live brokers, and the one that is shown as controller; any
+broker serves what a controller does. Codes: 114 for controllers' endpoints, which do not exist
+here, 115 for an endpoint type that is not known.
+
+Left out: fenced brokers; a broker that is gone is not listed.
+"""
+
+from typing import Any, Final
+
+from headwater.broker.authorized_operations import CLUSTER_OPERATIONS
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.wire.api_versions import ApiKey
+
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+_MISMATCHED_ENDPOINT_TYPE: Final = 114
+_UNSUPPORTED_ENDPOINT_TYPE: Final = 115
+_NOT_ASKED: Final = -(2**31)
+
+
+def handle(services: Services, request: Any, call: Call) -> Values:
+    """Answered from memory."""
+    endpoint = getattr(request, "endpoint_type", _BROKERS)
+    if endpoint == _CONTROLLERS:
+        return _refuse(
+            _MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
+            "type CONTROLLER",
+        )
+    if endpoint != _BROKERS:
+        return _refuse(_UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint}")
+    cluster = services.cluster
+    asked = request.include_cluster_authorized_operations
+    return {
+        "endpoint_type": _BROKERS,
+        "cluster_id": cluster.cluster_id,
+        "controller_id": cluster.controller_id(),
+        "brokers": [
+            {"broker_id": b.id, "host": b.host, "port": b.port, "rack": b.rack}
+            for b in cluster.brokers()
+        ],
+        "cluster_authorized_operations": CLUSTER_OPERATIONS if asked else _NOT_ASKED,
+    }
+
+
+def _refuse(code: int, message: str) -> Values:
+    return {"error_code": code, "error_message": message}
+
+
+API = Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", handle=handle)

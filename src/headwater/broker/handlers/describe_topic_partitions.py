@@ -1,0 +1,96 @@
+"""DescribeTopicPartitions, version 0.
+
+Behaviour: topics in order of their names, page by page: at most ``response_partition_limit``
+partitions (and never more than the broker's own limit), and a cursor to where the next page
+begins. No topics means all of them. Codes: 3 unknown topic, 17 illegal name, 42 a cursor that
+is not valid.
+
+Left out: eligible leader replicas, which need replicas.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headwater.broker.authorized_operations import TOPIC_OPERATIONS
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.broker.topic_creation import INTERNAL_TOPICS, find_or_create
+from headwater.engine import Topic
+from headwater.errors import InvalidRequest, KafkaError
+from headwater.wire.api_versions import ApiKey
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One page."""
+    cursor = request.cursor
+    start_name, start_partition = "", 0
+    if cursor is not None:
+        start_name, start_partition = cursor.topic_name, cursor.partition_index
+        if start_partition < 0:
+            raise InvalidRequest(
+                f"DescribeTopicPartitionsRequest cursor partition must be valid: {start_partition}"
+            )
+    limit = services.settings.max_partitions_per_request
+    left = max(1, min(limit, request.response_partition_limit))
+    topics: list[Values] = []
+    for name, found in await _topics(services, request.topics, start_name):
+        if isinstance(found, int):
+            topics.append({
+                "name": name, "error_code": found, "is_internal": name in INTERNAL_TOPICS,
+                "partitions": (),
+            })  # fmt: skip
+            continue
+        first = start_partition if name == start_name else 0
+        if left <= 0:
+            return {"topics": topics, "next_cursor": _cursor(name, first)}
+        page = range(first, min(len(found.streams), first + left))
+        topics.append(_describe(services, found, page))
+        left -= len(page)
+        if page.stop < len(found.streams):
+            return {"topics": topics, "next_cursor": _cursor(name, page.stop)}
+    return {"topics": topics}
+
+
+async def _topics(
+    services: Services, asked: Sequence[Any], start_name: str
+) -> list[tuple[str, Topic | int]]:
+    """Topics from ``start_name`` on, or the error code for one that was asked for."""
+    if not asked:
+        everything = await services.engine.topics.all()
+        return [(topic.name, topic) for topic in everything if topic.name >= start_name]
+    found: list[tuple[str, Topic | int]] = []
+    for name in sorted({one.name for one in asked}):
+        if name < start_name:
+            continue
+        try:
+            found.append((name, await find_or_create(services, name, create=False)))
+        except KafkaError as error:
+            found.append((name, error.code))
+    return found
+
+
+def _describe(services: Services, topic: Topic, page: range) -> Values:
+    partitions = []
+    for index in page:
+        leader = services.cluster.leader(topic.streams[index])
+        partitions.append({
+            "partition_index": index, "leader_id": leader,
+            "leader_epoch": services.cluster.leader_epoch,
+            "replica_nodes": (leader,), "isr_nodes": (leader,),
+            "eligible_leader_replicas": (), "last_known_elr": (), "offline_replicas": (),
+        })  # fmt: skip
+    return {
+        "name": topic.name,
+        "topic_id": topic.id,
+        "is_internal": topic.internal,
+        "partitions": partitions,
+        "topic_authorized_operations": TOPIC_OPERATIONS,
+    }
+
+
+def _cursor(name: str, partition: int) -> Values:
+    return {"topic_name": name, "partition_index": partition}
+
+
+API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", handle=handle)

@@ -1,0 +1,207 @@
+"""Fetch, versions 4-18.
+
+Behaviour: whole batches from the one that holds the offset asked for, within ``max_bytes`` of
+the request and of each partition, at least one batch wherever there is any. An answer with
+less than ``min_bytes`` waits up to ``max_wait`` for more; it is woken by a change of its
+partitions, not by a timer. ``read_committed`` ends at the last stable offset.
+
+Notes by version: incremental sessions (KIP-227) from 7, with errors 70 and 71; leader epochs
+from 9 (74, 75); topic ids in place of names from 13 (100 where there is none).
+
+Left out: the client's rack, replicas' fetches (any broker serves any client), diverging epochs.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from itertools import groupby
+from typing import Any, Final
+from uuid import UUID
+
+from headwater.broker.dispatch import Api
+from headwater.broker.fetch_reads import FetchLimits, Outcome, read_all, read_cached
+from headwater.broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchPartition,
+    FetchSession,
+    SessionRefused,
+)
+from headwater.broker.replies import Encoded, Reply
+from headwater.broker.services import Call, Services
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.encoder import Segments
+from headwater.wire.replies import encode_fetch
+
+_FIRST_VERSION_WITH_IDS: Final = 13
+_READ_COMMITTED: Final = 1
+_NO_ID: Final = UUID(int=0)
+
+
+class FetchReply(Encoded):
+    """Outcomes grouped by topic in order."""
+
+    __slots__ = ("_code", "_committed", "_outcomes", "_session_id")
+
+    def __init__(
+        self,
+        outcomes: Sequence[Outcome],
+        *,
+        session_id: int = NO_SESSION,
+        code: int = 0,
+        committed: bool = False,
+    ) -> None:
+        self._outcomes = outcomes
+        self._session_id = session_id
+        self._code = code
+        self._committed = committed
+
+    def segments(self, version: int, correlation_id: int) -> Segments:
+        aborted = () if self._committed else None
+        topics = []
+        for ref, outcomes in groupby(self._outcomes, lambda outcome: outcome.partition.topic):
+            rows = []
+            for outcome in outcomes:
+                read = outcome.read
+                offsets = read.offsets
+                rows.append((
+                    outcome.partition.partition, outcome.code, offsets.high_watermark,
+                    offsets.last_stable, offsets.log_start, aborted, -1, read.parts,
+                ))  # fmt: skip
+            if isinstance(ref, UUID):
+                topics.append(("", ref.bytes, rows))
+            else:
+                topics.append((ref, _NO_ID.bytes, rows))
+        return encode_fetch(
+            version, correlation_id, topics, error_code=self._code, session_id=self._session_id
+        )
+
+
+def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Reply]:
+    """Answered at once where memory holds enough."""
+    try:
+        fetch = _Fetch(services, request, call.version)
+    except SessionRefused as refusal:
+        return FetchReply((), code=refusal.code)
+    outcomes = read_cached(services, fetch.partitions, fetch.limits)
+    if outcomes is not None and fetch.suffices(outcomes):
+        return fetch.answer(outcomes)
+    return fetch.wait()
+
+
+class _Fetch:
+    """One request with its session."""
+
+    __slots__ = ("_deadline", "_loop", "_min_bytes", "_new_session", "_services", "_session",
+                 "limits", "partitions")  # fmt: skip
+
+    def __init__(self, services: Services, request: Any, version: int) -> None:
+        self._services = services
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + request.max_wait.total_seconds()
+        self._min_bytes = request.min_bytes
+        self.limits = FetchLimits(
+            min(request.max_bytes, services.settings.fetch_max_bytes),
+            request.isolation_level == _READ_COMMITTED,
+        )
+        self._session: FetchSession | None = None
+        self._new_session = False
+        self.partitions: Iterable[FetchPartition] = ()
+        self._open(request, by_id=version >= _FIRST_VERSION_WITH_IDS)
+
+    def _open(self, request: Any, *, by_id: bool) -> None:
+        """Find or make the session. Raises ``SessionRefused``."""
+        sessions = self._services.fetch_sessions
+        session_id = getattr(request, "session_id", NO_SESSION)
+        epoch = getattr(request, "session_epoch", FINAL_EPOCH)
+        asked = [
+            FetchPartition(
+                (topic.topic_id or _NO_ID) if by_id else topic.topic,
+                one.partition,
+                one.fetch_offset,
+                one.partition_max_bytes,
+                getattr(one, "current_leader_epoch", -1),
+            )
+            for topic in request.topics
+            for one in topic.partitions
+        ]
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if session_id != NO_SESSION:
+                sessions.close(session_id)
+            if epoch == INITIAL_EPOCH:
+                self._session = sessions.open(asked, by_id=by_id)
+                self._new_session = True
+            self.partitions = asked
+            return
+        session = sessions.resume(session_id, epoch, by_id=by_id)
+        session.update(
+            asked,
+            (
+                ((topic.topic_id or _NO_ID) if by_id else topic.topic, partition)
+                for topic in request.forgotten_topics_data
+                for partition in topic.partitions
+            ),
+        )
+        if session.partitions:
+            self._session = session
+            self.partitions = list(session)
+        else:
+            sessions.close(session_id)
+
+    def suffices(self, outcomes: Sequence[Outcome]) -> bool:
+        """Whether there is nothing to wait for."""
+        size = 0
+        for outcome in outcomes:
+            if outcome.code:
+                return True
+            size += outcome.read.size
+        return size >= self._min_bytes or not outcomes or self._loop.time() >= self._deadline
+
+    def answer(self, outcomes: Sequence[Outcome]) -> Reply:
+        """The whole answer, or in a session that goes on what the client does not know yet."""
+        committed = self.limits.committed
+        session = self._session
+        if session is None:
+            return FetchReply(outcomes, committed=committed)
+        news = [outcome for outcome in outcomes if _note(outcome) or self._new_session]
+        for outcome in news:
+            session.answered(outcome.partition)
+        return FetchReply(news, session_id=session.id, committed=committed)
+
+    async def wait(self) -> Reply:
+        """Read, and wait for changes until there is enough or the time is over."""
+        services = self._services
+        outcomes = await read_all(services, self.partitions, self.limits)
+        if self.suffices(outcomes):
+            return self.answer(outcomes)
+        streams = [outcome.stream for outcome in outcomes if outcome.stream is not None]
+        waiter = services.engine.waiter(streams)
+        try:
+            while True:
+                # Read after the waiter stands: what changed before it would not wake it.
+                outcomes = await read_all(services, self.partitions, self.limits)
+                if self.suffices(outcomes):
+                    return self.answer(outcomes)
+                if not await waiter.wait(self._deadline - self._loop.time()):
+                    return self.answer(outcomes)
+        finally:
+            waiter.close()
+
+
+def _note(outcome: Outcome) -> bool:
+    """Whether an outcome is news to the session, which then takes note of it."""
+    partition, offsets = outcome.partition, outcome.read.offsets
+    if outcome.code:
+        partition.sent_high_watermark = -1
+        return True
+    changed = bool(
+        outcome.read.size
+        or offsets.high_watermark != partition.sent_high_watermark
+        or offsets.log_start != partition.sent_log_start
+    )
+    partition.sent_high_watermark = offsets.high_watermark
+    partition.sent_log_start = offsets.log_start
+    return changed
+
+
+API = Api(ApiKey.FETCH, "Fetch", handle=handle)

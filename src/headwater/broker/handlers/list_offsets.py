@@ -1,0 +1,116 @@
+"""ListOffsets, versions 1-11.
+
+Behaviour: the first offset whose record has the timestamp asked for or a later one, or one of
+the special places: -2 earliest, -1 latest (the last stable offset for ``read_committed``), -3
+the largest timestamp, -4 earliest on local disk (the earliest, as without tiering), -5 latest
+tiered and -6 earliest not uploaded (none, as without tiering). Every answer is read from the
+store, not from a cache. Codes: 3, 42 for a partition named twice, 35 for a special place that
+the version does not know, 74 and 75 for leader epochs.
+
+Notes by version: -3 from 7, -4 from 8, -5 from 9, -6 from 11.
+
+Left out: the request's time-out.
+"""
+
+from collections import Counter
+from typing import Any, Final
+
+from headwater.broker.dispatch import Api
+from headwater.broker.fetch_reads import check_leader_epoch
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.engine import TimestampedOffset, Topic
+from headwater.errors import (
+    InvalidRequest,
+    KafkaError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
+from headwater.wire.api_versions import ApiKey
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_MAX_TIMESTAMP: Final = -3
+_EARLIEST_LOCAL: Final = -4
+_LATEST_TIERED: Final = -5
+_EARLIEST_PENDING_UPLOAD: Final = -6
+_FIRST_VERSION: Final = {
+    _LATEST: 1,
+    _EARLIEST: 1,
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_PENDING_UPLOAD: 11,
+}
+_READ_COMMITTED: Final = 1
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One answer for each partition."""
+    committed = getattr(request, "isolation_level", 0) == _READ_COMMITTED
+    times = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
+    topics = []
+    for asked in request.topics:
+        partitions = []
+        for one in asked.partitions:
+            result: Values = {"partition_index": one.partition_index}
+            try:
+                if times[asked.name, one.partition_index] > 1:
+                    raise InvalidRequest(f"{asked.name}-{one.partition_index} is named twice")
+                result |= await _look_up(services, asked.name, one, call.version, committed)
+            except KafkaError as error:
+                result["error_code"] = error.code
+            partitions.append(result)
+        topics.append({"name": asked.name, "partitions": partitions})
+    return {"topics": topics}
+
+
+async def _look_up(
+    services: Services,
+    name: str,
+    asked: Any,
+    version: int,
+    committed: bool,  # noqa: FBT001
+) -> Values:
+    partition, timestamp = asked.partition_index, asked.timestamp
+    if timestamp < 0 and version < _FIRST_VERSION.get(timestamp, version + 1):
+        raise UnsupportedVersion(f"version {version} does not know the timestamp {timestamp}")
+    topic = await services.engine.topics.find(name)
+    if not 0 <= partition < len(topic.streams):
+        raise UnknownTopicOrPartition(f"{name} has no partition {partition}")
+    check_leader_epoch(getattr(asked, "current_leader_epoch", -1), services.cluster.leader_epoch)
+    found = await _find(services, topic, partition, timestamp, committed)
+    if found is None:
+        return {"timestamp": -1, "offset": -1}
+    return {
+        "timestamp": found.timestamp_ms,
+        "offset": found.offset,
+        "leader_epoch": services.cluster.leader_epoch,
+    }
+
+
+async def _find(
+    services: Services,
+    topic: Topic,
+    partition: int,
+    timestamp: int,
+    committed: bool,  # noqa: FBT001
+) -> TimestampedOffset | None:
+    engine = services.engine
+    if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
+        return None
+    if timestamp == _MAX_TIMESTAMP:
+        return await engine.max_timestamp(topic, partition)
+    if timestamp < 0:
+        offsets = await engine.offsets(topic, partition)
+        if timestamp != _LATEST:
+            return TimestampedOffset(offsets.log_start, -1)
+        return TimestampedOffset(offsets.last_stable if committed else offsets.high_watermark, -1)
+    found = await engine.offset_for_timestamp(topic, partition, timestamp)
+    if found is None or not committed:
+        return found
+    stable = (await engine.offsets(topic, partition)).last_stable
+    return found if found.offset < stable else None
+
+
+API = Api(ApiKey.LIST_OFFSETS, "ListOffsets", handle=handle)

@@ -1,0 +1,146 @@
+"""Metadata, versions 0-13.
+
+Behaviour: brokers that live, and the topics asked for. No topics (null; in version 0 an empty
+list) means all of them; an empty list from version 1 on means none. A topic that does not
+exist is created where ``auto.create.topics.enable`` and, from version 4 on, the request allow
+it, and then answered at once; otherwise it gets 3, an illegal name 17, an unknown id 100.
+
+Notes: every partition has one replica, its leader, which is the live broker that clients of
+this partition share; any other broker would serve it as well. The leader epoch is the
+cluster's restore epoch. Topics by id are served from version 12 on, as in Kafka.
+
+Left out: choosing leaders by the client's rack.
+"""
+
+from collections.abc import Awaitable, Iterable
+from typing import Any, Final
+from uuid import UUID
+
+from headwater.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Encoded, Reply
+from headwater.broker.services import Call, Services
+from headwater.broker.topic_creation import INTERNAL_TOPICS, find_or_create
+from headwater.engine import Topic
+from headwater.errors import InvalidRequest, KafkaError
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.encoder import Segments
+from headwater.wire.replies import NO_AUTHORIZED_OPERATIONS, MetadataTopic, encode_metadata
+
+_FIRST_VERSION_WITH_IDS: Final = 12
+_NO_ID: Final = bytes(16)
+
+
+class MetadataReply(Encoded):
+    """Brokers and topics as rows."""
+
+    __slots__ = ("_cluster_operations", "_services", "_topics")
+
+    def __init__(
+        self, services: Services, topics: list[MetadataTopic], cluster_operations: int
+    ) -> None:
+        self._services = services
+        self._topics = topics
+        self._cluster_operations = cluster_operations
+
+    def segments(self, version: int, correlation_id: int) -> Segments:
+        cluster = self._services.cluster
+        return [
+            encode_metadata(
+                version,
+                correlation_id,
+                brokers=[(b.id, b.host, b.port, b.rack) for b in cluster.brokers()],
+                cluster_id=cluster.cluster_id,
+                controller_id=cluster.controller_id(),
+                topics=self._topics,
+                cluster_authorized_operations=self._cluster_operations,
+            )
+        ]
+
+
+def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Reply]:
+    """Answered at once where the cache knows every topic."""
+    operations = (
+        TOPIC_OPERATIONS
+        if getattr(request, "include_topic_authorized_operations", False)
+        else NO_AUTHORIZED_OPERATIONS
+    )
+    cluster_operations = (
+        CLUSTER_OPERATIONS
+        if getattr(request, "include_cluster_authorized_operations", False)
+        else NO_AUTHORIZED_OPERATIONS
+    )
+    asked = request.topics
+    if asked is None or (call.version == 0 and not asked):
+        return _all_topics(services, operations, cluster_operations)
+    _check_names(asked, call.version)
+    rows: list[MetadataTopic] = []
+    for one in _unique(asked):
+        topic = _cached(services, one)
+        if topic is None:
+            return _named_topics(services, request, operations, cluster_operations)
+        rows.append(_row(services, topic, operations))
+    return MetadataReply(services, rows, cluster_operations)
+
+
+async def _all_topics(services: Services, operations: int, cluster_operations: int) -> Reply:
+    rows = [_row(services, topic, operations) for topic in await services.engine.topics.all()]
+    return MetadataReply(services, rows, cluster_operations)
+
+
+async def _named_topics(
+    services: Services, request: Any, operations: int, cluster_operations: int
+) -> Reply:
+    create = bool(getattr(request, "allow_auto_topic_creation", True))
+    rows: list[MetadataTopic] = []
+    for ref in _unique(request.topics):
+        try:
+            if isinstance(ref, UUID):
+                topic = await services.engine.topics.find_by_id(ref)
+            else:
+                topic = await find_or_create(services, ref, create=create)
+        except KafkaError as error:
+            rows.append(_error_row(ref, error.code))
+        else:
+            rows.append(_row(services, topic, operations))
+    return MetadataReply(services, rows, cluster_operations)
+
+
+def _check_names(asked: Iterable[Any], version: int) -> None:
+    if version >= _FIRST_VERSION_WITH_IDS:
+        return
+    for one in asked:
+        if one.name is None:
+            raise InvalidRequest(f"Topic name can not be null for version {version}")
+        if getattr(one, "topic_id", None) is not None:
+            raise InvalidRequest(f"Topic IDs are not supported in requests for version {version}")
+
+
+def _unique(asked: Iterable[Any]) -> list[str | UUID]:
+    """What the request names, once each: ids where it has them, or names."""
+    refs = (getattr(one, "topic_id", None) if one.name is None else one.name for one in asked)
+    return list(dict.fromkeys(UUID(int=0) if ref is None else ref for ref in refs))
+
+
+def _cached(services: Services, ref: str | UUID) -> Topic | None:
+    topics = services.engine.topics
+    return topics.get_by_id(ref) if isinstance(ref, UUID) else topics.get(ref)
+
+
+def _row(services: Services, topic: Topic, operations: int) -> MetadataTopic:
+    leader, epoch = services.cluster.leader, services.cluster.leader_epoch
+    partitions = []
+    for index, stream in enumerate(topic.streams):
+        node = leader(stream)
+        replicas = (node,)
+        partitions.append((0, index, node, epoch, replicas, replicas, ()))
+    return 0, topic.name, topic.id.bytes, topic.internal, partitions, operations
+
+
+def _error_row(ref: str | UUID, code: int) -> MetadataTopic:
+    if isinstance(ref, UUID):
+        return code, None, ref.bytes, False, (), NO_AUTHORIZED_OPERATIONS
+    return code, ref, _NO_ID, ref in INTERNAL_TOPICS, (), NO_AUTHORIZED_OPERATIONS
+
+
+API = Api(ApiKey.METADATA, "Metadata", handle=handle)

@@ -1,0 +1,49 @@
+"""OffsetForLeaderEpoch, versions 2-4.
+
+Behaviour: the leader epoch is the cluster's restore epoch. For the present one the answer is
+the high watermark. For an older one it is undefined (-1): the cluster was set back since, and
+a client that asks learns that what it read may be gone. Codes: 3, 74 and 75.
+
+Left out: where exactly an older epoch ended.
+"""
+
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.fetch_reads import check_leader_epoch
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.errors import KafkaError, UnknownTopicOrPartition
+from headwater.wire.api_versions import ApiKey
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One answer for each partition."""
+    return {
+        "topics": [
+            {
+                "topic": topic.topic,
+                "partitions": [await _end(services, topic.topic, one) for one in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+async def _end(services: Services, name: str, asked: Any) -> Values:
+    result: Values = {"partition": asked.partition, "leader_epoch": -1, "end_offset": -1}
+    current = services.cluster.leader_epoch
+    try:
+        topic = await services.engine.topics.find(name)
+        if not 0 <= asked.partition < len(topic.streams):
+            raise UnknownTopicOrPartition(f"{name} has no partition {asked.partition}")
+        check_leader_epoch(asked.current_leader_epoch, current)
+        if asked.leader_epoch == current:
+            offsets = await services.engine.offsets(topic, asked.partition)
+            result |= {"leader_epoch": current, "end_offset": offsets.high_watermark}
+    except KafkaError as error:
+        result["error_code"] = error.code
+    return result
+
+
+API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", handle=handle)

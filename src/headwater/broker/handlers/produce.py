@@ -1,0 +1,228 @@
+"""Produce, versions 3-13 (advertised from 0, as Kafka does).
+
+Behaviour: each partition's batch is checked by its header and CRC and appended; the answer
+goes out when it is durable, for acks=1 and acks=all alike. With acks=0 there is no answer, and
+an error closes the connection, as in Kafka. Acks of another value are refused with 21.
+Requests of one connection enter the log in order of arrival: whatever must wait (a topic that
+is not known yet, a batch that must be decoded) holds back the requests behind it.
+
+Notes by version: zstd from 7 (76 before), topic ids in place of names from 13 (100 where there
+is none). A topic that is not known is looked up in the store, and not created: clients ask for
+metadata first, which creates it.
+
+Left out: the request's own time-out (the engine's holds); transactions, whose batches get 48;
+per-record errors: a batch is refused as a whole with one message.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from headwater.broker.admission import admit_records, needs_decoding
+from headwater.broker.dispatch import Api, Done
+from headwater.broker.recoding import recode
+from headwater.broker.replies import Encoded, NoReply
+from headwater.broker.services import Call, Services
+from headwater.broker.topic_rules import TopicRules, TopicRulesCache
+from headwater.engine import Appended, Topic
+from headwater.errors import KafkaError, UnknownTopicOrPartition
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.batch import Batch
+from headwater.wire.encoder import Segments
+from headwater.wire.replies import ProducePartition, encode_produce
+
+log = logging.getLogger(__name__)
+
+_UNKNOWN_SERVER_ERROR: Final = -1
+_INVALID_REQUIRED_ACKS: Final = 21
+_INVALID_TXN_STATE: Final = 48
+_FIRST_VERSION_WITH_IDS: Final = 13
+_NO_ID: Final = UUID(int=0)
+
+_rules = TopicRulesCache()
+
+
+class ProduceReply(Encoded):
+    """Topics as rows."""
+
+    __slots__ = ("_topics",)
+
+    def __init__(self, topics: list[tuple[str, bytes, list[ProducePartition]]]) -> None:
+        self._topics = topics
+
+    def segments(self, version: int, correlation_id: int) -> Segments:
+        return [encode_produce(version, correlation_id, self._topics)]
+
+
+def admit(services: Services, request: Any, call: Call, done: Done) -> Awaitable[None] | None:
+    """Append what the request holds, at once where nothing must be waited for."""
+    return _Admission(services, request, call.version, done).begin()
+
+
+class _Place:
+    """Where one partition's answer goes."""
+
+    __slots__ = ("index", "position", "rows")
+
+    def __init__(self, rows: list[ProducePartition], position: int, index: int) -> None:
+        self.rows = rows
+        self.position = position
+        self.index = index
+
+
+class _Admission:
+    """One request on its way into the log; it answers when its last partition has landed."""
+
+    __slots__ = ("_acks", "_done", "_failed", "_left", "_request", "_services", "_topics",
+                 "_version")  # fmt: skip
+
+    def __init__(self, services: Services, request: Any, version: int, done: Done) -> None:
+        self._services = services
+        self._request = request
+        self._version = version
+        self._acks = request.acks
+        self._done = done
+        self._left = 1
+        self._failed = False
+        self._topics: list[tuple[str, bytes, list[ProducePartition]]] = []
+
+    def begin(self) -> Awaitable[None] | None:
+        """None where everything entered the log; otherwise what to wait for."""
+        work = self._lay_out()
+        for position, (ref, place, records) in enumerate(work):
+            slow = self._take(ref, place, records)
+            if slow is not None:
+                return self._go_on(slow, work[position + 1 :])
+        self._one_less()
+        return None
+
+    def _lay_out(self) -> list[tuple[str | UUID, _Place, Any]]:
+        by_id = self._version >= _FIRST_VERSION_WITH_IDS
+        work = []
+        for asked in self._request.topic_data:
+            name, topic_id = ("", asked.topic_id or _NO_ID) if by_id else (asked.name, _NO_ID)
+            rows: list[ProducePartition] = []
+            for position, data in enumerate(asked.partition_data):
+                rows.append(_row(data.index, 0))
+                ref = topic_id if by_id else name
+                work.append((ref, _Place(rows, position, data.index), data.records))
+            self._topics.append((name, topic_id.bytes, rows))
+        return work
+
+    async def _go_on(
+        self, slow: Awaitable[None], rest: list[tuple[str | UUID, _Place, Any]]
+    ) -> None:
+        try:
+            await slow
+            for ref, place, records in rest:
+                if (more := self._take(ref, place, records)) is not None:
+                    await more
+        except Exception:
+            if self._acks != 0:
+                raise
+            log.exception("a produce request without acknowledgement failed")
+            self._failed = True
+        self._one_less()
+
+    def _take(self, ref: str | UUID, place: _Place, records: Any) -> Awaitable[None] | None:
+        if self._acks not in (-1, 0, 1):
+            self._refuse(
+                place, _INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {self._acks}"
+            )
+            return None
+        topics = self._services.engine.topics
+        topic = topics.get_by_id(ref) if isinstance(ref, UUID) else topics.get(ref)
+        if topic is None or place.index >= len(topic.streams):
+            return self._take_unknown(ref, place, records)
+        return self._take_known(topic, place, records)
+
+    async def _take_unknown(self, ref: str | UUID, place: _Place, records: Any) -> None:
+        """The cache may lag: ask the store before saying that there is no such thing."""
+        topics = self._services.engine.topics
+        try:
+            if isinstance(ref, UUID):
+                topic = await topics.find_by_id(ref)
+            else:
+                topic = await topics.find(ref)
+        except KafkaError as error:
+            self._refuse(place, error.code, str(error))
+            return
+        if (slow := self._take_known(topic, place, records)) is not None:
+            await slow
+
+    def _take_known(self, topic: Topic, place: _Place, records: Any) -> Awaitable[None] | None:
+        services = self._services
+        try:
+            if not 0 <= place.index < len(topic.streams):
+                raise UnknownTopicOrPartition(f"{topic.name} has no partition {place.index}")
+            rules = _rules[topic]
+            batch = admit_records(records, rules, self._version, services.clock.now_ms())
+            if batch.is_transactional or self._request.transactional_id is not None:
+                self._refuse(place, _INVALID_TXN_STATE, "transactions are not supported yet")
+                return None
+            if needs_decoding(batch, rules):
+                return self._take_decoded(topic, place, batch, rules)
+            self._append(topic, place, batch, rules)
+        except KafkaError as error:
+            self._refuse(place, error.code, str(error))
+        return None
+
+    async def _take_decoded(
+        self, topic: Topic, place: _Place, batch: Batch, rules: TopicRules
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            recoded = await loop.run_in_executor(self._services.executor, recode, batch, rules)
+            self._append(topic, place, recoded, rules)
+        except KafkaError as error:
+            self._refuse(place, error.code, str(error))
+
+    def _append(self, topic: Topic, place: _Place, batch: Batch, rules: TopicRules) -> None:
+        future = self._services.engine.append(topic, place.index, (batch,))
+        self._left += 1
+        future.add_done_callback(partial(self._landed, place, rules))
+
+    def _landed(
+        self,
+        place: _Place,
+        rules: TopicRules,
+        future: asyncio.Future[Appended],
+    ) -> None:
+        error = None if future.cancelled() else future.exception()
+        if future.cancelled():
+            self._refuse(place, _UNKNOWN_SERVER_ERROR, "the broker is stopping")
+        elif isinstance(error, KafkaError):
+            self._refuse(place, error.code, str(error))
+        elif error is not None:
+            log.error("an append failed", exc_info=error)
+            self._refuse(place, _UNKNOWN_SERVER_ERROR, "the broker failed; its log says how")
+        else:
+            landed = future.result()
+            time = landed.log_append_time_ms if rules.append_time else -1
+            place.rows[place.position] = (
+                place.index, 0, landed.base_offset, time, landed.log_start, None,
+            )  # fmt: skip
+        self._one_less()
+
+    def _refuse(self, place: _Place, code: int, message: str) -> None:
+        self._failed = True
+        place.rows[place.position] = _row(place.index, code, message)
+
+    def _one_less(self) -> None:
+        self._left -= 1
+        if self._left:
+            return
+        if self._acks == 0:
+            self._done(NoReply.CLOSE if self._failed else NoReply.SILENT)
+        else:
+            self._done(ProduceReply(self._topics))
+
+
+def _row(index: int, code: int, message: str | None = None) -> ProducePartition:
+    return index, code, -1, -1, -1, message
+
+
+API = Api(ApiKey.PRODUCE, "Produce", admit=admit)

@@ -1,0 +1,33 @@
+"""What every handler is given: the engine, the cluster, settings and the seams to the outside."""
+
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from headwater.broker.cluster import Cluster
+from headwater.broker.fetch_sessions import FetchSessions
+from headwater.broker.settings import BrokerSettings
+from headwater.clock import Clock
+from headwater.engine import Engine
+from headwater.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """One per broker process. ``executor`` runs codecs; None takes the loop's default."""
+
+    engine: Engine
+    cluster: Cluster
+    settings: BrokerSettings
+    clock: Clock
+    fetch_sessions: FetchSessions
+    metrics: Metrics = field(default_factory=Metrics)
+    executor: Executor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a handler may need to know of a request beside its body."""
+
+    version: int
+    client_id: str | None
+    peer: str

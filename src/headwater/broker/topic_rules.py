@@ -1,0 +1,59 @@
+"""What a topic's configurations mean to a produce request, worked out once per change."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.engine import Topic
+from headwater.topic_configs import is_compacted, number, text, uses_append_time
+
+CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+"""Kafka's numbers in a batch's attributes; ``producer`` keeps what came."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRules:
+    """A topic's rules for the batches that it takes."""
+
+    max_bytes: int
+    codec: int | None
+    level: int | None
+    append_time: bool
+    compacted: bool
+    before_ms: int
+    after_ms: int
+
+
+class TopicRulesCache:
+    """Rules by topic; an altered topic is another object and is looked at again."""
+
+    _SIZE: Final = 20_000
+
+    def __init__(self) -> None:
+        self._rules: dict[str, tuple[Topic, TopicRules]] = {}
+
+    def __getitem__(self, topic: Topic) -> TopicRules:
+        known = self._rules.get(topic.name)
+        if known is not None and known[0] is topic:
+            return known[1]
+        if len(self._rules) >= self._SIZE:
+            self._rules.clear()
+        rules = rules_of(topic)
+        self._rules[topic.name] = topic, rules
+        return rules
+
+
+def rules_of(topic: Topic) -> TopicRules:
+    """Read the configurations, defaults included."""
+    configs = topic.configs
+    codec_name = text(configs, "compression.type")
+    levelled = codec_name in {"gzip", "lz4", "zstd"}
+    level = number(configs, f"compression.{codec_name}.level") if levelled else None
+    return TopicRules(
+        max_bytes=number(configs, "max.message.bytes"),
+        codec=CODECS.get(codec_name),
+        level=level,
+        append_time=uses_append_time(configs),
+        compacted=is_compacted(configs),
+        before_ms=number(configs, "message.timestamp.before.max.ms"),
+        after_ms=number(configs, "message.timestamp.after.max.ms"),
+    )

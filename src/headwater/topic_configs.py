@@ -1,0 +1,345 @@
+"""The topic configurations of Apache Kafka 4.3, typed: names, defaults, validators, synonyms.
+
+``Topic.configs`` holds what a user set, as text. Everything here works on such a mapping and
+falls back to the default. Names that Kafka does not know are refused. Configurations that
+belong to how Kafka keeps files on a disk are accepted, checked and kept, so that tools which
+set them work, and marked ``effective=False``: Headwater's storage has nothing that they turn.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import Final
+
+from headwater.errors import InvalidConfig
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+
+class ConfigType(IntEnum):
+    """Kafka's numbers for the types in a DescribeConfigs answer."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+Check = Callable[[str], None]
+"""Raises ``ValueError`` with the reason where the text is not a legal value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """One configuration: how it is checked, and what a broker's own setting is called."""
+
+    name: str
+    type: ConfigType
+    default: str
+    check: Check
+    broker_name: str | None
+    doc: str
+    effective: bool = True
+
+
+def _number(text: str, *, low: int, high: int) -> None:
+    value = int(text.strip())
+    if not low <= value <= high:
+        raise ValueError(f"it must be between {low} and {high}")
+
+
+def _fraction(text: str) -> None:
+    if not 0 <= float(text.strip()) <= 1:
+        raise ValueError("it must be between 0 and 1")
+
+
+def _boolean(text: str) -> None:
+    _one_of(text.strip().lower(), choices=("true", "false"))
+
+
+def _one_of(text: str, *, choices: tuple[str, ...]) -> None:
+    if text not in choices:
+        raise ValueError(f"it must be one of {', '.join(choices)}")
+
+
+def _list_of(text: str, *, choices: tuple[str, ...]) -> None:
+    items = list_value(text)
+    if not items:
+        raise ValueError(f"it must name at least one of {', '.join(choices)}")
+    if len(set(items)) != len(items):
+        raise ValueError("it names a value twice")
+    for item in items:
+        _one_of(item, choices=choices)
+
+
+def _throttled_replicas(text: str) -> None:
+    for item in list_value(text):
+        if item == "*":
+            continue
+        partition, colon, broker = item.partition(":")
+        if not (colon and partition.isdigit() and broker.isdigit()):
+            raise ValueError("it must be * or a list of partition:broker")
+
+
+def _gzip_level(text: str) -> None:
+    if int(text) not in (-1, *range(1, 10)):
+        raise ValueError("it must be -1 or between 1 and 9")
+
+
+def _define(  # noqa: PLR0917 - the table below reads in columns
+    name: str,
+    type_: ConfigType,
+    default: str,
+    check: Check,
+    broker_name: str | None,
+    doc: str,
+    *,
+    effective: bool = True,
+) -> tuple[str, TopicConfig]:
+    return name, TopicConfig(
+        name=name,
+        type=type_,
+        default=default,
+        check=check,
+        broker_name=broker_name,
+        doc=doc,
+        effective=effective,
+    )
+
+
+def _int(low: int, high: int = INT_MAX) -> Check:
+    return partial(_number, low=low, high=high)
+
+
+def _long(low: int) -> Check:
+    return partial(_number, low=low, high=LONG_MAX)
+
+
+_WEEK = str(7 * 24 * 3_600_000)
+_UNUSED = "Accepted for compatibility; without effect on object storage."
+_T = ConfigType
+
+TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
+    (
+        _define(
+            "cleanup.policy", _T.LIST, "delete",
+            partial(_list_of, choices=("compact", "delete")), "log.cleanup.policy",
+            "delete drops old records by retention; compact keeps the last record of each key.",
+        ),
+        _define(
+            "compression.gzip.level", _T.INT, "-1", _gzip_level, "compression.gzip.level",
+            "The level where compression.type is gzip.",
+        ),
+        _define(
+            "compression.lz4.level", _T.INT, "9", _int(1, 17), "compression.lz4.level",
+            "The level where compression.type is lz4.",
+        ),
+        _define(
+            "compression.type", _T.STRING, "producer",
+            partial(
+                _one_of, choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+            ),
+            "compression.type",
+            "The codec that batches are kept in; producer keeps what the producer chose.",
+        ),
+        _define(
+            "compression.zstd.level", _T.INT, "3", _int(-131072, 22), "compression.zstd.level",
+            "The level where compression.type is zstd.",
+        ),
+        _define(
+            "delete.retention.ms", _T.LONG, "86400000", _long(0),
+            "log.cleaner.delete.retention.ms",
+            "How long a compacted topic keeps the marker of a deleted key.",
+        ),
+        _define(
+            "file.delete.delay.ms", _T.LONG, "60000", _long(0), "log.segment.delete.delay.ms",
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "flush.messages", _T.LONG, str(LONG_MAX), _long(1), "log.flush.interval.messages",
+            "Without effect: a record is durable before it is acknowledged.", effective=False,
+        ),
+        _define(
+            "flush.ms", _T.LONG, str(LONG_MAX), _long(0), "log.flush.interval.ms",
+            "Without effect: a record is durable before it is acknowledged.", effective=False,
+        ),
+        _define(
+            "follower.replication.throttled.replicas", _T.LIST, "", _throttled_replicas, None,
+            "Without effect: there are no replicas to copy to.", effective=False,
+        ),
+        _define(
+            "index.interval.bytes", _T.INT, "4096", _int(0), "log.index.interval.bytes",
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "leader.replication.throttled.replicas", _T.LIST, "", _throttled_replicas, None,
+            "Without effect: there are no replicas to copy to.", effective=False,
+        ),
+        _define(
+            "local.retention.bytes", _T.LONG, "-2", _long(-2), "log.local.retention.bytes",
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "local.retention.ms", _T.LONG, "-2", _long(-2), "log.local.retention.ms",
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "max.compaction.lag.ms", _T.LONG, str(LONG_MAX), _long(1),
+            "log.cleaner.max.compaction.lag.ms",
+            "How long a record may stay uncompacted.",
+        ),
+        _define(
+            "max.message.bytes", _T.INT, str(1024 * 1024 + 12), _int(0), "message.max.bytes",
+            "The largest record batch that is accepted, as it came from the producer.",
+        ),
+        _define(
+            "message.timestamp.after.max.ms", _T.LONG, "3600000", _long(0),
+            "log.message.timestamp.after.max.ms",
+            "How far a record's timestamp may be ahead of the broker's clock.",
+        ),
+        _define(
+            "message.timestamp.before.max.ms", _T.LONG, str(LONG_MAX), _long(0),
+            "log.message.timestamp.before.max.ms",
+            "How far a record's timestamp may be behind the broker's clock.",
+        ),
+        _define(
+            "message.timestamp.type", _T.STRING, "CreateTime",
+            partial(_one_of, choices=("CreateTime", "LogAppendTime")),
+            "log.message.timestamp.type",
+            "Whether a record keeps its producer's time or gets the broker's.",
+        ),
+        _define(
+            "min.cleanable.dirty.ratio", _T.DOUBLE, "0.5", _fraction,
+            "log.cleaner.min.cleanable.ratio",
+            "Which part of a compacted topic must be new before it is compacted.",
+        ),
+        _define(
+            "min.compaction.lag.ms", _T.LONG, "0", _long(0), "log.cleaner.min.compaction.lag.ms",
+            "How long a record stays uncompacted at least.",
+        ),
+        _define(
+            "min.insync.replicas", _T.INT, "1", _int(1), "min.insync.replicas",
+            "Without effect: every acknowledged record is in durable storage.", effective=False,
+        ),
+        _define(
+            "preallocate", _T.BOOLEAN, "false", _boolean, "log.preallocate",
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "remote.log.copy.disable", _T.BOOLEAN, "false", _boolean, None,
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "remote.log.delete.on.disable", _T.BOOLEAN, "false", _boolean, None,
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "remote.storage.enable", _T.BOOLEAN, "false", _boolean, None,
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "retention.bytes", _T.LONG, "-1", partial(_number, low=-(2**63), high=LONG_MAX),
+            "log.retention.bytes",
+            "How much of each partition is kept, in bytes as produced; negative: all of it.",
+        ),
+        _define(
+            "retention.ms", _T.LONG, _WEEK, _long(-1), "log.retention.ms",
+            "How long records are kept; -1: for ever.",
+        ),
+        _define(
+            "segment.bytes", _T.INT, "1073741824", _int(1024 * 1024), "log.segment.bytes",
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "segment.index.bytes", _T.INT, "10485760", _int(4), "log.index.size.max.bytes",
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "segment.jitter.ms", _T.LONG, "0", _long(0), "log.roll.jitter.ms",
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "segment.ms", _T.LONG, _WEEK, _long(1), "log.roll.ms",
+            _UNUSED, effective=False,
+        ),
+        _define(
+            "unclean.leader.election.enable", _T.BOOLEAN, "false", _boolean,
+            "unclean.leader.election.enable",
+            "Without effect: partitions have no leader to elect.", effective=False,
+        ),
+    )
+)  # fmt: skip
+"""Every configuration by name, in the order in which Kafka lists them."""
+
+
+def list_value(text: str) -> list[str]:
+    """The items of a LIST configuration.
+
+    >>> list_value(" compact, delete ")
+    ['compact', 'delete']
+    """
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def check_configs(configs: Mapping[str, str]) -> None:
+    """Raises ``InvalidConfig`` for an unknown name or an illegal value, alone or together."""
+    for name, value in configs.items():
+        check_config(name, value)
+    if number(configs, "min.compaction.lag.ms") > number(configs, "max.compaction.lag.ms"):
+        raise InvalidConfig("min.compaction.lag.ms is larger than max.compaction.lag.ms")
+
+
+def check_config(name: str, value: str | None) -> None:
+    """Raises ``InvalidConfig`` for an unknown name or an illegal value."""
+    config = TOPIC_CONFIGS.get(name)
+    if config is None:
+        raise InvalidConfig(f"Unknown topic config name: {name}")
+    if value is None:
+        raise InvalidConfig(f"Null value not supported for topic configs: {name}")
+    try:
+        config.check(value)
+    except ValueError as error:
+        reason = str(error)
+        if "invalid literal" in reason or "could not convert" in reason:
+            reason = f"it is not a number of type {config.type.name}"
+        raise InvalidConfig(f"Invalid value {value} for configuration {name}: {reason}") from None
+
+
+def text(configs: Mapping[str, str], name: str) -> str:
+    """A configuration as it holds: what was set, or the default."""
+    value = configs.get(name)
+    return TOPIC_CONFIGS[name].default if value is None else value
+
+
+def number(configs: Mapping[str, str], name: str) -> int:
+    """A configuration of type INT or LONG."""
+    return int(text(configs, name))
+
+
+def retention_ms(configs: Mapping[str, str]) -> int:
+    """How long records are kept, -1 for ever; for ever too where nothing is to be deleted."""
+    return number(configs, "retention.ms") if is_deleted(configs) else -1
+
+
+def retention_bytes(configs: Mapping[str, str]) -> int:
+    """How many produced bytes a partition keeps, -1 for all of them."""
+    return max(-1, number(configs, "retention.bytes")) if is_deleted(configs) else -1
+
+
+def is_deleted(configs: Mapping[str, str]) -> bool:
+    """Whether retention applies to the topic."""
+    return "delete" in list_value(text(configs, "cleanup.policy"))
+
+
+def is_compacted(configs: Mapping[str, str]) -> bool:
+    """Whether the topic keeps the last record of each key, so that every record needs one."""
+    return "compact" in list_value(text(configs, "cleanup.policy"))
+
+
+def uses_append_time(configs: Mapping[str, str]) -> bool:
+    """Whether records get the broker's time in place of their producer's."""
+    return text(configs, "message.timestamp.type") == "LogAppendTime"

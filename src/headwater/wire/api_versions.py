@@ -1,0 +1,77 @@
+"""The APIs that Headwater serves, at the version ranges of Apache Kafka 4.3.1's own broker.
+
+The ranges were read from a live 4.3.1 broker's ApiVersions answer. Only what is served is
+advertised. Produce is advertised from 0 although it is served from 3, as Kafka does it: some
+librdkafka versions switch compression off otherwise.
+"""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+
+class ApiKey(IntEnum):
+    """Kafka's number for each API served."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    FIND_COORDINATOR = 10
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    CREATE_PARTITIONS = 37
+    INCREMENTAL_ALTER_CONFIGS = 44
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+class VersionRange(NamedTuple):
+    """Both ends are included."""
+
+    lowest: int
+    highest: int
+
+
+ADVERTISED: Final[dict[ApiKey, VersionRange]] = {
+    ApiKey.PRODUCE: VersionRange(0, 13),
+    ApiKey.FETCH: VersionRange(4, 18),
+    ApiKey.LIST_OFFSETS: VersionRange(1, 11),
+    ApiKey.METADATA: VersionRange(0, 13),
+    ApiKey.FIND_COORDINATOR: VersionRange(0, 6),
+    ApiKey.API_VERSIONS: VersionRange(0, 4),
+    ApiKey.CREATE_TOPICS: VersionRange(2, 7),
+    ApiKey.DELETE_TOPICS: VersionRange(1, 6),
+    ApiKey.DELETE_RECORDS: VersionRange(0, 2),
+    ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
+    ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
+    ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
+    ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
+    ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
+}
+
+LOWEST_SERVED_PRODUCE: Final = 3
+
+
+def is_served(api_key: int, version: int) -> bool:
+    """Whether a request of that API and version can be handled.
+
+    >>> is_served(ApiKey.PRODUCE, 2), is_served(ApiKey.PRODUCE, 3), is_served(999, 0)
+    (False, True, False)
+    """
+    versions = _SERVED.get(api_key)
+    return versions is not None and versions.lowest <= version <= versions.highest
+
+
+_SERVED: Final[dict[int, VersionRange]] = {
+    **ADVERTISED,
+    ApiKey.PRODUCE: VersionRange(LOWEST_SERVED_PRODUCE, ADVERTISED[ApiKey.PRODUCE].highest),
+}
