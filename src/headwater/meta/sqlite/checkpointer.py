@@ -40,12 +40,8 @@ KEPT_CHANGE_BYTES = 64 * 2**20
 class Checkpointer:
     """A thread that tends the file while this process holds the duty."""
 
-    def __init__(
-        self, path: Path, *, kept_revisions: int = KEPT_REVISIONS, pause: float = PAUSE_SECONDS
-    ) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._pause = pause
-        self._kept_revisions = kept_revisions
         self._lock = os.open(
             side_directory(path) / "checkpoint.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
         )
@@ -69,7 +65,7 @@ class Checkpointer:
         os.close(self._lock)
 
     def _work(self) -> None:
-        while not self._stop.wait(self._pause):
+        while not self._stop.wait(PAUSE_SECONDS):
             self._on_duty = self._on_duty or try_lock(self._lock)
             if not self._on_duty:
                 continue
@@ -83,7 +79,7 @@ class Checkpointer:
 
     def _checkpoint(self) -> None:
         frames, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
-        self._idle = self._idle + self._pause if frames == self._last_frames else 0.0
+        self._idle = self._idle + PAUSE_SECONDS if frames == self._last_frames else 0.0
         self._last_frames = frames
         idle = self._idle >= IDLE_SECONDS
         if (frames - copied) * PAGE_BYTES >= COPY_BYTES or (idle and copied < frames):
@@ -116,9 +112,7 @@ class Checkpointer:
         revisions = sum(block[1] for block in self._measured)
         total = sum(block[2] for block in self._measured)
         last = -1
-        while len(self._measured) > 1 and (
-            revisions > self._kept_revisions or total > KEPT_CHANGE_BYTES
-        ):
+        while len(self._measured) > 1 and (revisions > KEPT_REVISIONS or total > KEPT_CHANGE_BYTES):
             last, count, size = self._measured.popleft()
             revisions -= count
             total -= size
