@@ -1,0 +1,62 @@
+"""The table of clients and what works for them, written from the outcomes of one whole run."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Cell = tuple[str, str]
+"""A client (or tool) and a capability."""
+
+HEAD = """# Compatibility
+
+Written by `make interop`: real clients against a running broker. **pass**: every test of it
+passed. **fail**: at least one did not. Empty: the client does not
+offer it.
+"""
+MARKS = {"pass": "pass", "fail": "**fail**"}
+
+
+@dataclass(slots=True)
+class Matrix:
+    outcomes: dict[Cell, str] = field(default_factory=dict)
+
+    def add(self, cells: Iterable[Cell], *, passed: bool) -> None:
+        """One failed test makes a cell fail, whatever the others say."""
+        for cell in cells:
+            if not passed or cell not in self.outcomes:
+                self.outcomes[cell] = "pass" if passed else "fail"
+
+    def write(self, folder: Path, clients: list[str], tools: str) -> None:
+        """Leaves a file untouched where its content would be the same."""
+        rows = sorted({name for client, name in self.outcomes if client in clients})
+        table = {
+            row: {client: self.outcomes.get((client, row), "not offered") for client in clients}
+            for row in rows
+        }
+        commands = {
+            name: outcome
+            for (client, name), outcome in sorted(self.outcomes.items())
+            if client == tools
+        }
+        folder.mkdir(exist_ok=True)
+        _update(folder / "compatibility.md", HEAD + _tables(clients, table, commands))
+        content = {"clients": table, "tools": commands}
+        _update(folder / "compatibility.json", json.dumps(content, indent=2) + "\n")
+
+
+def _tables(
+    clients: list[str], table: Mapping[str, Mapping[str, str]], commands: Mapping[str, str]
+) -> str:
+    lines = ["", f"| | {' | '.join(clients)} |", "|---" * (len(clients) + 1) + "|"]
+    for row, cells in table.items():
+        marks = [MARKS.get(cells[client], "") for client in clients]
+        lines.append(f"| {row} | {' | '.join(marks)} |")
+    lines += ["", "## Kafka's command-line tools", "", "| | |", "|---|---|"]
+    lines += [f"| `{name}` | {MARKS[outcome]} |" for name, outcome in commands.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _update(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)

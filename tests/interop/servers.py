@@ -1,0 +1,24 @@
+"""The server under test: Headwater, or Apache Kafka itself to prove the tests.
+
+``HEADWATER_INTEROP_SERVER=kafka`` runs the suite against Apache Kafka 4.3.
+"""
+
+import os
+from pathlib import Path
+
+from peers.headwater import start_headwater
+from peers.kafka import start_kafka
+from peers.process import Server
+
+UNDER_TEST = os.environ.get("HEADWATER_INTEROP_SERVER", "headwater")
+
+
+def start_server(data: Path, *, port: int | None = None, workers: int = 1) -> Server:
+    """Apache Kafka has no workers: there it is one broker all the same."""
+    match UNDER_TEST:
+        case "headwater":
+            return start_headwater(data, port=port, workers=workers)
+        case "kafka":
+            return start_kafka(data, port=port)
+        case other:
+            raise ValueError(f"HEADWATER_INTEROP_SERVER is {other!r}: headwater or kafka")
