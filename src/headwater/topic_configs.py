@@ -90,7 +90,7 @@ def _gzip_level(text: str) -> None:
         raise ValueError("it must be -1 or between 1 and 9")
 
 
-def _define(  # noqa: PLR0917 - the table below reads in columns
+def _define(
     name: str,
     type_: ConfigType,
     default: str,
@@ -132,11 +132,11 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
         ),
         _define(
             "compression.gzip.level", _T.INT, "-1", _gzip_level, "compression.gzip.level",
-            "The level where compression.type is gzip.",
+            "Accepted; the codec's default level is used.", effective=False,
         ),
         _define(
             "compression.lz4.level", _T.INT, "9", _int(1, 17), "compression.lz4.level",
-            "The level where compression.type is lz4.",
+            "Accepted; the codec's default level is used.", effective=False,
         ),
         _define(
             "compression.type", _T.STRING, "producer",
@@ -148,7 +148,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
         ),
         _define(
             "compression.zstd.level", _T.INT, "3", _int(-131072, 22), "compression.zstd.level",
-            "The level where compression.type is zstd.",
+            "Accepted; the codec's default level is used.", effective=False,
         ),
         _define(
             "delete.retention.ms", _T.LONG, "86400000", _long(0),

@@ -6,11 +6,7 @@ timestamp out of bounds, 87 for what a client may not write. Timestamps are chec
 batch header (its first and its largest), not record by record.
 """
 
-import struct
-from dataclasses import replace
 from typing import Final
-
-from crc32c import crc32c
 
 from headwater.broker.topic_rules import TopicRules
 from headwater.errors import (
@@ -19,7 +15,8 @@ from headwater.errors import (
     MessageTooLarge,
     UnsupportedCompressionType,
 )
-from headwater.wire.batch import CRC_START, LOG_APPEND_TIME, Batch, split_batches
+from headwater.wire.batch import LOG_APPEND_TIME, Batch, split_batches
+from headwater.wire.records import with_log_append_time
 
 NO_TIMESTAMP: Final = -1
 MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
@@ -27,11 +24,6 @@ MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 _ZSTD: Final = 4
 _FIRST_VERSION_WITH_ZSTD: Final = 7
-_CRC: Final = struct.Struct(">I")
-_ATTRIBUTES: Final = struct.Struct(">h")
-_MAX_TIMESTAMP: Final = struct.Struct(">q")
-_CRC_AT: Final = 17
-_MAX_TIMESTAMP_AT: Final = 35
 
 
 def admit_records(
@@ -49,27 +41,25 @@ def admit_records(
         )
     batch = batches[0]
     _check_header(batch, version)
+    check_size(batch, rules)
+    if rules.append_time:
+        return with_log_append_time(batch, now_ms)
+    _check_timestamps(batch, rules, now_ms)
+    return batch
+
+
+def check_size(batch: Batch, rules: TopicRules) -> None:
+    """Raises ``MessageTooLarge``."""
     if len(batch.data) > rules.max_bytes:
         raise MessageTooLarge(
             f"a record batch of {len(batch.data)} bytes is above max.message.bytes, "
             f"which is {rules.max_bytes}"
         )
-    if rules.append_time:
-        return stamp(batch, now_ms)
-    _check_timestamps(batch, rules, now_ms)
-    if batch.attributes & LOG_APPEND_TIME:
-        return _rewrite(batch, batch.attributes & ~LOG_APPEND_TIME, batch.max_timestamp)
-    return batch
 
 
 def needs_decoding(batch: Batch, rules: TopicRules) -> bool:
     """Whether the batch must be opened, off the event loop, before it can be appended."""
     return rules.compacted or (rules.codec is not None and rules.codec != batch.codec)
-
-
-def stamp(batch: Batch, now_ms: int) -> Batch:
-    """The batch with the broker's time for all of its records."""
-    return _rewrite(batch, batch.attributes | LOG_APPEND_TIME, now_ms)
 
 
 def _check_header(batch: Batch, version: int) -> None:
@@ -88,6 +78,8 @@ def _check_header(batch: Batch, version: int) -> None:
 
 def _check_timestamps(batch: Batch, rules: TopicRules, now_ms: int) -> None:
     first, largest = batch.base_timestamp, batch.max_timestamp
+    if batch.attributes & LOG_APPEND_TIME:
+        raise InvalidTimestamp("the producer marked its timestamps as the broker's")
     if largest != NO_TIMESTAMP and largest - now_ms > rules.after_ms:
         raise InvalidTimestamp(
             f"timestamp {largest} is more than {rules.after_ms} ms ahead of the broker's {now_ms}"
@@ -98,11 +90,3 @@ def _check_timestamps(batch: Batch, rules: TopicRules, now_ms: int) -> None:
         )
     if largest > MAX_TIMESTAMP_MS or first < -MAX_TIMESTAMP_MS or first > MAX_TIMESTAMP_MS:
         raise InvalidTimestamp(f"timestamps {first} to {largest} do not fit microseconds")
-
-
-def _rewrite(batch: Batch, attributes: int, max_timestamp: int) -> Batch:
-    data = bytearray(batch.data)
-    _ATTRIBUTES.pack_into(data, CRC_START, attributes)
-    _MAX_TIMESTAMP.pack_into(data, _MAX_TIMESTAMP_AT, max_timestamp)
-    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[CRC_START:]))
-    return replace(batch, data=bytes(data), attributes=attributes, max_timestamp=max_timestamp)

@@ -60,7 +60,7 @@ class ReceiveBuffer:
             return None
         start = self._start + 4
         self._start = end = start + length
-        return self._view[start:end]
+        return self._view[start:end].toreadonly()
 
     def _needed(self) -> int:
         """Where in the buffer the frame that is coming in would end."""

@@ -16,7 +16,6 @@ class TopicRules:
 
     max_bytes: int
     codec: int | None
-    level: int | None
     append_time: bool
     compacted: bool
     before_ms: int
@@ -45,13 +44,9 @@ class TopicRulesCache:
 def rules_of(topic: Topic) -> TopicRules:
     """Read the configurations, defaults included."""
     configs = topic.configs
-    codec_name = text(configs, "compression.type")
-    levelled = codec_name in {"gzip", "lz4", "zstd"}
-    level = number(configs, f"compression.{codec_name}.level") if levelled else None
     return TopicRules(
         max_bytes=number(configs, "max.message.bytes"),
-        codec=CODECS.get(codec_name),
-        level=level,
+        codec=CODECS.get(text(configs, "compression.type")),
         append_time=uses_append_time(configs),
         compacted=is_compacted(configs),
         before_ms=number(configs, "message.timestamp.before.max.ms"),

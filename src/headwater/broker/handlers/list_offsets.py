@@ -83,7 +83,7 @@ async def _look_up(
     if found is None:
         return {"timestamp": -1, "offset": -1}
     return {
-        "timestamp": found.timestamp_ms,
+        "timestamp": found.timestamp,
         "offset": found.offset,
         "leader_epoch": services.cluster.leader_epoch,
     }
