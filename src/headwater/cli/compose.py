@@ -1,0 +1,206 @@
+"""One broker put together from its parts: stores, log, server, registration and telemetry."""
+
+import asyncio
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import asdict, fields
+from random import Random, SystemRandom
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from headwater.broker.cluster import BrokerAddress, SingleBroker
+from headwater.broker.fetch_sessions import FetchSessions
+from headwater.broker.server import Server, listen
+from headwater.broker.services import Services
+from headwater.broker.settings import BrokerSettings
+from headwater.clock import SystemClock
+from headwater.config import Address, Settings
+from headwater.errors import ConfigurationError, StoreError
+from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.settings import LogSettings
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore
+from headwater.meta.urls import open_store
+from headwater.objects.store import ObjectStore
+from headwater.objects.urls import open_objects
+from headwater.telemetry.http import TelemetryServer
+from headwater.telemetry.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+PAID_FLUSH_INTERVAL_MS = 250
+"""Between flushes to a store that charges for each request, where nothing else is set."""
+
+READY_TIMEOUT = 2.0
+IO_THREADS = 8
+
+
+class Broker:
+    """A broker that listens from the moment it is entered until it is left.
+
+    Entering raises ``ConfigurationError`` or ``StoreError`` with the one line that says what is
+    wrong. Leaving lets requests under way finish and writes out what is buffered.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._open = AsyncExitStack()
+        self._meta: MetadataStore
+        self._objects: ObjectStore
+        self._engine: LogEngine
+        self._server: Server
+        self.address: Address
+        """Where it listens."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._open.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._open.aclose()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set; raises what ends the broker before that."""
+        async with asyncio.TaskGroup() as tasks:
+            work = tasks.create_task(self._engine.run())
+            await stop.wait()
+            work.cancel()
+        logger.info("Stopping")
+
+    async def _start(self) -> None:
+        """Open everything in the order in which mistakes are likely, and cheap to find."""
+        settings = self._settings
+        clock, rng = SystemClock(), Random(SystemRandom().getrandbits(128))  # noqa: S311 - names
+        wanted = Address.parse(settings.broker.listen)
+        listener = listen(wanted.host, wanted.port)
+        self._open.callback(listener.close)
+        self.address = Address(wanted.host, listener.getsockname()[1])
+        executor = ThreadPoolExecutor(IO_THREADS, "headwater-io")
+        self._open.callback(executor.shutdown)
+        self._objects = open_objects(
+            settings.objects_url, clock=clock, random=rng, executor=executor
+        )
+        self._open.push_async_callback(self._objects.close)
+        self._meta = await open_store(settings.metadata_url, clock)
+        self._open.push_async_callback(self._meta.close)
+        record = await open_cluster(self._meta, rng)
+        advertised = Address.parse(settings.broker.advertise or str(self.address))
+        me = BrokerAddress(
+            settings.broker.id, advertised.host, advertised.port, settings.broker.rack
+        )
+        cluster = SingleBroker(record.id, me)
+        self._engine = LogEngine(
+            meta=self._meta,
+            objects=self._objects,
+            broker_id=settings.broker.id,
+            cluster=record,
+            settings=log_settings(settings),
+            clock=clock,
+            rng=rng,
+            metrics=self._metrics,
+            living=lambda: [self._engine.incarnation],
+            share=lambda _: True,
+        )
+        await self._engine.start()
+        self._open.push_async_callback(self._engine.close)
+        services = Services(
+            engine=self._engine,
+            cluster=cluster,
+            settings=broker_settings(settings),
+            clock=clock,
+            fetch_sessions=FetchSessions(
+                settings.broker.max_fetch_sessions,
+                120.0,
+                asyncio.get_running_loop().time,
+                rng,
+            ),
+            metrics=self._metrics,
+        )
+        self._server = Server(services, listener)
+        await self._start_telemetry()
+        await self._server.start()
+        self._open.push_async_callback(self._server.stop)
+
+    async def _start_telemetry(self) -> None:
+        self._metrics.refreshers.append(self._count_object_traffic)
+        if self._settings.metrics.listen is None:
+            return
+        address = Address.parse(self._settings.metrics.listen)
+        telemetry = TelemetryServer(self._metrics, self._ready, self._status)
+        try:
+            await telemetry.start(address.host, address.port)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot serve metrics on {address}: {os.strerror(error.errno or 0)}; "
+                "choose another address with --metrics"
+            ) from error
+        self._open.push_async_callback(telemetry.close)
+
+    async def _ready(self) -> str | None:
+        try:
+            async with asyncio.timeout(READY_TIMEOUT):
+                await self._meta.get(keys.CLUSTER)
+        except (TimeoutError, StoreError) as error:
+            return f"the metadata store does not answer: {error or 'no answer in time'}"
+        return None if self._engine.room else "the write buffers are full"
+
+    async def _status(self) -> dict[str, object]:
+        metrics = self._metrics
+        metrics.refresh()
+        return {
+            "broker_id": self._settings.broker.id,
+            "incarnation": self._engine.incarnation,
+            "address": str(self.address),
+            "connections": self._server.connections,
+            "buffered_bytes": metrics.buffered_bytes.value,
+            "requests": {api: counter.value for api, counter in metrics.requests},
+            "flushes": metrics.flushes.value,
+            "commits": metrics.commits.value,
+            "commit_conflicts": metrics.commit_conflicts.value,
+            "commit_seconds_p99": metrics.commit_seconds.quantile(0.99),
+            "objects": asdict(self._objects.traffic),
+        }
+
+    def _count_object_traffic(self) -> None:
+        traffic, metrics = self._objects.traffic, self._metrics
+        for kind, count in (
+            ("put", traffic.puts),
+            ("get", traffic.gets),
+            ("delete", traffic.deletes),
+            ("list", traffic.lists),
+            ("retry", traffic.retries),
+            ("error", traffic.errors),
+        ):
+            metrics.object_requests[kind].value = count
+        metrics.object_bytes["written"].value = traffic.bytes_written
+        metrics.object_bytes["read"].value = traffic.bytes_read
+
+
+def log_settings(settings: Settings) -> LogSettings:
+    """The log's own settings; a paid store gets a least time between flushes."""
+    given = msgspec.structs.asdict(settings.log)
+    if given["flush_interval_ms"] is None:
+        paid = not settings.objects_url.startswith(("file:", "memory:"))
+        given["flush_interval_ms"] = PAID_FLUSH_INTERVAL_MS if paid else 0
+    return LogSettings(**given)
+
+
+def broker_settings(settings: Settings) -> BrokerSettings:
+    """The broker's own settings, by their common names."""
+    given = msgspec.structs.asdict(settings.broker)
+    known = {field.name for field in fields(BrokerSettings)}
+    return BrokerSettings(**{name: value for name, value in given.items() if name in known})
