@@ -52,6 +52,7 @@ class Checkpointer:
         self._measured_to = -1
         self._idle = 0.0
         self._last_frames = 0
+        self._restarted = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(
             target=self._work, name="headwater-meta-checkpoint", daemon=True
@@ -84,12 +85,15 @@ class Checkpointer:
         idle = self._idle >= IDLE_SECONDS
         if (frames - copied) * PAGE_BYTES >= COPY_BYTES or (idle and copied < frames):
             frames, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        if frames * PAGE_BYTES >= RESTART_BYTES and copied < frames:
+        if frames * PAGE_BYTES >= RESTART_BYTES and frames != self._restarted:
+            # Commits that came in meanwhile keep the journal from starting over by itself.
             # The longer the journal has grown, the longer a reader that pins it is waited for.
             self._connection.set_busy_handler(
                 patience(RESTART_PATIENCE * frames * PAGE_BYTES / RESTART_BYTES)
             )
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+            self._restarted, _ = self._connection.wal_checkpoint(
+                mode=apsw.SQLITE_CHECKPOINT_RESTART
+            )
         elif idle and frames and self._journal_bytes() > JOURNAL_KEPT_BYTES:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
