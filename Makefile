@@ -56,7 +56,7 @@ clean: ## Remove the environment, the tools and the caches; data stays
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 .venv/.serve: requirements/serve.txt pyproject.toml | .venv/pyvenv.cfg
-	$(INSTALL) --require-hashes -r requirements/serve.txt
+	$(INSTALL) --compile-bytecode --require-hashes -r requirements/serve.txt
 	$(INSTALL) --no-deps --editable .
 	@touch $@
 
