@@ -14,6 +14,20 @@ from typing import Protocol
 from uuid import UUID
 
 from headwater.wire.batch import Batch
+from headwater.wire.records import TimestampedOffset
+
+__all__ = (
+    "Appended",
+    "ConfigChange",
+    "Engine",
+    "Offsets",
+    "Read",
+    "StreamId",
+    "TimestampedOffset",
+    "Topic",
+    "Topics",
+    "Waiter",
+)
 
 StreamId = int
 """One topic-partition for ever: a number that is never used again."""
@@ -49,12 +63,6 @@ class Offsets:
     log_start: int
     high_watermark: int
     last_stable: int
-
-
-@dataclass(frozen=True, slots=True)
-class TimestampedOffset:
-    offset: int
-    timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)

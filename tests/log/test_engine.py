@@ -22,7 +22,15 @@ from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import prefix_end
 from headwater.objects.memory import MemoryObjects
-from tests.log.harness import append, make_batch, payloads, poll, read_all, read_once, running_engine
+from tests.log.harness import (
+    append,
+    make_batch,
+    payloads,
+    poll,
+    read_all,
+    read_once,
+    running_engine,
+)
 
 SMALL = LogSettings(inline_bytes=0)
 

@@ -13,14 +13,14 @@ class _Selector(selectors.BaseSelector):
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._map: dict[Any, selectors.SelectorKey] = {}
+        self._map: dict[int, selectors.SelectorKey] = {}
 
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        key = selectors.SelectorKey(fileobj, fileobj.fileno(), events, data)
+    def register(self, fileobj: int, events: int, data: Any = None) -> selectors.SelectorKey:
+        key = selectors.SelectorKey(fileobj, fileobj, events, data)
         self._map[fileobj] = key
         return key
 
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+    def unregister(self, fileobj: int) -> selectors.SelectorKey:
         return self._map.pop(fileobj)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -29,7 +29,7 @@ class _Selector(selectors.BaseSelector):
         self.now += max(timeout, 0)
         return []
 
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+    def get_map(self) -> Mapping[int, selectors.SelectorKey]:
         return self._map
 
 

@@ -8,6 +8,7 @@ from random import Random
 
 from headwater.clock import Clock
 from headwater.engine import Appended, Offsets, Read, TimestampedOffset, Topic
+from headwater.errors import KafkaError
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.follow import Follower
 from headwater.log.formats import (
@@ -42,6 +43,7 @@ from headwater.wire.batch import Batch
 
 logger = logging.getLogger(__name__)
 
+REVIVAL_RETRY = 0.5
 PRODUCER_ID_BLOCK = 1000
 """Producer ids are taken from the store in blocks; those of a block not used are lost."""
 
@@ -146,9 +148,8 @@ class LogEngine:
         metrics.refreshers.append(self._refresh_metrics)
 
     async def start(self) -> None:
-        """Take a name to write under and read the topics."""
+        """Take a name to write under."""
         await self.become_new_incarnation()
-        await self.topics.all()
 
     async def become_new_incarnation(self) -> None:
         """Begin to write under a fresh name: at the start, and after having been fenced."""
@@ -194,7 +195,11 @@ class LogEngine:
         while True:
             await self._writer.failed.wait()
             logger.warning("incarnation %s was fenced; taking a new name", self.incarnation)
-            await self.become_new_incarnation()
+            try:
+                await self.become_new_incarnation()
+            except KafkaError as error:
+                logger.warning("cannot take a new name yet: %s", error)
+                await asyncio.sleep(REVIVAL_RETRY)
 
     async def close(self) -> None:
         """Write out what is buffered and stop. Nothing may be appended any more."""

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from headwater.errors import StoreError, WatchTrimmed
+from headwater.errors import KafkaError, StoreError, WatchTrimmed
 from headwater.log.formats import Incarnation, IndexEntry, Layout, decode
 from headwater.log.streams import Streams
 from headwater.log.topics import TopicCatalog
@@ -61,7 +61,7 @@ class Follower:
                         apply(change)
             except WatchTrimmed:
                 logger.warning("fell behind the changes of %s; reading it again", prefix)
-            except StoreError as error:
+            except (StoreError, KafkaError) as error:
                 logger.warning("cannot follow %s: %s", prefix, error)
                 await asyncio.sleep(RETRY)
 

@@ -10,7 +10,7 @@ from headwater.log.piece_loader import PieceLoader
 from headwater.log.pieces import Piece
 from headwater.log.reader import ATTEMPTS, Reader
 from headwater.wire.batch import HEADER
-from headwater.wire.records import first_offset_at_or_after
+from headwater.wire.records import decode_batch, first_offset_at_or_after
 
 MAX_TIMESTAMP = 8
 """The header field that holds a batch's largest timestamp."""
@@ -44,9 +44,9 @@ class TimestampLookup:
                 for batch, base_offset, largest in _batches(piece):
                     if largest < timestamp:
                         continue
-                    found = first_offset_at_or_after(batch, base_offset, timestamp)
-                    if found is not None and found[0] >= bounds.log_start:
-                        return TimestampedOffset(*found)
+                    found = _first_record(batch, base_offset, timestamp, bounds.log_start)
+                    if found is not None:
+                        return found
         return None
 
     async def largest(self, stream: int) -> TimestampedOffset | None:
@@ -64,6 +64,19 @@ class TimestampLookup:
         for extent in await self._loader.extents(stream, entry):
             if extent.max_timestamp >= timestamp:
                 yield await self._loader.load(stream, entry, extent.start)
+
+
+def _first_record(
+    batch: memoryview, base_offset: int, timestamp: int, log_start: int
+) -> TimestampedOffset | None:
+    found = first_offset_at_or_after(batch, base_offset, timestamp)
+    if found is None or found.offset >= log_start:
+        return found
+    # Log start lies inside this batch: what stands before it does not count.
+    for record in decode_batch(batch, base_offset=base_offset):
+        if record.offset >= log_start and record.timestamp >= timestamp:
+            return TimestampedOffset(record.offset, record.timestamp)
+    return None
 
 
 def _batches(piece: Piece) -> list[tuple[memoryview, int, int]]:

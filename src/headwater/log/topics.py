@@ -78,6 +78,8 @@ class TopicCatalog:
             found = await self._meta.scan(keys.TOPICS, prefix_end(keys.TOPICS))
         except StoreError as error:
             raise KafkaStorageError(f"cannot read topics: {error}") from error
+        self._by_name.clear()
+        self._by_id.clear()
         return [
             self._remember(entry.key.removeprefix(keys.TOPICS), entry.value)
             for entry in found.entries

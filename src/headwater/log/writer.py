@@ -213,8 +213,7 @@ class Writer:
             if buffer.expiry is not None:
                 buffer.expiry.cancel()
             _fail(waiting, KafkaStorageError("the broker failed to write; see its log"))
-            if not turn.done():
-                turn.set_result(None)
+            _pass_turn(before, turn)
             self._held -= buffer.size
             if self._held < self._settings.buffer_bytes:
                 self._room.set()
@@ -293,6 +292,14 @@ class Writer:
             if self._flushes:
                 await asyncio.wait(set(self._flushes))
         self._failure = self._failure or RequestTimedOut("the broker is stopping")
+
+
+def _pass_turn(before: asyncio.Future[None] | None, turn: asyncio.Future[None]) -> None:
+    """Let the next flush commit, but not before those ahead of this one, even if this one failed."""
+    if before is None or before.done():
+        turn.set_result(None)
+    else:
+        before.add_done_callback(lambda _: turn.set_result(None))
 
 
 def _fail(waiting: Sequence[Waiting], error: KafkaError) -> None:
