@@ -1,7 +1,8 @@
 """Servers for the whole run, topics for each test, and the record of what passed."""
 
 import itertools
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,14 @@ def create_topic(bootstrap: str, *, partitions: int = 1, **configs: str) -> str:
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
     admin.create_topics([new], operation_timeout=20)[name].result(30)
     return name
+
+
+def eventually(holds: Callable[[], bool], *, seconds: float = 10.0) -> None:
+    """Metadata may lag behind an answered change, in Apache Kafka as well."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.1)
 
 
 @pytest.fixture
