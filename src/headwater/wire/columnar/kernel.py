@@ -61,11 +61,11 @@ class Columns(NamedTuple):
     used: Int64s
 
 
-def _compiled(function: F) -> F:
+def compiled(function: F) -> F:
     return cast("F", njit(cache=True, nogil=True)(function))
 
 
-def _inlined(function: F) -> F:
+def inlined(function: F) -> F:
     return cast("F", njit(cache=True, nogil=True, inline="always")(function))
 
 
@@ -88,7 +88,7 @@ def _memcpy(_context: Any, target: Any, at: Any, source: Any, start: Any, size: 
 copy_bytes: Any = intrinsic(_memcpy)
 
 
-@_inlined
+@inlined
 def read_varint(data: Bytes, position: Int, end: Int) -> tuple[Int, Int]:
     """A zigzag varint and where it ends, which is -1 where it does not end before ``end``."""
     value = np.uint64(0)
@@ -105,7 +105,7 @@ def read_varint(data: Bytes, position: Int, end: Int) -> tuple[Int, Int]:
     return np.int64(0), np.int64(-1)
 
 
-@_inlined
+@inlined
 def read_size(data: Bytes, position: Int, end: Int, room: Int) -> tuple[Int, Int]:
     """A byte string's size (negative: null) and start, -1 if it fits neither record nor room."""
     size, position = read_varint(data, position, end)
@@ -114,7 +114,7 @@ def read_size(data: Bytes, position: Int, end: Int, room: Int) -> tuple[Int, Int
     return size, position
 
 
-@_compiled
+@compiled
 def decode_section(data: Bytes, section: Int64s, columns: Columns) -> bool:  # noqa: C901, PLR0911, PLR0912, PLR0915
     """Decode the records of one batch; False where they are malformed.
 
@@ -204,7 +204,7 @@ def decode_section(data: Bytes, section: Int64s, columns: Columns) -> bool:  # n
     return bool(position == section_end)
 
 
-@_compiled
+@compiled
 def decode_sections(data: Bytes, sections: NDArray[np.int64], columns: Columns) -> int:
     """Decode all batches; returns ``DECODED`` or the index of the first malformed one."""
     for index in range(len(sections)):
