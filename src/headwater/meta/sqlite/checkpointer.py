@@ -70,13 +70,13 @@ class Checkpointer:
             self._on_duty = self._on_duty or try_lock(self._lock)
             if not self._on_duty:
                 continue
-            try:
-                self._trim_changes()
-                self._checkpoint()
-            except apsw.BusyError:
-                continue
-            except apsw.Error as error:
-                log.warning("metadata database %s is not checkpointed: %s", self._path, error)
+            for duty in (self._checkpoint, self._trim_changes):
+                try:
+                    duty()
+                except apsw.BusyError:
+                    continue
+                except apsw.Error as error:
+                    log.warning("metadata database %s is not tended: %s", self._path, error)
 
     def _checkpoint(self) -> None:
         frames, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
@@ -104,6 +104,8 @@ class Checkpointer:
 
     def _trim_changes(self) -> None:
         """Delete the oldest changes beyond the bounds; the last one is the store's revision."""
+        if self._idle:
+            return
         blocks: list[tuple[Any, ...]] = self._connection.execute(
             "SELECT max(revision), count(*), total(length(changes)) FROM change"
             " WHERE revision > ? GROUP BY revision / ? ORDER BY 1",

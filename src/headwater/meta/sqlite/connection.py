@@ -16,6 +16,7 @@ FORMAT = 1
 APPLICATION_ID = 0x48574D31
 OLDEST_SQLITE = (3, 51, 3)
 PAGE_BYTES = 4096
+PREPARED_STATEMENTS = 128
 JOURNAL_KEPT_BYTES = 64 * 2**20
 
 SCHEMA = """
@@ -89,7 +90,7 @@ def connect(
     path: Path, busy_seconds: float, *, cache_bytes: int = 2**20, synchronous: str = "FULL"
 ) -> apsw.Connection:
     """A connection with the settings that every process must share."""
-    connection = apsw.Connection(str(path))
+    connection = apsw.Connection(str(path), statementcachesize=PREPARED_STATEMENTS)
     connection.set_busy_handler(patience(busy_seconds))
     for setting in (
         f"page_size={PAGE_BYTES}",

@@ -40,12 +40,18 @@ class ChangeFeed:
         self._read = read
         self._last = last
         self._waiting: dict[asyncio.Future[None], int] = {}
+        self._unread = False
         self._closed = False
 
     @property
     def watched(self) -> bool:
         """Whether anyone waits for the next change."""
         return bool(self._waiting)
+
+    @property
+    def unread(self) -> bool:
+        """Whether the file has not been looked at since someone began to wait."""
+        return self._unread
 
     def committed(self, revision: int, items: list[Item]) -> bool:
         """Take an own commit; False where a neighbour's came between, left to ``catch_up``."""
@@ -56,6 +62,7 @@ class ChangeFeed:
 
     async def catch_up(self) -> None:
         """Read what is in the file beyond memory, for the watches that wait."""
+        self._unread = False
         needed = min(self._waiting.values(), default=self._newest)
         if needed > self._newest:  # nobody watched for a while
             self._start_over(needed)
@@ -111,6 +118,7 @@ class ChangeFeed:
 
     async def _wait(self, after: int) -> None:
         future = asyncio.get_running_loop().create_future()
+        self._unread = self._unread or not self._waiting
         self._waiting[future] = after
         try:
             await future

@@ -15,7 +15,7 @@ from headwater.meta.sqlite.changes import Item
 from headwater.meta.sqlite.checkpointer import Checkpointer
 from headwater.meta.sqlite.connection import prepare, side_directory
 from headwater.meta.sqlite.feed import ChangeFeed
-from headwater.meta.sqlite.neighbours import Neighbours
+from headwater.meta.sqlite.neighbours import Journal, Neighbours
 from headwater.meta.sqlite.reader import Reader
 from headwater.meta.sqlite.worker import Worker
 from headwater.meta.sqlite.writer import Writer
@@ -49,6 +49,7 @@ class SqliteStore:
             last=lambda: self._reading.run(self._reader.revision),
         )
         self._changed = asyncio.Event()
+        self._journal = Journal(path)
         self._neighbours = Neighbours(side_directory(path), self._changed.set)
         self._sessions: set[RenewedSession] = set()
         self._tasks = [
@@ -127,17 +128,20 @@ class SqliteStore:
 
     async def _follow_neighbours(self) -> None:
         while True:
+            told = True
             try:
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._changed.wait()
             except TimeoutError:
-                pass
+                told = False
             self._changed.clear()
-            if self._feed.watched:
+            if self._feed.watched and (told or self._feed.unread or self._journal.touched()):
                 try:
                     await self._feed.catch_up()
                 except StoreError as error:
                     log.warning("metadata changes are not read: %s", error)
+                    await asyncio.sleep(POLL_SECONDS)
+                    self._changed.set()
 
     async def _sweep_sessions(self) -> None:
         while True:

@@ -21,7 +21,7 @@ from headwater.meta.sqlite.failures import store_error
 from headwater.meta.store import Committed, Decide, Entry, T, Writes
 
 CACHE_BYTES = 16 * 2**20
-CHUNKS = (256, 64, 16, 4, 1)
+ROWS_AT_ONCE = (256, 64)
 
 READ = """
 SELECT (SELECT max(revision) FROM change),
@@ -125,19 +125,23 @@ class Writer:
         items: list[Item] = []
         if writes.deletes or writes.range_deletes:
             items = [(key, None) for key in self._delete(writes) if key not in writes.puts]
-        bindings = list(chain.from_iterable(writes.puts.items()))
-        position = 0
-        for rows in CHUNKS:
-            while len(bindings) - position >= 2 * rows:
-                chunk = bindings[position : position + 2 * rows]
-                self._cursor.execute(_put(rows), [revision, *chunk])
-                position += 2 * rows
+        self._put(revision, list(chain.from_iterable(writes.puts.items())))
         for key, session in writes.ephemeral.items():
             self._require_alive(session)
             self._cursor.execute("UPDATE kv SET session = ? WHERE key = ?", (session, key))
         items.extend(writes.puts.items())
         self._record(revision, items)
         return items
+
+    def _put(self, revision: int, bindings: list[str | bytes]) -> None:
+        """Write keys and values that alternate in ``bindings``."""
+        position = 0
+        while left := (len(bindings) - position) // 2:
+            # A remainder of its own size each: one statement, and few of them to keep prepared.
+            rows = next((rows for rows in ROWS_AT_ONCE if rows <= left), left)
+            chunk = bindings[position : position + 2 * rows]
+            self._cursor.execute(_put_statement(rows), [revision, *chunk])
+            position += 2 * rows
 
     def _delete(self, writes: Writes) -> list[str]:
         deleted: set[str] = set()
@@ -184,7 +188,7 @@ class Writer:
 
 
 @cache
-def _put(rows: int) -> str:
+def _put_statement(rows: int) -> str:
     values = ", ".join(f"(?{2 * row + 2}, ?{2 * row + 3}, ?1, NULL)" for row in range(rows))
     return (
         f"INSERT INTO kv VALUES {values} ON CONFLICT (key) DO UPDATE SET "  # noqa: S608 - digits only
