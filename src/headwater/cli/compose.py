@@ -3,24 +3,31 @@
 import asyncio
 import logging
 import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
 from random import Random, SystemRandom
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from headwater.broker.cluster import BrokerAddress, SingleBroker
+from headwater.broker.broker_lock import BrokerLock
+from headwater.broker.cluster import BrokerAddress
 from headwater.broker.fetch_sessions import FetchSessions
+from headwater.broker.membership import Membership
 from headwater.broker.server import Server, listen
 from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
-from headwater.clock import SystemClock
+from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
 from headwater.errors import ConfigurationError, StoreError
 from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
@@ -53,6 +60,7 @@ class Broker:
         self._meta: MetadataStore
         self._objects: ObjectStore
         self._engine: LogEngine
+        self._membership: Membership
         self._server: Server
         self.address: Address
         """Where it listens."""
@@ -76,9 +84,13 @@ class Broker:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set; raises what ends the broker before that."""
         async with asyncio.TaskGroup() as tasks:
-            work = tasks.create_task(self._engine.run())
+            work = [
+                tasks.create_task(self._engine.run()),
+                tasks.create_task(self._membership.run()),
+            ]
             await stop.wait()
-            work.cancel()
+            for task in work:
+                task.cancel()
         logger.info("Stopping")
 
     async def _start(self) -> None:
@@ -97,34 +109,52 @@ class Broker:
         self._open.push_async_callback(self._objects.close)
         self._meta = await open_store(settings.metadata_url, clock)
         self._open.push_async_callback(self._meta.close)
+        lock = lock_broker_id(settings)
+        if lock is not None:
+            self._open.callback(lock.release)
         record = await open_cluster(self._meta, rng)
         advertised = Address.parse(settings.broker.advertise or str(self.address))
-        me = BrokerAddress(
-            settings.broker.id, advertised.host, advertised.port, settings.broker.rack
+        broker_id = settings.broker.id
+        self._membership = Membership(
+            meta=self._meta,
+            address=BrokerAddress(
+                broker_id, advertised.host, advertised.port, settings.broker.rack
+            ),
+            cluster_id=record.id,
+            leader_epoch=record.epoch,
+            incarnation=lambda: self._engine.incarnation,
+            fence=partial(fence, self._meta),
+            exclusive=lock is not None,
         )
-        cluster = SingleBroker(record.id, me)
         self._engine = LogEngine(
             meta=self._meta,
             objects=self._objects,
-            broker_id=settings.broker.id,
+            broker_id=broker_id,
             cluster=record,
             settings=log_settings(settings),
             clock=clock,
             rng=rng,
             metrics=self._metrics,
-            living=lambda: [self._engine.incarnation],
-            share=lambda _: True,
+            living=self._membership.living,
+            share=lambda stream: self._membership.leader(stream) == broker_id,
         )
         await self._engine.start()
+        await self._membership.join()
+        self._open.push_async_callback(self._membership.leave)
         self._open.push_async_callback(self._engine.close)
+        await self._serve(listener, clock, rng)
+
+    async def _serve(self, listener: socket.socket, clock: Clock, rng: Random) -> None:
+        """Let clients in, once everything that they need is there."""
+        own = broker_settings(self._settings)
         services = Services(
             engine=self._engine,
-            cluster=cluster,
-            settings=broker_settings(settings),
+            cluster=self._membership,
+            settings=own,
             clock=clock,
             fetch_sessions=FetchSessions(
-                settings.broker.max_fetch_sessions,
-                120.0,
+                own.max_fetch_sessions,
+                own.fetch_session_idle_ms / 1000,
                 asyncio.get_running_loop().time,
                 rng,
             ),
@@ -188,6 +218,17 @@ class Broker:
             metrics.object_requests[kind].value = count
         metrics.object_bytes["written"].value = traffic.bytes_written
         metrics.object_bytes["read"].value = traffic.bytes_read
+
+
+def lock_broker_id(settings: Settings) -> BrokerLock | None:
+    """Claim the broker's id among the processes of this host, where the cluster is on one host.
+
+    Raises ``ConfigurationError`` where a process that lives has it.
+    """
+    url = urlsplit(settings.metadata_url)
+    if url.scheme != "sqlite":
+        return None
+    return BrokerLock(Path(unquote(url.path)[1:]).parent, settings.broker.id)
 
 
 def log_settings(settings: Settings) -> LogSettings:

@@ -31,8 +31,19 @@ class _Root(click.Group):
             return super().invoke(ctx)
         except HeadwaterError as error:
             raise click.ClickException(str(error)) from error
+        except BaseExceptionGroup as group:
+            raise _as_one_line(group) from group
         except KeyboardInterrupt:
             sys.exit(130)
+
+
+def _as_one_line(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What a task group ended with: our own error where there is one, else the group itself."""
+    ours = group.subgroup(HeadwaterError)
+    error: BaseException | None = ours
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return group if error is None else click.ClickException(str(error))
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001

@@ -122,18 +122,7 @@ def _supervise(settings: "Settings") -> None:
             await supervisor.run()
             announced.cancel()
 
-    from headwater.errors import ConfigurationError
-
-    try:
-        asyncio.run(main())
-    except* ConfigurationError as errors:
-        raise click.ClickException(str(_first(errors))) from errors
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    asyncio.run(main())
 
 
 def _welcome(settings: "Settings", addresses: list[str]) -> None:
