@@ -4,6 +4,7 @@ import asyncio
 import json
 import warnings
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -65,8 +66,12 @@ def test_confluent_creates_grows_and_deletes_a_topic(admin: AdminClient) -> None
     with pytest.raises(KafkaException, match="already exists"):
         admin.create_topics([NewTopic(name, 2, 1)])[name].result(20)
     admin.create_partitions([NewPartitions(name, 5)])[name].result(20)
-    described = admin.describe_topics(TopicCollection([name]))[name].result(20)
-    assert [each.id for each in described.partitions] == [0, 1, 2, 3, 4]
+
+    def partitions() -> list[int]:
+        described = admin.describe_topics(TopicCollection([name]))[name].result(20)
+        return [each.id for each in described.partitions]
+
+    eventually(lambda: partitions() == [0, 1, 2, 3, 4])
     admin.delete_topics([name])[name].result(20)
     eventually(lambda: name not in admin.list_topics(timeout=20).topics)
 
@@ -156,13 +161,17 @@ def test_kcat_lists_metadata(bootstrap: str, topic: str) -> None:
 @pytest.mark.cell("kafka-python", TOPICS)
 def test_kafka_python_creates_grows_and_deletes_a_topic(bootstrap: str) -> None:
     name = "made-by-kafka-python-admin"
-    with_admin_python(bootstrap, lambda admin: admin.create_topics({name: {"num_partitions": 2}}))
-    assert name in with_admin_python(bootstrap, lambda admin: admin.list_topics())
-    with_admin_python(bootstrap, lambda admin: admin.create_partitions({name: 4}))
-    described = with_admin_python(bootstrap, lambda admin: admin.describe_topics([name]))
-    assert len(described[0]["partitions"]) == 4
-    with_admin_python(bootstrap, lambda admin: admin.delete_topics([name]))
-    eventually(lambda: name not in with_admin_python(bootstrap, lambda admin: admin.list_topics()))
+
+    def call(ask: Callable[[Any], Any]) -> Any:
+        return with_admin_python(bootstrap, ask)
+
+    call(lambda admin: admin.create_topics({name: {"num_partitions": 2}}))
+    eventually(lambda: name in call(lambda admin: admin.list_topics()))
+    call(lambda admin: admin.create_partitions({name: 4}))
+    describe = partial(call, lambda admin: admin.describe_topics([name]))
+    eventually(lambda: len(describe()[0]["partitions"]) == 4)
+    call(lambda admin: admin.delete_topics([name]))
+    eventually(lambda: name not in call(lambda admin: admin.list_topics()))
 
 
 def with_admin_python(bootstrap: str, call: Callable[[Any], Any]) -> Any:
@@ -187,48 +196,45 @@ def test_kafka_python_finds_offsets(bootstrap: str, timed_topic: str) -> None:
         consumer.close()
 
 
-def with_admin_aio(
-    bootstrap: str, call: Callable[[AIOKafkaAdminClient], Awaitable[object]]
-) -> None:
-    async def run() -> None:
+def with_admin_aio(bootstrap: str, call: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
         admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
         await admin.start()
         try:
-            await call(admin)
+            return await call(admin)
         finally:
             await admin.close()
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    return asyncio.run(asyncio.wait_for(run(), 60))
 
 
 @pytest.mark.cell("aiokafka", TOPICS)
 def test_aiokafka_creates_grows_and_deletes_a_topic(bootstrap: str) -> None:
     name = "made-by-aiokafka-admin"
 
-    async def call(admin: AIOKafkaAdminClient) -> None:
-        await admin.create_topics([AioNewTopic(name, num_partitions=2, replication_factor=1)])
-        assert name in await admin.list_topics()
-        await admin.create_partitions({name: AioNewPartitions(total_count=4)})
-        described = await admin.describe_topics([name])
-        assert len(described[0]["partitions"]) == 4
-        await admin.delete_topics([name])
+    def call(ask: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
+        return with_admin_aio(bootstrap, ask)
 
-    with_admin_aio(bootstrap, call)
-    listed = AdminClient({"bootstrap.servers": bootstrap})
-    eventually(lambda: name not in listed.list_topics(timeout=20).topics)
+    call(lambda admin: admin.create_topics([AioNewTopic(name, 2, 1)]))
+    eventually(lambda: name in call(lambda admin: admin.list_topics()))
+    call(lambda admin: admin.create_partitions({name: AioNewPartitions(total_count=4)}))
+    describe = partial(call, lambda admin: admin.describe_topics([name]))
+    eventually(lambda: len(describe()[0]["partitions"]) == 4)
+    call(lambda admin: admin.delete_topics([name]))
+    eventually(lambda: name not in call(lambda admin: admin.list_topics()))
 
 
 @pytest.mark.cell("aiokafka", CONFIGS)
 def test_aiokafka_reads_and_changes_configurations(bootstrap: str, topic: str) -> None:
-    async def call(admin: AIOKafkaAdminClient) -> None:
-        wanted = AioConfigResource(AioResourceType.TOPIC, topic, {"retention.ms": "7654321"})
-        await admin.alter_configs([wanted])
-        asked = AioConfigResource(AioResourceType.TOPIC, topic)
-        (answer,) = await admin.describe_configs([asked])
-        values = {row[0]: row[1] for row in answer.resources[0][4]}
-        assert values["retention.ms"] == "7654321"
+    wanted = AioConfigResource(AioResourceType.TOPIC, topic, {"retention.ms": "7654321"})
+    with_admin_aio(bootstrap, lambda admin: admin.alter_configs([wanted]))
+    asked = AioConfigResource(AioResourceType.TOPIC, topic)
 
-    with_admin_aio(bootstrap, call)
+    def retention() -> object:
+        (answer,) = with_admin_aio(bootstrap, lambda admin: admin.describe_configs([asked]))
+        return {row[0]: row[1] for row in answer.resources[0][4]}["retention.ms"]
+
+    eventually(lambda: retention() == "7654321")
 
 
 @pytest.mark.cell("aiokafka", BY_TIME)
