@@ -60,7 +60,7 @@ async def test_a_dead_worker_is_started_again_and_stop_ends_all(tmp_path: Path) 
     supervisor = Supervisor([script(LIVES, log, deaths) for deaths, log in enumerate(logs)])
     running = asyncio.create_task(supervisor.run())
     await supervisor.wait_ready()
-    while logs[1].read_text() != "started\nstarted\n":  # noqa: ASYNC110 - another process writes
+    while logs[1].read_text() != "started\nstarted\n":
         await asyncio.sleep(0.01)
     supervisor.stop()
     await running

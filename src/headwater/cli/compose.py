@@ -125,6 +125,7 @@ class Broker:
             incarnation=lambda: self._engine.incarnation,
             fence=partial(fence, self._meta),
             exclusive=lock is not None,
+            metrics=settings.metrics.listen,
         )
         self._engine = LogEngine(
             meta=self._meta,

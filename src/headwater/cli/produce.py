@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Protocol
 import click
 
 from headwater.cli.client import CONNECT_TIMEOUT, Cluster, cluster_options, complete_topic, describe
-from headwater.cli.output import as_json, byte_size, print_json
+from headwater.cli.output import as_json, byte_size, counted, print_json
 
 _EPILOG = """\b
 Examples:
@@ -116,7 +116,7 @@ def produce(
     producer.flush()
     if tally.failure is not None:
         raise click.ClickException(
-            f"{tally.failure}; {tally.records} records were acknowledged before"
+            f"{tally.failure}; acknowledged before that: {counted(tally.records, 'record')}"
         )
     _report(topic, tally, as_json=as_json)
 
@@ -186,5 +186,5 @@ def _report(topic: str, tally: Tally, *, as_json: bool) -> None:
         f"partition {partition} offsets {first}-{last}"
         for partition, (first, last) in sorted(tally.offsets.items())
     )
-    amount = f"{tally.records} records, {byte_size(tally.bytes)}"
+    amount = f"{counted(tally.records, 'record')}, {byte_size(tally.bytes)}"
     click.echo(f"Produced {amount} to {topic}" + (f" ({spread})" if spread else ""), err=True)

@@ -1,8 +1,30 @@
 """``headwater status``: a cluster from its metadata store and its brokers' status pages."""
 
+import asyncio
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from headwater.cli.output import as_json
+from headwater.cli.output import as_json, byte_size, print_json, print_table
+
+if TYPE_CHECKING:
+    from headwater.broker.membership import Registration
+    from headwater.cli.survey import Survey
+
+_PAGE_TIMEOUT = 2.0
+_PAGE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """A registered broker, and its own status page where it serves one."""
+
+    id: int
+    address: str
+    rack: str | None
+    page: dict[str, Any] | None
 
 
 @click.command(epilog="Example: headwater status --data /var/lib/headwater --json")
@@ -17,3 +39,98 @@ def status(data: str, metadata: str | None, *, as_json: bool) -> None:
     The counts come from the metadata store, so they need no broker; requests to the stores are
     shown for brokers that serve --metrics.
     """
+    from pathlib import Path
+
+    from headwater.config import Settings
+
+    if metadata is None and not Path(data).is_dir():
+        raise click.ClickException(f"there is no data in {data}; name its directory with --data")
+    brokers, found = asyncio.run(_look(Settings(data=data, metadata=metadata).metadata_url))
+    if as_json:
+        print_json({"brokers": [asdict(each) for each in brokers], "stored": asdict(found)})
+    else:
+        _print(brokers, found)
+
+
+async def _look(url: str) -> tuple[list[BrokerStatus], "Survey"]:
+    from headwater.broker.membership import Registration
+    from headwater.cli.survey import pages, survey
+    from headwater.clock import SystemClock
+    from headwater.log.formats import decode
+    from headwater.meta import keys
+    from headwater.meta.store import prefix_end
+    from headwater.meta.urls import open_store
+
+    meta = await open_store(url, SystemClock())
+    try:
+        registered = [
+            (int(entry.key.removeprefix(keys.BROKERS)), decode(Registration, entry.value))
+            async for entry in pages(meta, keys.BROKERS, prefix_end(keys.BROKERS))
+        ]
+        brokers = await asyncio.gather(*(_broker(*each) for each in registered))
+        return brokers, await survey(meta)
+    finally:
+        await meta.close()
+
+
+async def _broker(broker_id: int, registration: "Registration") -> BrokerStatus:
+    page = None
+    if registration.metrics is not None:
+        page = await _read_page(registration.metrics)
+    address = f"{registration.host}:{registration.port}"
+    return BrokerStatus(broker_id, address, registration.rack, page)
+
+
+async def _read_page(address: str) -> dict[str, Any] | None:
+    """A broker's ``/status.json``; None where it does not answer."""
+    from headwater.config import Address
+
+    where = Address.parse(address)
+    try:
+        async with asyncio.timeout(_PAGE_TIMEOUT):
+            reader, writer = await asyncio.open_connection(where.host, where.port)
+            writer.write(f"GET /status.json HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+            answer = await reader.read(_PAGE_BYTES)
+            while chunk := await reader.read(_PAGE_BYTES - len(answer)):
+                answer += chunk
+            writer.close()
+            page: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
+            return page
+    except (OSError, TimeoutError, ValueError):
+        return None
+
+
+def _print(brokers: list[BrokerStatus], found: "Survey") -> None:
+    click.echo(f"Cluster {found.cluster_id or '(no broker has run here yet)'}")
+    print_table(
+        ["Broker", "Address", "Clients", "Commits", "PUTs", "GETs", "Written", "Read"],
+        [_row(broker) for broker in brokers],
+        title="Live brokers" if brokers else "No live brokers",
+    )
+    inline = f"{found.inline_entries} inline, {byte_size(found.inline_bytes)}"
+    print_table(
+        ["Stored", ""],
+        [
+            ("Topics", f"{found.topics}"),
+            ("Streams (partitions)", f"{found.streams}"),
+            ("Records produced", f"{found.records_produced}"),
+            ("Index entries", f"{found.index_entries} ({inline})"),
+            ("WAL objects", f"{found.wal_objects} ({byte_size(found.wal_bytes)})"),
+        ],
+    )
+
+
+def _row(broker: BrokerStatus) -> tuple[object, ...]:
+    if broker.page is None:
+        return (broker.id, broker.address, None, None, None, None, None, None)
+    objects = broker.page["objects"]
+    return (
+        broker.id,
+        broker.address,
+        broker.page["connections"],
+        broker.page["commits"],
+        objects["puts"],
+        objects["gets"],
+        byte_size(objects["bytes_written"]),
+        byte_size(objects["bytes_read"]),
+    )

@@ -13,7 +13,7 @@ from headwater.cli.client import (
     describe,
     pairs,
 )
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, counted, print_json, print_table
 from headwater.cli.topic_facts import TopicFacts, read_topics
 
 _config = click.option(
@@ -203,7 +203,8 @@ def _finish(futures: dict[Any, Any]) -> None:
 
 
 def _print_topic(facts: TopicFacts) -> None:
-    head = f"{facts.name}  {len(facts.partitions)} partitions, {facts.records} records"
+    partitions = counted(len(facts.partitions), "partition")
+    head = f"{facts.name}  {partitions}, {counted(facts.records, 'record')}"
     click.echo(f"{head}, id {facts.id}" if facts.id else head)
     for name, value in sorted(facts.configs.items()):
         click.echo(f"  {name}={value}")

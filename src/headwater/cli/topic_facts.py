@@ -59,7 +59,7 @@ def read_topics(admin: Any, names: Sequence[str], *, all_configs: bool) -> list[
     return [
         TopicFacts(
             name=name,
-            id=str(topic.topic_id) if topic.topic_id else None,
+            id=_kafka_spelling(topic.topic_id),
             partitions=tuple(
                 PartitionFacts(
                     partition=each.id,
@@ -73,6 +73,11 @@ def read_topics(admin: Any, names: Sequence[str], *, all_configs: bool) -> list[
         )
         for name, topic in topics.items()
     ]
+
+
+def _kafka_spelling(topic_id: Any) -> str | None:
+    """An id as Kafka's own tools print it, in the URL-safe alphabet."""
+    return str(topic_id).translate(str.maketrans("+/", "-_")) if topic_id else None
 
 
 def _result(name: str, future: Any) -> Any:

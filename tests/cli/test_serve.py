@@ -1,0 +1,165 @@
+"""``headwater serve`` as a process: what it says, how it stops, and what stops it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.cli.conftest import Serving, free_port, serve, start
+
+
+def refused(*arguments: object) -> str:
+    """The one line of a broker that does not start."""
+    process = start(*arguments)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert out == ""
+    (line,) = err.splitlines()
+    return line
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def test_a_stopped_broker_exits_with_0_and_its_records_are_there_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    first = serve(tmp_path / "data")
+    first.ok("produce", "kept", stdin="a\nb\n")
+    assert first.stop() == 0
+    second = serve(tmp_path / "data")
+    assert second.ok("consume", "kept") == "a\nb\n"
+    assert second.stop() == 0
+
+
+def test_a_killed_broker_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    first = serve(tmp_path / "data")
+    first.ok("produce", "kept", stdin="a\nb\n")
+    first.process.kill()
+    first.process.communicate(timeout=30)
+    second = serve(tmp_path / "data")
+    assert second.ok("consume", "kept") == "a\nb\n"
+    second.stop()
+
+
+def test_metrics_health_and_readiness_are_served(broker: Serving) -> None:
+    broker.ok("produce", "measured", stdin="x\n")
+    scraped = get(f"http://{broker.metrics}/metrics")
+    assert 'headwater_requests_total{api="Produce"}' in scraped
+    assert "headwater_commits_total" in scraped
+    assert get(f"http://{broker.metrics}/healthz") == "ok\n"
+    assert get(f"http://{broker.metrics}/readyz") == "ready\n"
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(f"http://{broker.metrics}/")
+
+
+def test_status_counts_what_is_stored_and_asks_the_brokers(broker: Serving) -> None:
+    broker.ok("topic", "create", "counted", "-p", "2", "--if-not-exists")
+    broker.ok("produce", "counted", stdin="x\n")
+    answer = json.loads(broker.ok("status", "--data", str(broker.data), "--json"))
+    (only,) = answer["brokers"]
+    assert only["id"] == 1
+    assert only["address"] == broker.addresses[0]
+    assert only["page"]["commits"] >= 1
+    assert answer["stored"]["topics"] >= 1
+    assert answer["stored"]["streams"] >= 2
+    assert answer["stored"]["records_produced"] >= 1
+    assert answer["stored"]["index_entries"] >= 1
+    assert "Index entries" in broker.ok("status", "--data", str(broker.data))
+
+
+def test_status_without_data_says_so(broker: Serving, tmp_path: Path) -> None:
+    result = broker.headwater("status", "--data", str(tmp_path / "absent"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: there is no data in ")
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refused("--data", tmp_path / "data", "--listen", f"127.0.0.1:{port}")
+        assert f"port {port} on 127.0.0.1 is in use" in line
+        metrics = ["--metrics", f"127.0.0.1:{port}"]
+        line = refused("--data", tmp_path / "data", "--listen", "127.0.0.1:0", *metrics)
+        assert f"cannot serve metrics on 127.0.0.1:{port}: Address already in use" in line
+
+
+def test_a_broker_id_in_use_is_one_line(broker: Serving) -> None:
+    line = refused("--data", broker.data, "--listen", "127.0.0.1:0")
+    assert line.startswith("Error: broker id 1 is in use by process ")
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    line = refused("--data", tmp_path / "file" / "data", "--listen", "127.0.0.1:0")
+    assert f"{tmp_path}/file/data" in line
+
+
+def test_metadata_of_a_newer_format_is_one_line(tmp_path: Path) -> None:
+    serve(tmp_path / "data").stop()
+    with apsw.Connection(str(tmp_path / "data" / "metadata.db")) as database:
+        database.execute("PRAGMA user_version=999")
+    database.close()
+    line = refused("--data", tmp_path / "data", "--listen", "127.0.0.1:0")
+    assert "999" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--metadata", "redis://x"], "no metadata store is known for 'redis://x'"),
+        (["--objects", "ftp://x"], "'ftp://x' is not an object store's URL"),
+    ],
+)
+def test_a_store_that_nobody_knows_is_one_line(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    assert message in refused("--data", tmp_path, "--listen", "127.0.0.1:0", *arguments)
+
+
+def test_a_broker_in_memory_needs_no_directory(tmp_path: Path) -> None:
+    serving = serve(tmp_path / "data", "--metadata", "memory://", "--objects", "memory://")
+    serving.ok("produce", "t", stdin="x\n")
+    assert serving.ok("consume", "t") == "x\n"
+    serving.stop()
+    assert not (tmp_path / "data").exists()
+
+
+def workers_of(supervisor: subprocess.Popen[str]) -> list[int]:
+    children = Path(f"/proc/{supervisor.pid}/task/{supervisor.pid}/children").read_text()
+    return [int(child) for child in children.split()]
+
+
+def test_workers_share_the_data_and_a_killed_one_comes_back(tmp_path: Path) -> None:
+    port = free_port()
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port + 1)):
+                break
+        port = free_port()
+    arguments = ["--data", tmp_path / "data", "--listen", f"127.0.0.1:{port}", "--workers", "2"]
+    process = start(*arguments)
+    assert process.stdout is not None
+    welcome = process.stdout.readline()
+    assert f"listens on 127.0.0.1:{port}, 127.0.0.1:{port + 1}, data in" in welcome
+    both = Serving(process, [f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"], tmp_path, "")
+    both.ok("topic", "create", "shared", "-p", "8")
+    both.ok("produce", "shared", stdin="".join(f"{n}\n" for n in range(200)))
+    os.kill(workers_of(process)[1], signal.SIGKILL)
+    both.ok("produce", "shared", stdin="".join(f"{n}\n" for n in range(200, 400)))
+    found = both.ok("consume", "shared").split()
+    assert sorted(map(int, found)) == list(range(400))
+    while len(workers_of(process)) != 2:
+        pass
+    children = workers_of(process)
+    assert both.stop() == 0
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
