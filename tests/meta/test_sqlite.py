@@ -90,6 +90,9 @@ async def test_another_programs_database_is_refused(path: Path) -> None:
     connection.close()
     with pytest.raises(ConfigurationError, match="another program"):
         await opened(path)
+    connection = apsw.Connection(str(path))
+    assert connection.execute("PRAGMA journal_mode").get == "delete"
+    connection.close()
 
 
 async def test_a_newer_format_is_refused_with_both_versions(path: Path) -> None:

@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,8 @@ def prepare(path: Path, busy_seconds: float) -> None:
     try:
         side_directory(path).mkdir(parents=True, exist_ok=True)
         with _only_one_opens(path, busy_seconds):
-            connection = connect(path, busy_seconds)
-            try:
-                _check_format(connection, path)
-            finally:
-                connection.close()
+            if _is_empty(path, busy_seconds):
+                _create(path, busy_seconds)
     except OSError as error:
         raise ConfigurationError(
             f"metadata database {path} cannot be used: {error.strerror}: {error.filename}"
@@ -131,32 +128,41 @@ def patience(seconds: float) -> Callable[[int], bool]:
     return wait
 
 
-def _check_format(connection: apsw.Connection, path: Path) -> None:
-    if connection.readonly("main"):
-        raise ConfigurationError(
-            f"metadata database {path} is read-only: "
-            "check the permissions of the file and its directory"
+def _is_empty(path: Path, busy_seconds: float) -> bool:
+    """Whether the schema is still to be made; a file that is not ours is left as it is."""
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.set_busy_handler(patience(busy_seconds))
+        if connection.readonly("main"):
+            raise ConfigurationError(
+                f"metadata database {path} is read-only: "
+                "check the permissions of the file and its directory"
+            )
+        application, version, tables = one_row(
+            connection.execute(
+                "SELECT (SELECT application_id FROM pragma_application_id),"
+                " (SELECT user_version FROM pragma_user_version),"
+                " (SELECT count(*) FROM sqlite_schema)"
+            )
         )
-    application, version, tables = one_row(
-        connection.execute(
-            "SELECT (SELECT application_id FROM pragma_application_id),"
-            " (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)"
-        )
-    )
     if tables == 0 and application == 0:
-        with connection:
-            connection.execute(SCHEMA)
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}").fetchall()
-            connection.execute(f"PRAGMA user_version={FORMAT}").fetchall()
-    elif application != APPLICATION_ID:
+        return True
+    if application != APPLICATION_ID:
         raise ConfigurationError(
             f"{path} is a database of another program: name another file for the metadata"
         )
-    elif version > FORMAT:
+    if version > FORMAT:
         raise UnknownFormat(
             f"metadata database {path} has format {version}, this release knows up to {FORMAT}: "
             "use the release that wrote it, or a later one"
         )
+    return False
+
+
+def _create(path: Path, busy_seconds: float) -> None:
+    with closing(connect(path, busy_seconds)) as connection, connection:
+        connection.execute(SCHEMA)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}").fetchall()
+        connection.execute(f"PRAGMA user_version={FORMAT}").fetchall()
 
 
 @contextmanager

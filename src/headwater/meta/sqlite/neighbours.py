@@ -49,7 +49,7 @@ class Neighbours:
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=self._directory)
                 self._listed = -LISTED_SECONDS
-            except (FileNotFoundError, BlockingIOError):
+            except OSError:  # full, closed a moment ago, or not ours to write to
                 continue
 
     def close(self) -> None:

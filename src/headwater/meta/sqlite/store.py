@@ -52,6 +52,7 @@ class SqliteStore:
         self._journal = Journal(path)
         self._neighbours = Neighbours(side_directory(path), self._changed.set)
         self._sessions: set[RenewedSession] = set()
+        self._poll()
         self._tasks = [
             asyncio.create_task(self._follow_neighbours()),
             asyncio.create_task(self._sweep_sessions()),
@@ -110,6 +111,7 @@ class SqliteStore:
         """Finish what is queued and let go of the file; sessions left open run out."""
         for session in self._sessions:
             await session.abandon()
+        self._polling.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -126,16 +128,17 @@ class SqliteStore:
                 self._changed.set()
             self._neighbours.wake()
 
+    def _poll(self) -> None:
+        # A plain timer: what runs twenty times a second is most of an idle broker's work.
+        self._polling = asyncio.get_running_loop().call_later(POLL_SECONDS, self._poll)
+        if self._feed.watched and (self._feed.unread or self._journal.touched()):
+            self._changed.set()
+
     async def _follow_neighbours(self) -> None:
         while True:
-            told = True
-            try:
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._changed.wait()
-            except TimeoutError:
-                told = False
+            await self._changed.wait()
             self._changed.clear()
-            if self._feed.watched and (told or self._feed.unread or self._journal.touched()):
+            if self._feed.watched:
                 try:
                     await self._feed.catch_up()
                 except StoreError as error:

@@ -37,7 +37,7 @@ class Worker:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> asyncio.Future[R]:
-        """Like ``run``, and call ``then`` on the loop even where nobody awaits the result."""
+        """Like ``run``, and call ``then`` on the loop, before whoever awaits the result goes on."""
         if self._stopping:
             raise StoreUnavailable("the metadata store is closed")
         future: asyncio.Future[R] = self._loop.create_future()
@@ -74,10 +74,10 @@ class Worker:
 
 
 def _finish(future: asyncio.Future[Any], result: Any, then: Callable[[Any], None] | None) -> None:
-    if then is not None:
-        then(result)
     if not future.done():
         future.set_result(result)
+    if then is not None:
+        then(result)
 
 
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
