@@ -48,13 +48,15 @@ class TopicConfig:
 
 def _number(text: str, *, low: int, high: int) -> None:
     value = int(text.strip())
-    if not low <= value <= high:
-        raise ValueError(f"it must be between {low} and {high}")
+    if value < low:
+        raise ValueError(f"Value must be at least {low}")
+    if value > high:
+        raise ValueError(f"Value must be no more than {high}")
 
 
 def _fraction(text: str) -> None:
     if not 0 <= float(text.strip()) <= 1:
-        raise ValueError("it must be between 0 and 1")
+        raise ValueError("Value must be between 0 and 1")
 
 
 def _boolean(text: str) -> None:
@@ -63,15 +65,13 @@ def _boolean(text: str) -> None:
 
 def _one_of(text: str, *, choices: tuple[str, ...]) -> None:
     if text not in choices:
-        raise ValueError(f"it must be one of {', '.join(choices)}")
+        raise ValueError(f"String must be one of: {', '.join(choices)}")
 
 
 def _list_of(text: str, *, choices: tuple[str, ...]) -> None:
     items = list_value(text)
-    if not items:
-        raise ValueError(f"it must name at least one of {', '.join(choices)}")
     if len(set(items)) != len(items):
-        raise ValueError("it names a value twice")
+        raise ValueError("it has duplicate values")
     for item in items:
         _one_of(item, choices=choices)
 
@@ -128,7 +128,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
         _define(
             "cleanup.policy", _T.LIST, "delete",
             partial(_list_of, choices=("compact", "delete")), "log.cleanup.policy",
-            "delete drops old records by retention; compact keeps the last record of each key.",
+            "delete drops old records by retention; compact keeps the last of each key; empty: neither.",
         ),
         _define(
             "compression.gzip.level", _T.INT, "-1", _gzip_level, "compression.gzip.level",
@@ -289,8 +289,18 @@ def check_configs(configs: Mapping[str, str]) -> None:
     """Raises ``InvalidConfig`` for an unknown name or an illegal value, alone or together."""
     for name, value in configs.items():
         check_config(name, value)
-    if number(configs, "min.compaction.lag.ms") > number(configs, "max.compaction.lag.ms"):
-        raise InvalidConfig("min.compaction.lag.ms is larger than max.compaction.lag.ms")
+    shortest = number(configs, "min.compaction.lag.ms")
+    longest = number(configs, "max.compaction.lag.ms")
+    if shortest > longest:
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({shortest}) > "
+            f"max.compaction.lag.ms ({longest})"
+        )
+    if text(configs, "remote.storage.enable").strip().lower() == "true":
+        raise InvalidConfig(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage."
+        )
 
 
 def check_config(name: str, value: str | None) -> None:
@@ -305,7 +315,7 @@ def check_config(name: str, value: str | None) -> None:
     except ValueError as error:
         reason = str(error)
         if "invalid literal" in reason or "could not convert" in reason:
-            reason = f"it is not a number of type {config.type.name}"
+            reason = f"Not a number of type {config.type.name}"
         raise InvalidConfig(f"Invalid value {value} for configuration {name}: {reason}") from None
 
 

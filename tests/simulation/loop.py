@@ -3,9 +3,16 @@
 import asyncio
 import selectors
 from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class HasFileno(Protocol):
+    def fileno(self) -> int: ...
+
+
+FileDescriptorLike = int | HasFileno
 
 
 class _Selector(selectors.BaseSelector):
@@ -13,14 +20,16 @@ class _Selector(selectors.BaseSelector):
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._map: dict[int, selectors.SelectorKey] = {}
+        self._map: dict[FileDescriptorLike, selectors.SelectorKey] = {}
 
-    def register(self, fileobj: int, events: int, data: Any = None) -> selectors.SelectorKey:
-        key = selectors.SelectorKey(fileobj, fileobj, events, data)
+    def register(
+        self, fileobj: FileDescriptorLike, events: int, data: Any = None
+    ) -> selectors.SelectorKey:
+        key = selectors.SelectorKey(fileobj, _number(fileobj), events, data)
         self._map[fileobj] = key
         return key
 
-    def unregister(self, fileobj: int) -> selectors.SelectorKey:
+    def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
         return self._map.pop(fileobj)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -29,8 +38,12 @@ class _Selector(selectors.BaseSelector):
         self.now += max(timeout, 0)
         return []
 
-    def get_map(self) -> Mapping[int, selectors.SelectorKey]:
+    def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
         return self._map
+
+
+def _number(fileobj: FileDescriptorLike) -> int:
+    return fileobj if isinstance(fileobj, int) else fileobj.fileno()
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):

@@ -24,6 +24,7 @@ from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits, prefix_end
+from headwater.wire.batch import HEADER, Batch, batch_sizes
 from tests.log.harness import make_batch, payloads, read_all
 from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 from tests.simulation.world import World
@@ -80,7 +81,7 @@ async def _produce(world: World, history: History, producer: int, *, idempotent:
         await asyncio.sleep(rng.uniform(0, SECONDS / BATCHES))
 
 
-async def _attempt(world: World, partition: int, batch) -> int | None:
+async def _attempt(world: World, partition: int, batch: Batch) -> int | None:
     engine = world.engine()
     if engine is None:
         return None
@@ -125,8 +126,6 @@ async def _fetch(engine: LogEngine, history: History, partition: int, offset: in
 
 
 def _ends(part: memoryview) -> list[tuple[int, int]]:
-    from headwater.wire.batch import HEADER, batch_sizes
-
     found = []
     for position, _size, count in batch_sizes(part):
         base = HEADER.unpack_from(part, position)[0]
@@ -197,16 +196,12 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
         asyncio.create_task(_produce(world, history, number, idempotent=number % 3 != 2))
         for number in range(PRODUCERS * 2)
     ]
+    finished = asyncio.create_task(_finish(producers))
     done, _ = await asyncio.wait(
-        [*producers, *helpers], timeout=3600, return_when=asyncio.FIRST_EXCEPTION
+        [finished, *helpers], timeout=3600, return_when=asyncio.FIRST_COMPLETED
     )
+    assert done, "producers did not finish within an hour"
     for task in done:
-        if (error := task.exception()) is not None:
-            raise error
-    while not all(task.done() for task in producers):
-        _, pending = await asyncio.wait(producers, timeout=3600)
-        assert not pending, "producers did not finish within an hour"
-    for task in producers:
         task.result()
     for task in helpers:
         task.cancel()
@@ -217,6 +212,10 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
     world.stop_faults()
     await _check(world, history)
     await world.stop()
+
+
+async def _finish(producers: list[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*producers)
 
 
 async def _check(world: World, history: History) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -72,7 +73,7 @@ class MortalStore:
 
     async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
         async for changes in self._store.watch(prefix, after):
-            yield await self._life.guard(lambda found=changes: _now(found))
+            yield await self._life.guard(partial(_now, changes))
 
     async def session(self, ttl: float) -> Session:
         return await self._life.guard(lambda: self._store.session(ttl))

@@ -109,7 +109,7 @@ def test_arbitrary_bytes_are_split_or_refused(data: bytes) -> None:
 
 
 @given(codec=codecs, changes=edits, copies=st.integers(1, 3))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_mutated_batches_are_split_or_refused(
     codec: int, changes: list[tuple[int, int]], copies: int
 ) -> None:

@@ -84,7 +84,7 @@ def test_a_stream_cut_anywhere_is_corrupt(codec: Codec) -> None:
 
 
 @given(codec=st.sampled_from(COMPRESSING), data=st.binary(max_size=300))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_arbitrary_bytes_decompress_or_are_refused(codec: Codec, data: bytes) -> None:
     with contextlib.suppress(CorruptMessage, InvalidRecord):
         decompress(codec, data, LIMIT)
@@ -94,7 +94,7 @@ def test_arbitrary_bytes_decompress_or_are_refused(codec: Codec, data: bytes) ->
     codec=st.sampled_from(COMPRESSING),
     edits=st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1, max_size=5),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_mutated_streams_decompress_or_are_refused(
     codec: Codec, edits: list[tuple[int, int]]
 ) -> None:

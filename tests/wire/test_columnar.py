@@ -112,7 +112,7 @@ def test_a_count_that_the_records_do_not_bear_out_is_invalid(count: int) -> None
 
 
 @given(codec=codecs, changes=edits)
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_mutated_batches_decode_as_the_plain_decoder_does_or_are_refused(
     codec: Codec, changes: list[tuple[int, int]]
 ) -> None:

@@ -191,7 +191,7 @@ def parse_or_refuse(frame: bytes) -> None:
 
 
 @given(data=st.binary(max_size=200), version=st.sampled_from(VERSIONS))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_arbitrary_bytes_are_a_request_or_refused(data: bytes, version: tuple[int, int]) -> None:
     parse_or_refuse(struct.pack(">hhi", *version, 5) + data)
     parse_or_refuse(data)
@@ -203,7 +203,7 @@ def test_arbitrary_bytes_are_a_request_or_refused(data: bytes, version: tuple[in
     edits=st.lists(st.tuples(st.integers(8, 4000), st.integers(0, 255)), min_size=1, max_size=8),
     cut=st.integers(0, 4000),
 )
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_mutated_requests_are_requests_or_refused(
     version: tuple[int, int], seed: int, edits: list[tuple[int, int]], cut: int
 ) -> None:

@@ -1,12 +1,16 @@
 """Whether a produce request's records may enter a topic: pure checks, as Kafka's LogValidator.
 
-Codes: 2 for a wrong CRC or length, 43 for an old record format, 76 for a codec that is not
+Codes: 2 for a wrong CRC or length, 76 for a codec that is not
 known or not allowed in that version, 10 for a batch above ``max.message.bytes``, 32 for a
-timestamp out of bounds, 87 for what a client may not write. Timestamps are checked by the
+timestamp out of bounds, 87 for another record format and what a client may not write. Timestamps are checked by the
 batch header (its first and its largest), not record by record.
 """
 
+import struct
+from dataclasses import replace
 from typing import Final
+
+from crc32c import crc32c
 
 from headwater.broker.topic_rules import TopicRules
 from headwater.errors import (
@@ -15,7 +19,7 @@ from headwater.errors import (
     MessageTooLarge,
     UnsupportedCompressionType,
 )
-from headwater.wire.batch import LOG_APPEND_TIME, Batch, split_batches
+from headwater.wire.batch import CRC_START, LOG_APPEND_TIME, MAGIC, Batch, split_batches
 from headwater.wire.records import with_log_append_time
 
 NO_TIMESTAMP: Final = -1
@@ -24,6 +28,10 @@ MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 
 _ZSTD: Final = 4
 _FIRST_VERSION_WITH_ZSTD: Final = 7
+_MAGIC_AT: Final = 16
+_CRC: Final = struct.Struct(">I")
+_CRC_AT: Final = 17
+_ATTRIBUTES: Final = struct.Struct(">h")
 
 
 def admit_records(
@@ -34,7 +42,10 @@ def admit_records(
     Raises the ``KafkaError`` that the client gets. A topic's own codec and its need of keys
     are left to ``needs_decoding``.
     """
-    batches = split_batches(records or b"")
+    records = records or b""
+    if len(records) > _MAGIC_AT and records[_MAGIC_AT] != MAGIC:
+        raise InvalidRecord(f"record format {records[_MAGIC_AT]} is not supported; use format 2")
+    batches = split_batches(records)
     if len(batches) != 1:
         raise InvalidRecord(
             f"{len(batches)} record batches for one partition; a produce request carries one"
@@ -45,7 +56,7 @@ def admit_records(
     if rules.append_time:
         return with_log_append_time(batch, now_ms)
     _check_timestamps(batch, rules, now_ms)
-    return batch
+    return _without_append_time(batch) if batch.attributes & LOG_APPEND_TIME else batch
 
 
 def check_size(batch: Batch, rules: TopicRules) -> None:
@@ -78,8 +89,6 @@ def _check_header(batch: Batch, version: int) -> None:
 
 def _check_timestamps(batch: Batch, rules: TopicRules, now_ms: int) -> None:
     first, largest = batch.base_timestamp, batch.max_timestamp
-    if batch.attributes & LOG_APPEND_TIME:
-        raise InvalidTimestamp("the producer marked its timestamps as the broker's")
     if largest != NO_TIMESTAMP and largest - now_ms > rules.after_ms:
         raise InvalidTimestamp(
             f"timestamp {largest} is more than {rules.after_ms} ms ahead of the broker's {now_ms}"
@@ -90,3 +99,12 @@ def _check_timestamps(batch: Batch, rules: TopicRules, now_ms: int) -> None:
         )
     if largest > MAX_TIMESTAMP_MS or first < -MAX_TIMESTAMP_MS or first > MAX_TIMESTAMP_MS:
         raise InvalidTimestamp(f"timestamps {first} to {largest} do not fit microseconds")
+
+
+def _without_append_time(batch: Batch) -> Batch:
+    """On a topic that keeps producers' times, a producer's mark that says otherwise is dropped."""
+    attributes = batch.attributes & ~LOG_APPEND_TIME
+    data = bytearray(batch.data)
+    _ATTRIBUTES.pack_into(data, CRC_START, attributes)
+    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[CRC_START:]))
+    return replace(batch, data=bytes(data), attributes=attributes)

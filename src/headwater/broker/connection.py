@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 UNKNOWN_SERVER_ERROR: Final = -1
 _WRITE_BUFFER: Final = 256 * 1024
 """What may wait to be sent before requests are no longer taken up."""
+_HALF_CLOSED_SECONDS: Final = 1.0
+"""How long a client that sends no more may wait for answers."""
 
 
 class _Request:
@@ -99,9 +101,19 @@ class Connection(asyncio.BufferedProtocol):
         self._closed(self)
 
     def eof_received(self) -> bool:
-        """The client sends no more; what it asked is still answered."""
+        """The client sends no more; what it asked is still answered, for a moment.
+
+        A client that has gone looks the same, and must not keep its long poll waiting.
+        """
         self._ending = True
-        return not self._is_idle()
+        if self._is_idle():
+            return False
+        self._loop.call_later(_HALF_CLOSED_SECONDS, self._end)
+        return True
+
+    def _end(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -204,8 +216,8 @@ class Connection(asyncio.BufferedProtocol):
             self._regulate_reading()
         if self._is_idle():
             self._wake_idle()
-            if self._ending and self._transport is not None:
-                self._transport.close()
+            if self._ending:
+                self._end()
 
     def _start(self, request: _Request) -> None:
         api = request.api

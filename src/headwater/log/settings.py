@@ -17,8 +17,8 @@ class LogSettings:
     flush_interval_ms: int = 0
     """The least time between two flushes; on a paid store it bounds the number of PUTs."""
     uploads: int = 2
-    """How many flushes may be under way at once; their commits keep their order."""
-    inline_bytes: int = 256 * KIB
+    """How many full buffers may be uploaded at once; their commits keep their order."""
+    inline_bytes: int = 64 * KIB
     """A flush up to this size travels inside its metadata transaction."""
     buffer_bytes: int = 48 * MIB
     """What producers may have in memory before the sockets are no longer read."""

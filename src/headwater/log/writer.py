@@ -1,8 +1,10 @@
 """The WAL writer: batches of many connections become one flush, one object, one commit.
 
-Group commit: a flush starts as soon as none is under way, or the buffer is full; on a paid
-store no sooner than ``flush_interval_ms`` after the last. Uploads overlap, commits keep the
-order in which buffers were cut, and producers are answered after the commit, never before.
+Group commit: a flush starts as soon as none is under way. One that is large enough for an object
+starts as soon as no upload is, so that it is written while the one before it commits, and a full
+buffer does not wait for that either; on a paid store no sooner than ``flush_interval_ms`` after
+the last. Commits keep the order in which buffers were cut, and producers are answered after the
+commit, never before.
 
 Invariants:
 
@@ -101,6 +103,10 @@ class Writer:
         self._held = 0
         self._flushes: set[asyncio.Task[None]] = set()
         self._last_commit: asyncio.Future[None] | None = None
+        self._uploads = 0
+        limit = meta.limits.value_bytes
+        own = settings.inline_bytes
+        self._inline_bytes = own if limit is None else min(own, limit // 2)
         self._next_object = 0
         self._next_commit = 1
         self._not_before = 0.0
@@ -157,7 +163,7 @@ class Writer:
         if not self._open.batches or self._failure is not None:
             return
         full = self._open.size >= self._settings.flush_bytes
-        if self._flushes and not (full and len(self._flushes) < self._settings.uploads):
+        if not self._may_flush(full=full):
             return
         now = self._loop.time()
         if now < self._not_before and not full:
@@ -170,6 +176,13 @@ class Writer:
         task = self._loop.create_task(self._flush(buffer, before, turn))
         self._flushes.add(task)
         task.add_done_callback(self._flushed)
+
+    def _may_flush(self, *, full: bool) -> bool:
+        if not self._flushes:
+            return True
+        if self._open.size <= self._inline_bytes:
+            return False  # it would only wait for its turn to commit: better gather more
+        return self._uploads < (self._settings.uploads if full else 1)
 
     def _flushed(self, task: asyncio.Task[None]) -> None:
         self._flushes.discard(task)
@@ -221,18 +234,18 @@ class Writer:
     async def _upload(
         self, chunks: Sequence[Chunk], size: int
     ) -> tuple[WalFile | None, list[Placement]]:
-        if size <= self._inline_bytes():
+        if size <= self._inline_bytes:
             return None, []
         parts, placements = encode_object(chunks, self._clock.now_ms())
         self._next_object += 1
         key = f"wal/{self._incarnation}/{self._next_object:012d}.wo"
-        await self._objects.put(key, parts)
+        self._uploads += 1
+        try:
+            await self._objects.put(key, parts)
+        finally:
+            self._uploads -= 1
+            self._maybe_flush()
         return WalFile(self._objects.id, key, sum(map(len, parts))), placements
-
-    def _inline_bytes(self) -> int:
-        limit = self._meta.limits.value_bytes
-        own = self._settings.inline_bytes
-        return own if limit is None else min(own, limit // 2)
 
     def _parts(
         self, chunks: Sequence[Chunk], placements: Sequence[Placement], file: WalFile | None
@@ -295,7 +308,7 @@ class Writer:
 
 
 def _pass_turn(before: asyncio.Future[None] | None, turn: asyncio.Future[None]) -> None:
-    """Let the next flush commit, but not before those ahead of this one, even if this one failed."""
+    """Let the next flush commit, after those ahead of this one even where this one failed."""
     if before is None or before.done():
         turn.set_result(None)
     else:

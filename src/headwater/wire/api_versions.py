@@ -72,6 +72,6 @@ def is_served(api_key: int, version: int) -> bool:
 
 
 _SERVED: Final[dict[int, VersionRange]] = {
-    **ADVERTISED,
+    **{int(key): versions for key, versions in ADVERTISED.items()},
     ApiKey.PRODUCE: VersionRange(LOWEST_SERVED_PRODUCE, ADVERTISED[ApiKey.PRODUCE].highest),
 }

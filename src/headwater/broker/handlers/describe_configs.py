@@ -49,7 +49,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
 
 async def _entries(services: Services, resource: Any) -> Iterable[ConfigEntry]:
-    names = resource.configuration_keys
+    names = resource.configuration_keys or None
     if resource.resource_type == _TOPIC:
         topic = await find_or_create(services, resource.resource_name, create=False)
         return topic_entries(topic.configs, names)

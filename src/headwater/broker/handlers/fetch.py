@@ -35,6 +35,8 @@ from headwater.wire.replies import encode_fetch
 
 _FIRST_VERSION_WITH_IDS: Final = 13
 _READ_COMMITTED: Final = 1
+_UNKNOWN_TOPIC: Final = (3, 100)
+"""Kafka answers these with an empty list where others have none."""
 _NO_ID: Final = UUID(int=0)
 
 
@@ -57,13 +59,14 @@ class FetchReply(Encoded):
         self._committed = committed
 
     def segments(self, version: int, correlation_id: int) -> Segments:
-        aborted = () if self._committed else None
+        undecided = () if self._committed else None
         topics = []
         for ref, outcomes in groupby(self._outcomes, lambda outcome: outcome.partition.topic):
             rows = []
             for outcome in outcomes:
                 read = outcome.read
                 offsets = read.offsets
+                aborted = () if outcome.code in _UNKNOWN_TOPIC else undecided
                 rows.append((
                     outcome.partition.partition, outcome.code, offsets.high_watermark,
                     offsets.last_stable, offsets.log_start, aborted, -1, read.parts,
