@@ -41,7 +41,7 @@ from headwater.wire.codecs import Buffer, Codec, compress, decompress
 from headwater.wire.varint import decode_signed, encode_signed
 
 MAX_DECOMPRESSED: Final = 512 * 1024 * 1024
-"""What the records of one batch may grow to; Kafka's largest batch is not larger either."""
+"""What the records of one batch may grow to: far above any real batch, below what hurts."""
 
 NO_TIMESTAMP: Final = -1
 _MIN_RECORD: Final = 7
