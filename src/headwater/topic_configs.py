@@ -128,7 +128,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
         _define(
             "cleanup.policy", _T.LIST, "delete",
             partial(_list_of, choices=("compact", "delete")), "log.cleanup.policy",
-            "delete drops old records by retention; compact keeps the last of each key; empty: neither.",
+            "delete drops records by retention, compact keeps the last of each key.",
         ),
         _define(
             "compression.gzip.level", _T.INT, "-1", _gzip_level, "compression.gzip.level",

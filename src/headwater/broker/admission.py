@@ -1,9 +1,9 @@
 """Whether a produce request's records may enter a topic: pure checks, as Kafka's LogValidator.
 
-Codes: 2 for a wrong CRC or length, 76 for a codec that is not
-known or not allowed in that version, 10 for a batch above ``max.message.bytes``, 32 for a
-timestamp out of bounds, 87 for another record format and what a client may not write. Timestamps are checked by the
-batch header (its first and its largest), not record by record.
+Codes: 2 for a wrong CRC or length, 76 for a codec that is not known or not allowed in that
+version, 10 for a batch above ``max.message.bytes``, 32 for a timestamp out of bounds, 87 for
+another record format and for what a client may not write. Timestamps are checked by the batch
+header (its first and its largest), not record by record.
 """
 
 import struct
