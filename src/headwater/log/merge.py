@@ -33,7 +33,7 @@ SMALLEST_RANK = 4 * 1024
 RANK_FACTOR = 8
 RUN_ENTRIES = 1024
 OPERATIONS_PER_STREAM = 4
-OPERATIONS_PER_SWAP = 1
+OPERATIONS_PER_SWAP = 2
 
 
 def rank(length: int) -> int:
@@ -100,9 +100,14 @@ class Swap:
     merged: Sequence[Merged]
 
     @property
+    def record_key(self) -> str:
+        return keys.object_record(0, self.key, self.part)
+
+    @property
     def keys(self) -> list[str]:
         return [
             keys.incarnation(0, self.incarnation),
+            self.record_key,
             *(keys.layout(0, one.stream) for one in self.merged),
         ]
 
@@ -114,10 +119,12 @@ def swap_runs(swap: Swap, now_ms: int) -> Decide[list[int]]:
         writes = Writes()
         if values[keys.incarnation(0, swap.incarnation)] is None:
             raise Fenced(f"broker incarnation {swap.incarnation} was fenced")
+        if (landed := values[swap.record_key]) is not None:
+            return writes, decode(ObjectRecord, landed.value).live
         live = [one.stream for one in swap.merged if _swap_run(swap, one, values, writes, now_ms)]
         if live:
             record = ObjectRecord(size=swap.size, parts=swap.parts, live=live, created_ms=now_ms)
-            writes.put(keys.object_record(0, swap.key, swap.part), encode(record))
+            writes.put(swap.record_key, encode(record))
         return writes, live
 
     return decide

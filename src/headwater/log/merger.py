@@ -121,7 +121,7 @@ class Merger:
             for (chunk, generation, run), placement in zip(read, placements, strict=True)
         ]
         swapped = await self._swap(key, sum(map(len, parts)), merged)
-        if not swapped and await self._meta.get(keys.object_record(0, key, 0)) is None:
+        if not swapped:
             await self._objects.delete(key)
         logger.debug(
             "merged %d entries of %d streams", sum(len(m.run) for m in merged), len(merged)
