@@ -126,6 +126,22 @@ def test_a_store_that_nobody_knows_is_one_line(
     assert message in refused("--data", tmp_path, "--listen", "127.0.0.1:0", *arguments)
 
 
+def test_listening_everywhere_needs_an_address_for_clients(tmp_path: Path) -> None:
+    line = refused("--data", tmp_path / "data", "--listen", "0.0.0.0:0")
+    assert line.startswith("Error: no client can connect to 0.0.0.0: give the address")
+
+
+def test_a_file_of_settings_is_followed(tmp_path: Path) -> None:
+    file = tmp_path / "headwater.yaml"
+    file.write_text("broker: {id: 7, auto_create_topics: false, num_partitions: 5}\n")
+    serving = serve(tmp_path / "data", "--config", file)
+    assert serving.headwater("produce", "absent", stdin="x\n").exit_code == 1
+    serving.ok("topic", "create", "made")
+    (made,) = json.loads(serving.ok("topic", "describe", "made", "--json"))
+    assert [each["leader"] for each in made["partitions"]] == [7] * 5
+    serving.stop()
+
+
 def test_a_broker_in_memory_needs_no_directory(tmp_path: Path) -> None:
     serving = serve(tmp_path / "data", "--metadata", "memory://", "--objects", "memory://")
     serving.ok("produce", "t", stdin="x\n")

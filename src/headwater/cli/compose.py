@@ -113,7 +113,7 @@ class Broker:
         if lock is not None:
             self._open.callback(lock.release)
         record = await open_cluster(self._meta, rng)
-        advertised = Address.parse(settings.broker.advertise or str(self.address))
+        advertised = advertised_address(settings, self.address)
         broker_id = settings.broker.id
         self._membership = Membership(
             meta=self._meta,
@@ -219,6 +219,18 @@ class Broker:
             metrics.object_requests[kind].value = count
         metrics.object_bytes["written"].value = traffic.bytes_written
         metrics.object_bytes["read"].value = traffic.bytes_read
+
+
+def advertised_address(settings: Settings, listening: Address) -> Address:
+    """The address that clients are told; raises ``ConfigurationError`` where it must be set."""
+    if settings.broker.advertise is not None:
+        return Address.parse(settings.broker.advertise)
+    if listening.host in ("0.0.0.0", "::"):  # noqa: S104 - refused, not bound
+        raise ConfigurationError(
+            f"no client can connect to {listening.host}: "
+            "give the address that they reach with --advertise HOST:PORT"
+        )
+    return listening
 
 
 def lock_broker_id(settings: Settings) -> BrokerLock | None:

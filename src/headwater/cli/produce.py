@@ -91,6 +91,7 @@ def produce(
             enable_idempotence=acks == "all",
             linger_ms=5,
             message_timeout_ms=60_000,
+            topic_metadata_propagation_max_ms=3_000,
         )
     )
     producer.list_topics(topic, timeout=CONNECT_TIMEOUT)  # fails soon where nobody answers
