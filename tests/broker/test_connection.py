@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import struct
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -188,7 +188,8 @@ async def test_slow_reader_is_not_served_ahead_of_its_reading(broker: RunningBro
     await broker.create_topic("t", 1, max_message_bytes="10000000")
     await broker.call(0, 9, **produce_fields("t", batch(b"x" * 4_000_000)))
     client = await broker.connect()
-    client.writer.transport.pause_reading()
+    transport = cast("asyncio.Transport", client.writer.transport)
+    transport.pause_reading()
     count = 20
     big = fetch_fields("t", 0, max_bytes=10_000_000, partition_max_bytes=10_000_000)
     for _ in range(count):
@@ -197,7 +198,7 @@ async def test_slow_reader_is_not_served_ahead_of_its_reading(broker: RunningBro
         await still_serves(broker)
     answered = broker.services.metrics.requests["Fetch"].value
     assert answered < count
-    client.writer.transport.resume_reading()
+    transport.resume_reading()
     for _ in range(count):
         assert len(await client.receive_frame()) > 4_000_000
     await client.close()

@@ -9,6 +9,7 @@ from headwater.broker.broker_lock import BrokerLock
 from headwater.broker.cluster import BrokerAddress
 from headwater.broker.membership import Membership
 from headwater.broker.probe import answers
+from headwater.broker.server import listen
 from headwater.errors import ConfigurationError
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from tests.broker.running import RunningBroker
@@ -148,9 +149,8 @@ def test_lock_is_refused_while_held_and_free_after(tmp_path: Path) -> None:
 
 async def test_probe_tells_a_broker_from_silence(broker: RunningBroker) -> None:
     assert await answers("127.0.0.1", broker.port)
-    silent = await asyncio.start_server(lambda _r, w: None, "127.0.0.1", 0)
-    port = silent.sockets[0].getsockname()[1]
+    silent = listen("127.0.0.1", 0)
+    port = silent.getsockname()[1]
     assert not await answers("127.0.0.1", port, timeout=0.1)
     silent.close()
-    await silent.wait_closed()
     assert not await answers("127.0.0.1", port, timeout=0.1)

@@ -1,0 +1,138 @@
+from typing import Any
+
+import pytest
+
+from headwater.errors import InvalidConfig
+from headwater.topic_configs import (
+    TOPIC_CONFIGS,
+    check_config,
+    check_configs,
+    retention_bytes,
+    retention_ms,
+)
+from tests.broker.running import RunningBroker
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+async def alter(broker: RunningBroker, *changes: tuple[str, int, str | None], **more: Any) -> int:
+    configs = [{"name": n, "config_operation": o, "value": v} for n, o, v in changes]
+    resource = {"resource_type": 2, "resource_name": "t", "configs": configs}
+    resource |= {key: value for key, value in more.items() if key.startswith("resource")}
+    response = await broker.call(
+        44, 1, resources=[resource], validate_only=more.get("validate_only", False)
+    )
+    return int(response.responses[0].error_code)
+
+
+async def configs(broker: RunningBroker) -> dict[str, str]:
+    return dict((await broker.engine.topics.find("t")).configs)
+
+
+@pytest.mark.parametrize("name", TOPIC_CONFIGS)
+def test_every_default_passes_its_own_check(name: str) -> None:
+    check_config(name, TOPIC_CONFIGS[name].default)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("nope", "1"), ("retention.ms", "-2"), ("retention.ms", "x"), ("max.message.bytes", "-1"),
+     ("max.message.bytes", str(2**31)), ("compression.type", "brotli"),
+     ("message.timestamp.type", "createtime"), ("cleanup.policy", "zap"),
+     ("cleanup.policy", "delete,delete"), ("segment.bytes", "1000"), ("preallocate", "yes"),
+     ("min.cleanable.dirty.ratio", "1.5"), ("compression.gzip.level", "0"),
+     ("leader.replication.throttled.replicas", "x:y")],
+)  # fmt: skip
+def test_illegal_values_are_refused(name: str, value: str) -> None:
+    with pytest.raises(InvalidConfig, match=name):
+        check_config(name, value)
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(InvalidConfig, match="conflict"):
+        check_configs({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, (604_800_000, -1)), ({"retention.ms": "-1"}, (-1, -1)),
+     ({"retention.bytes": "-5"}, (604_800_000, -1)),
+     ({"cleanup.policy": "compact", "retention.bytes": "9"}, (-1, -1)),
+     ({"cleanup.policy": "compact,delete", "retention.bytes": "9"}, (604_800_000, 9))],
+)  # fmt: skip
+def test_retention_follows_the_cleanup_policy(
+    given: dict[str, str], expected: tuple[int, int]
+) -> None:
+    assert (retention_ms(given), retention_bytes(given)) == expected
+
+
+async def test_changes_are_applied_one_by_one(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    assert (
+        await alter(broker, ("retention.ms", SET, "5"), ("cleanup.policy", APPEND, "compact")) == 0
+    )
+    assert await configs(broker) == {"retention.ms": "5", "cleanup.policy": "delete,compact"}
+    assert (
+        await alter(broker, ("retention.ms", DELETE, None), ("cleanup.policy", SUBTRACT, "delete"))
+        == 0
+    )
+    assert await configs(broker) == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "code"),
+    [([("nope", SET, "1")], {}, 40), ([("nope", DELETE, None)], {}, 0),
+     ([("retention.ms", APPEND, "1")], {}, 40), ([("retention.ms", SET, None)], {}, 42),
+     ([("retention.ms", SET, "1"), ("retention.ms", SET, "2")], {}, 42),
+     ([("retention.ms", 9, "1")], {}, 42),
+     ([("retention.ms", SET, "1")], {"resource_name": "no"}, 3),
+     ([("retention.ms", SET, "1")], {"resource_type": 4, "resource_name": "1"}, 42)],
+)  # fmt: skip
+async def test_changes_are_checked_as_kafka_does(
+    broker: RunningBroker, changes: list[Any], more: dict[str, Any], code: int
+) -> None:
+    await broker.create_topic("t")
+    assert await alter(broker, *changes, **more) == code
+    assert await configs(broker) == {}
+
+
+async def test_validate_only_changes_nothing(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    assert await alter(broker, ("retention.ms", SET, "5"), validate_only=True) == 0
+    assert await configs(broker) == {}
+
+
+async def test_alter_configs_replaces_everything(broker: RunningBroker) -> None:
+    await broker.create_topic("t", retention_ms="5", cleanup_policy="compact")
+    resource = {
+        "resource_type": 2,
+        "resource_name": "t",
+        "configs": [{"name": "retention.ms", "value": "9"}],
+    }
+    response = await broker.call(33, 2, resources=[resource], validate_only=False)
+    assert response.responses[0].error_code == 0
+    assert await configs(broker) == {"retention.ms": "9"}
+
+
+async def test_configurations_are_described_with_their_sources(broker: RunningBroker) -> None:
+    await broker.create_topic("t", retention_ms="5")
+    asked = [
+        (2, "t", ["retention.ms", "nope"]), (2, "t", None), (2, "t", []), (2, "no", None),
+        (4, "1", ["num.partitions"]), (4, "9", None), (4, "", None), (8, "1", None),
+    ]  # fmt: skip
+    response = await broker.call(
+        32, 4,
+        resources=[
+            {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+            for kind, name, keys in asked
+        ],
+        include_synonyms=True, include_documentation=True,
+    )  # fmt: skip
+    found = [(one.error_code, len(one.configs)) for one in response.results]
+    assert found == [(0, 1), (0, 33), (0, 33), (3, 0), (0, 1), (42, 0), (0, 0), (42, 0)]
+    (entry,) = response.results[0].configs
+    assert (entry.value, entry.config_source, entry.config_type) == ("5", 1, 5)
+    assert [(one.name, one.source) for one in entry.synonyms] == [
+        ("retention.ms", 1), ("log.retention.ms", 5)
+    ]  # fmt: skip
+    assert entry.documentation

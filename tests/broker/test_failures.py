@@ -1,0 +1,48 @@
+"""The generic error reply names everything that a request asked for, in every API and version."""
+
+import pytest
+
+from headwater.broker.failures import error_reply
+from headwater.wire.api_versions import ADVERTISED, LOWEST_SERVED_PRODUCE, ApiKey
+from headwater.wire.encoder import encode_values
+from headwater.wire.requests import parse_request
+from tests.broker.running import fetch_fields, produce_fields, request_frame
+
+VERSIONS = [
+    (key, version)
+    for key, versions in ADVERTISED.items()
+    for version in range(versions.lowest, versions.highest + 1)
+    if key != ApiKey.PRODUCE or version >= LOWEST_SERVED_PRODUCE
+]
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_error_reply_of_an_empty_request_can_be_encoded(key: ApiKey, version: int) -> None:
+    class Nothing:
+        pass
+
+    values = error_reply(Nothing(), key, version, -1, "failed")
+    assert encode_values(key, version, 1, values)
+
+
+def test_produce_names_each_partition() -> None:
+    frame = request_frame(0, 9, 1, **produce_fields("t", b"x", partition=3))
+    reply = error_reply(parse_request(frame[4:]).payload, 0, 9, -1, "failed")
+    (topic,) = reply["responses"]
+    assert topic["name"] == "t"
+    assert [(p["index"], p["error_code"]) for p in topic["partition_responses"]] == [(3, -1)]
+
+
+def test_fetch_has_its_code_at_the_top_from_version_7() -> None:
+    session = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
+    frame = request_frame(1, 11, 1, **fetch_fields("t", 0), **session)
+    assert error_reply(parse_request(frame[4:]).payload, 1, 11, -1, "")["error_code"] == -1
+
+
+def test_plain_names_are_named() -> None:
+    frame = request_frame(20, 5, 1, topic_names=["a", "b"], timeout=1)
+    reply = error_reply(parse_request(frame[4:]).payload, 20, 5, -1, "failed")
+    assert [(one["name"], one["error_code"]) for one in reply["responses"]] == [
+        ("a", -1),
+        ("b", -1),
+    ]

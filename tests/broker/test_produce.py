@@ -1,0 +1,159 @@
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from headwater.wire.batch import HEADER, LOG_APPEND_TIME
+from headwater.wire.records import decode_batch
+from tests.broker.running import NOW, RunningBroker, batch, fetch_fields, produce_fields
+
+SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
+
+
+async def produce(
+    broker: RunningBroker, records: bytes | None, version: int = 9, **more: Any
+) -> Any:
+    fields = produce_fields(more.pop("topic", "t"), records, **more)
+    response = await broker.call(0, version, **fields)
+    return response.responses[0].partition_responses[0]
+
+
+async def stored(broker: RunningBroker) -> bytes:
+    response = await broker.call(1, 11, **fetch_fields("t", 0), **SESSIONLESS)
+    records: bytes = response.responses[0].partitions[0].records
+    return records
+
+
+def spoiled(data: bytes, position: int, value: int) -> bytes:
+    return data[:position] + bytes([value]) + data[position + 1 :]
+
+
+GOOD = batch(b"a")
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (spoiled(GOOD, len(GOOD) - 1, 7), 2),
+        (GOOD[:40], 2),
+        (spoiled(GOOD, 16, 1), 87),
+        (b"", 87),
+        (None, 87),
+        (GOOD + GOOD, 87),
+        (batch(b"a", attributes=0x20), 87),
+        (batch(b"a", producer_id=5, producer_epoch=0), 87),
+        (batch(b"x" * 1_100_000), 10),
+        (batch(b"a", timestamp=NOW + 7_200_000), 32),
+        (batch(b"a", timestamp=2**62), 32),
+        (batch(b"a", attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0), 48),
+    ],
+)
+async def test_records_that_may_not_enter_are_refused_as_kafka_does(
+    broker: RunningBroker, records: bytes | None, code: int
+) -> None:
+    await broker.create_topic("t")
+    answer = await produce(broker, records)
+    assert (answer.error_code, answer.base_offset) == (code, -1)
+    assert answer.error_message
+    assert (await produce(broker, GOOD)).base_offset == 0
+
+
+async def test_zstd_needs_version_7(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    assert (await produce(broker, batch(b"a", codec=4), 6)).error_code == 76
+    assert (await produce(broker, batch(b"a", codec=4), 7)).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "code"), [({"acks": 2}, 21), ({"partition": 9}, 3), ({"topic": "no"}, 3)]
+)
+async def test_wrong_requests_get_their_code(
+    broker: RunningBroker, more: dict[str, Any], code: int
+) -> None:
+    await broker.create_topic("t")
+    assert (await produce(broker, GOOD, **more)).error_code == code
+
+
+async def test_topic_ids_take_the_place_of_names_from_13(broker: RunningBroker) -> None:
+    topic_id = await broker.create_topic("t")
+    for wanted, code in ((topic_id, 0), (UUID(int=5), 100)):
+        response = await broker.call(
+            0,
+            13,
+            transactional_id=None,
+            acks=-1,
+            timeout=1000,
+            topic_data=[{"topic_id": wanted, "partition_data": [{"index": 0, "records": GOOD}]}],
+        )
+        (topic,) = response.responses
+        assert topic.topic_id == wanted
+        assert topic.partition_responses[0].error_code == code
+
+
+async def test_acks_0_gets_no_answer_and_an_error_closes(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    client = await broker.connect()
+    await client.send(0, 9, **produce_fields("t", GOOD, acks=0))
+    assert (await client.call(18, 0)).error_code == 0
+    await client.send(0, 9, **produce_fields("no", GOOD, acks=0))
+    assert await client.is_closed()
+    await client.close()
+
+
+async def test_log_append_time_gives_records_the_brokers_time(broker: RunningBroker) -> None:
+    await broker.create_topic("t", message_timestamp_type="LogAppendTime")
+    answer = await produce(broker, batch(b"a", timestamp=1000))
+    assert answer.log_append_time.timestamp() * 1000 >= NOW
+    (record,) = decode_batch(await stored(broker))
+    assert record.timestamp >= NOW
+
+
+async def test_producers_own_mark_of_append_time_is_dropped(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    assert (await produce(broker, batch(b"a", attributes=LOG_APPEND_TIME))).error_code == 0
+    data = await stored(broker)
+    assert not HEADER.unpack_from(data)[5] & LOG_APPEND_TIME
+    assert decode_batch(data)[0].timestamp == NOW
+
+
+async def test_topics_codec_recompresses(broker: RunningBroker) -> None:
+    await broker.create_topic("t", compression_type="zstd")
+    assert (await produce(broker, batch(b"a" * 1000, codec=1))).error_code == 0
+    data = await stored(broker)
+    assert HEADER.unpack_from(data)[5] & 7 == 4
+    assert decode_batch(data)[0].value == b"a" * 1000
+
+
+async def test_compacted_topic_needs_keys(broker: RunningBroker) -> None:
+    await broker.create_topic("t", cleanup_policy="compact")
+    assert (await produce(broker, batch(b"a", keyed=False))).error_code == 87
+    assert (await produce(broker, batch(b"a"))).error_code == 0
+
+
+async def test_batch_that_must_be_decoded_is_not_overtaken(broker: RunningBroker) -> None:
+    await broker.create_topic("t", compression_type="zstd")
+    client = await broker.connect()
+    for number in range(6):
+        codec = 1 if number % 2 == 0 else 4
+        await client.send(0, 9, **produce_fields("t", batch(b"%d" % number * 2000, codec=codec)))
+    answers = [(await client.receive(0, 9))[1] for _ in range(6)]
+    offsets = [answer.responses[0].partition_responses[0].base_offset for answer in answers]
+    assert offsets == list(range(6))
+    await client.close()
+
+
+async def test_retry_of_an_idempotent_batch_gets_its_first_offset(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    options = {"producer_id": 5, "producer_epoch": 0}
+    first = await produce(broker, batch(b"a", base_sequence=0, **options))
+    await produce(broker, batch(b"b", base_sequence=1, **options))
+    again = await produce(broker, batch(b"a", base_sequence=0, **options))
+    skipped = await produce(broker, batch(b"c", base_sequence=9, **options))
+    assert (first.base_offset, again.base_offset, skipped.error_code) == (0, 0, 45)
+
+
+async def test_many_connections_share_one_partition_without_gaps(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    answers = await asyncio.gather(*(produce(broker, GOOD) for _ in range(30)))
+    assert sorted(answer.base_offset for answer in answers) == list(range(30))
