@@ -5,7 +5,6 @@ import os
 import shutil
 import time
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +20,8 @@ HEADWATER, KAFKA, KAFKA_FLUSH = "headwater", "kafka", "kafka-flush"
 PEERS = (HEADWATER, KAFKA, KAFKA_FLUSH)
 FLUSH_EVERY_MESSAGE = {"log.flush.interval.messages": "1"}
 """Kafka at Headwater's durability: fsync before the acknowledgement."""
+
+LEADERS_WITHIN = 60.0
 
 numbers = itertools.count()
 
@@ -62,28 +63,21 @@ class Peer:
 
     def create_topic(self, partitions: int) -> str:
         name = f"bench-{next(numbers)}"
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = self._admin()
         admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=120)[name].result(120)
-        self._wait_for(admin, lambda: self._leads(admin, name, partitions))
+        deadline = time.monotonic() + LEADERS_WITHIN
+        while not leads(admin, name, partitions):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{name} has no leaders after {LEADERS_WITHIN} s")
+            time.sleep(0.1)
         return name
 
     def delete_topic(self, name: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = self._admin()
         admin.delete_topics([name], request_timeout=60)[name].result(60)
 
-    @staticmethod
-    def _leads(admin: AdminClient, name: str, partitions: int) -> bool:
-        topic = admin.list_topics(name, timeout=60).topics[name]
-        led = [each for each in topic.partitions.values() if each.leader >= 0]
-        return len(led) == partitions
-
-    @staticmethod
-    def _wait_for(admin: AdminClient, holds: Callable[[], bool]) -> None:
-        for _ in range(100):
-            if holds():
-                return
-            time.sleep(0.1)
-        raise TimeoutError("the new topic has no leaders")
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a counter's samples that carry ``labels``. Headwater alone has them."""
@@ -106,3 +100,8 @@ class Peer:
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.server.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def leads(admin: AdminClient, topic: str, partitions: int) -> bool:
+    found = admin.list_topics(topic, timeout=60).topics[topic].partitions.values()
+    return len([each for each in found if each.leader >= 0]) == partitions

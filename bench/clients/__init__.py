@@ -64,8 +64,12 @@ def producer_performance(bootstrap: str, topic: str, records: int, size: int) ->
         "--command-property", "acks=all",
         heap="512m", quick=False, limit=300,
     )  # fmt: skip
-    found = re.findall(r"(\d+) records sent, ([\d.]+) records/sec", done.stdout.decode())
-    sent, rate = found[-1]
-    if int(sent) != records:  # the last line is the steady state
+    found = re.search(
+        r"(\d+) steady state records sent, ([\d.]+) records/sec", done.stdout.decode()
+    )
+    if found is None:
+        raise RuntimeError(f"ProducerPerformance said: {done.stdout.decode()}")
+    sent, rate = found.groups()
+    if int(sent) != records:
         raise RuntimeError(f"{records} records wanted, {sent} sent")
     return float(rate) * size / 1e6

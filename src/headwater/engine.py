@@ -80,8 +80,8 @@ class Read:
 class Waiter(Protocol):
     """Wakes a long poll when one of its streams changed."""
 
-    async def wait(self, timeout: float) -> bool:
-        """True as soon as something changed since the last call; False after ``timeout``."""
+    async def wait(self, seconds: float) -> bool:
+        """True as soon as something changed since the last call; False after ``seconds``."""
         ...
 
     def close(self) -> None: ...

