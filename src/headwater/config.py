@@ -78,6 +78,10 @@ class BrokerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     max_fetch_sessions: Annotated[Natural, Meta(description="Incremental fetch sessions kept.")] = (
         1000
     )
+    session_timeout_s: Annotated[
+        Annotated[float, Meta(ge=1)],
+        Meta(description="Seconds of silence after which others count this broker as gone."),
+    ] = _BROKER.session_timeout_s
     stop_timeout_s: Annotated[
         Annotated[float, Meta(ge=0)],
         Meta(description="Seconds that requests under way get to finish when the broker stops."),

@@ -20,7 +20,6 @@ from headwater.meta.store import Entry, MetadataStore, Session, Values, Writes, 
 
 log = logging.getLogger(__name__)
 
-SESSION_SECONDS: Final = 10.0
 _CHECK_SECONDS: Final = 1.0
 _TRIES: Final = 10
 
@@ -60,9 +59,9 @@ class Membership:
         incarnation: Callable[[], str],
         fence: Fence,
         exclusive: bool,
+        session_seconds: float,
         metrics: str | None = None,
         probe: Probe = answers,
-        session_seconds: float = SESSION_SECONDS,
     ) -> None:
         self._meta = meta
         self._address = address

@@ -30,6 +30,8 @@ class BrokerSettings:
     """How long an unused fetch session is safe from being pushed out by a newer one."""
     max_partitions_per_request: int = 2000
     """``max.request.partition.size.limit``: the page size of DescribeTopicPartitions."""
+    session_timeout_s: float = 10.0
+    """``broker.session.timeout.ms``: a broker silent for this long is no longer registered."""
     stop_timeout_s: float = 10.0
     """How long requests under way may take to finish when the broker stops."""
     lead_retry_ms: int = 1000

@@ -126,6 +126,7 @@ class Broker:
             fence=partial(fence, self._meta),
             exclusive=lock is not None,
             metrics=settings.metrics.listen,
+            session_seconds=settings.broker.session_timeout_s,
         )
         self._engine = LogEngine(
             meta=self._meta,
