@@ -15,6 +15,7 @@ BENCHES = {
     bench.name: bench for bench in (*throughput.BENCHES, *latency.BENCHES, *footprint.BENCHES)
 }
 QUICK_WEEK_HOURS = 2
+WIDTH = 150
 
 
 def metadata(console: Console, directory: Path, *, quick: bool) -> object:
@@ -54,6 +55,8 @@ def main(
     directory: Path | None,
 ) -> None:
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
     size = harness.QUICK if quick else harness.FULL
     rounds = 1 if quick else rounds
     with tempfile.TemporaryDirectory(prefix="headwater-bench-", dir=directory) as folder:

@@ -1,21 +1,24 @@
 """How long one record takes at a moderate rate, and how many small requests a server answers."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from bench.clients import perf
 from bench.harness import Bench, Figure, Size
 from bench.peer import HEADWATER, KAFKA, KAFKA_FLUSH, Peer
 from bench.throughput import ALL, PARTITIONS, RECORD_BYTES
 
-RECORDS_PER_SECOND = 1000
+BUSY_RATE, QUIET_RATE = 1000, 100
+"""Records a second. Kafka that flushes every message is at its limit at the first one."""
+
 PRODUCERS = 32
 
 
-def one_record(peer: Peer, size: Size) -> Mapping[str, float]:
+def one_record(peer: Peer, size: Size, *, rate: int) -> Mapping[str, float]:
     topic = peer.create_topic(PARTITIONS)
     answer = perf(
         "latency", peer.bootstrap, topic, PARTITIONS, size.seconds + 1, RECORD_BYTES,
-        RECORDS_PER_SECOND, ALL, "linger.ms=0",
+        rate, ALL, "linger.ms=0",
     )  # fmt: skip
     peer.delete_topic(topic)
     return {
@@ -49,8 +52,20 @@ BENCHES = (
             Figure("end to end p50", "ms", "less", None, KAFKA_FLUSH),
             Figure("end to end p99", "ms", "less", 1.5, KAFKA_FLUSH),
         ),
-        one_record,
-        peers=(HEADWATER, KAFKA_FLUSH, KAFKA),
+        partial(one_record, rate=BUSY_RATE),
+        peers=(HEADWATER, KAFKA, KAFKA_FLUSH),
+    ),
+    Bench(
+        "latency-quiet",
+        "Latency at 100 records/s, linger 0",
+        (
+            Figure("produce p50", "ms", "less", None, KAFKA_FLUSH),
+            Figure("produce p99", "ms", "less", None, KAFKA_FLUSH),
+            Figure("end to end p50", "ms", "less", None, KAFKA_FLUSH),
+            Figure("end to end p99", "ms", "less", None, KAFKA_FLUSH),
+        ),
+        partial(one_record, rate=QUIET_RATE),
+        peers=(HEADWATER, KAFKA, KAFKA_FLUSH),
     ),
     Bench(
         "small-requests",

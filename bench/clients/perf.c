@@ -77,11 +77,11 @@ static rd_kafka_conf_t *common(char **argv, char **settings) {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     set(conf, "bootstrap.servers", argv[2]);
     for (; *settings; settings++) {
+        char name[128];
         char *value = strchr(*settings, '=');
-        if (!value) die(*settings, "not name=value");
-        *value++ = 0;
-        set(conf, *settings, value);
-        value[-1] = '=';
+        if (!value || value - *settings >= (long)sizeof name) die(*settings, "not name=value");
+        snprintf(name, sizeof name, "%.*s", (int)(value - *settings), *settings);
+        set(conf, name, value + 1);
     }
     return conf;
 }
