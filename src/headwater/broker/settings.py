@@ -34,5 +34,3 @@ class BrokerSettings:
     """``broker.session.timeout.ms``: a broker silent for this long is no longer registered."""
     stop_timeout_s: float = 10.0
     """How long requests under way may take to finish when the broker stops."""
-    lead_retry_ms: int = 1000
-    """How long a broker that lost its registration waits before it tries again."""
