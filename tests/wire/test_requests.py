@@ -71,14 +71,22 @@ def test_every_request_that_kio_writes_is_read_back(api_key: int, version: int) 
 
 
 @pytest.mark.parametrize(("api_key", "version"), VERSIONS)
-def test_cut_and_padded_requests_are_malformed(api_key: int, version: int) -> None:
+def test_cut_requests_are_malformed(api_key: int, version: int) -> None:
     frame = some_frame(api_key, version, 3)
     for end in {*range(8, min(len(frame), 60)), len(frame) // 2, len(frame) - 1}:
         if end < len(frame):
             with pytest.raises(MalformedRequest):
                 parse_request(frame[:end])
-    with pytest.raises(MalformedRequest):
-        parse_request(frame + b"\0")
+
+
+@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
+def test_bytes_after_a_request_are_let_be_except_in_produce(api_key: int, version: int) -> None:
+    frame = some_frame(api_key, version, 3)
+    if api_key == 0:
+        with pytest.raises(MalformedRequest):
+            parse_request(frame + b"\0")
+    else:
+        assert parse_request(frame + b"\0\0\0").payload == parse_request(frame).payload
 
 
 def test_records_of_a_produce_request_are_views_of_the_frame() -> None:

@@ -20,13 +20,12 @@ from headwater.broker.dispatch import Api
 from headwater.broker.failures import error_reply
 from headwater.broker.receive_buffer import FrameTooLarge, ReceiveBuffer
 from headwater.broker.replies import Encoded, NoReply, Reply, encode_reply
-from headwater.broker.request_reading import read_request
 from headwater.broker.room import RoomGate
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError, MalformedRequest
 from headwater.wire.api_versions import ApiKey, is_served
 from headwater.wire.encoder import Segments
-from headwater.wire.requests import Header, read_header
+from headwater.wire.requests import Header, parse_request, read_header
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             if header.api_key == ApiKey.PRODUCE:
                 frame = memoryview(bytes(frame))  # its records outlive the receive buffer
-            request = read_request(frame)
+            request = parse_request(frame)
             call, body = Call(header.version, request.client_id, self._peer), request.payload
         size = len(frame)
         self._waiting.append(_Request(api, header, call, body, size, self._loop.time()))
