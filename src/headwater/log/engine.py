@@ -8,7 +8,7 @@ from random import Random
 
 from headwater.clock import Clock
 from headwater.engine import Appended, Offsets, Read, TimestampedOffset, Topic
-from headwater.errors import KafkaError
+from headwater.errors import KafkaError, StoreError
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.follow import Follower
 from headwater.log.formats import (
@@ -162,6 +162,8 @@ class LogEngine:
             return writes, None
 
         await transact(self._meta, [], decide)
+        # A commit of the old name may have landed though its answer never came.
+        self._streams.distrust()
         self.incarnation = name
         self._writer = Writer(
             meta=self._meta,
@@ -253,12 +255,17 @@ class LogEngine:
 
     async def delete_records(self, topic: Topic, partition: int, before: int) -> int:
         log_start = await self._trimmer.advance(topic.streams[partition], before)
-        await self._trimmer.clean(topic.streams[partition])
+        try:
+            await self._trimmer.clean(topic.streams[partition])
+        except (StoreError, KafkaError) as error:
+            logger.warning("entries below a log start stay until the next sweep: %s", error)
         return log_start
 
     async def _close_streams(self, streams: Sequence[int]) -> None:
-        await self._cleaner.close_streams(streams)
-        self._maintenance.deleted_topics.set()
+        try:
+            await self._cleaner.close_streams(streams)
+        finally:
+            self._maintenance.deleted_topics.set()
 
     async def allocate_producer_id(self) -> int:
         async with self._producer_ids_lock:

@@ -79,7 +79,7 @@ class Follower:
         if name == self._own():
             return
         commit = decode(Incarnation, change.value)
-        missed = commit.number - self._numbers.get(name, commit.number - 1) > 1
+        missed = commit.number - self._numbers.get(name, 0) > 1
         self._numbers[name] = commit.number
         if missed:
             self._streams.distrust()

@@ -99,6 +99,7 @@ class Reader:
         for _ in range(ATTEMPTS):
             if not (state.loaded and state.log_start <= offset <= state.high_watermark):
                 await self.load_bounds(stream)
+                state = self._streams[stream]  # it may have been dropped meanwhile
                 if not state.log_start <= offset <= state.high_watermark:
                     raise OffsetOutOfRange(
                         f"offset {offset} is outside of {state.log_start} to {state.high_watermark}"
@@ -122,19 +123,21 @@ class Reader:
 
     async def load_bounds(self, stream: int) -> Offsets:
         """Read a stream's bounds from the store and remember them."""
+        distrusts = self._streams.distrusts
         try:
             tail_entry, layout_entry = await asyncio.gather(
                 self._meta.get(keys.tail(0, stream)), self._meta.get(keys.layout(0, stream))
             )
+            tail = Tail() if tail_entry is None else decode(Tail, tail_entry.value)
+            layout = Layout() if layout_entry is None else decode(Layout, layout_entry.value)
         except StoreError as error:
             raise KafkaStorageError(f"cannot read the stream's bounds: {error}") from error
-        tail = Tail() if tail_entry is None else decode(Tail, tail_entry.value)
         if tail.deleted:
             self._streams.drop(stream)
             raise UnknownTopicOrPartition("the topic was deleted")
-        layout = Layout() if layout_entry is None else decode(Layout, layout_entry.value)
         state = self._streams[stream]
         state.log_start = max(layout.log_start, state.log_start)
-        state.loaded = True
+        # What was read before changes were missed may lack them.
+        state.loaded = distrusts == self._streams.distrusts
         state.advance(tail.high_watermark, tail.last_stable)
         return state.offsets

@@ -119,6 +119,8 @@ class Streams:
 
     def __init__(self) -> None:
         self._states: dict[int, StreamState] = {}
+        self.distrusts = 0
+        """How often changes were missed."""
 
     def __getitem__(self, stream: int) -> StreamState:
         state = self._states.get(stream)
@@ -131,6 +133,7 @@ class Streams:
 
     def distrust(self) -> None:
         """Changes were missed: bounds are read again before they are used."""
+        self.distrusts += 1
         for state in self._states.values():
             state.loaded = False
             for waiter in state.waiters:

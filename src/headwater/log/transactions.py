@@ -7,7 +7,6 @@ from typing import TypeVar
 from headwater.errors import (
     KafkaStorageError,
     RequestTimedOut,
-    StorageFull,
     StoreError,
     StoreUnavailable,
     UnknownOutcome,
@@ -29,10 +28,10 @@ async def transact(store: MetadataStore, keys: Sequence[str], decide: Decide[T])
     for pause in (*PAUSES, None):
         try:
             return (await store.transact(0, keys, decide)).result
-        except StorageFull as error:
-            raise KafkaStorageError(str(error)) from error
         except (UnknownOutcome, StoreUnavailable) as error:
             last = error
+        except StoreError as error:
+            raise KafkaStorageError(str(error)) from error
         if pause is not None:
             await asyncio.sleep(pause)
     raise RequestTimedOut(f"the metadata store did not answer: {last}") from last

@@ -8,7 +8,7 @@ that also notes which chunks lost their entry (see ``gc``).
 from collections.abc import Sequence
 
 from headwater.clock import Clock
-from headwater.errors import OffsetOutOfRange
+from headwater.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from headwater.log.formats import (
     INLINE,
     IndexEntry,
@@ -42,7 +42,8 @@ class Trimmer:
     async def advance(self, stream: int, before: int) -> int:
         """Set log start to ``before`` unless it is there already; returns the log start.
 
-        Raises ``OffsetOutOfRange`` beyond the high watermark.
+        Raises ``OffsetOutOfRange`` beyond the high watermark, ``UnknownTopicOrPartition`` where
+        the topic was deleted.
         """
         layout_key, tail_key = keys.layout(0, stream), keys.tail(0, stream)
 
@@ -50,6 +51,8 @@ class Trimmer:
             writes = Writes()
             tail_entry = values[tail_key]
             tail = Tail() if tail_entry is None else decode(Tail, tail_entry.value)
+            if tail.deleted:
+                raise UnknownTopicOrPartition("the topic was deleted")
             target = tail.high_watermark if before == HIGH_WATERMARK else before
             if not 0 <= target <= tail.high_watermark:
                 raise OffsetOutOfRange(f"offset {before} is outside of 0 to {tail.high_watermark}")
