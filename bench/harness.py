@@ -63,6 +63,8 @@ class Bench:
     turn: Turn
     peers: tuple[str, ...] = (HEADWATER, KAFKA)
     warm_up: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Headwater's that differ from its defaults."""
 
 
 @dataclass(slots=True)
@@ -125,7 +127,7 @@ def run(
     running: list[Peer] = []
     try:
         for name in (each for each in bench.peers if each in peers):
-            running += [Peer(name, directory / f"{bench.name}-{name}")]
+            running += [Peer(name, directory / f"{bench.name}-{name}", bench.environment)]
         if bench.warm_up:
             for peer in running:
                 bench.turn(peer, QUICK)

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +33,8 @@ class Peer:
 
     name: str
     data: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Headwater's that a bench changes."""
     metrics_port: int = field(default_factory=free_port)
     server: Server = field(init=False)
 
@@ -41,7 +44,9 @@ class Peer:
     def _start(self) -> Server:
         match self.name:
             case "headwater":
-                return start_headwater(self.data, metrics_port=self.metrics_port)
+                return start_headwater(
+                    self.data, metrics_port=self.metrics_port, environment=self.environment
+                )
             case "kafka":
                 return start_kafka(self.data)
             case "kafka-flush":

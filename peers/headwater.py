@@ -1,6 +1,7 @@
 """Headwater itself as a server process, started the way a user starts it."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from peers.process import Server, free_port, start
@@ -14,7 +15,7 @@ def start_headwater(
     port: int | None = None,
     workers: int = 1,
     metrics_port: int | None = None,
-    arguments: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Server:
     """``headwater serve`` over ``data``; with several workers on consecutive ports."""
     port = port or free_port(consecutive=workers)
@@ -25,4 +26,4 @@ def start_headwater(
         command += ["--metrics", f"127.0.0.1:{metrics_port}"]
     ports = [port + worker for worker in range(workers)]
     log = data.with_name(f"{data.name}.log")
-    return start([*command, *arguments], ports=ports, log=log, limit=20)
+    return start(command, ports=ports, log=log, environment=environment, limit=20)
