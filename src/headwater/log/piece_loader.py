@@ -113,7 +113,8 @@ class PieceLoader:
         key = (stream, entry.start, entry.end, number)
         task = self._loading.get(key)
         if task is None:
-            task = asyncio.create_task(self._load(key, entry, number))
+            extent = None if number == WHOLE else self._extents[key[:3]][number]
+            task = asyncio.create_task(self._load(key, entry, extent))
             self._loading[key] = task
             task.add_done_callback(lambda done: self._loaded(key, done))
         return task
@@ -126,11 +127,10 @@ class PieceLoader:
         if error is not None and not isinstance(error, ObjectNotFound):
             logger.warning("stream %d: cannot read %d to %d: %s", *key[:3], error)
 
-    async def _load(self, key: PieceKey, entry: IndexEntry, number: int) -> Piece:
-        if number == WHOLE:
+    async def _load(self, key: PieceKey, entry: IndexEntry, extent: Extent | None) -> Piece:
+        if extent is None:
             chunk, start, end = await self.chunk(key[0], entry), entry.start, entry.end
         else:
-            extent = self._extents[key[0], entry.start, entry.end][number]
             start, end = extent.start, extent.end
             chunk = await self._store(entry).get_range(
                 entry.key, entry.position + extent.position, extent.length

@@ -138,7 +138,7 @@ class Writer:
         buffer = self._open
         if buffer.expiry is None:
             buffer.expiry = self._loop.call_later(
-                self._settings.append_timeout_ms / 1000, _expire, buffer
+                self._settings.append_timeout_ms / 1000, self._expire, buffer
             )
         size = sum([len(batch.data) for batch in batches])
         if stream in buffer.batches:
@@ -227,9 +227,7 @@ class Writer:
                 buffer.expiry.cancel()
             _fail(waiting, KafkaStorageError("the broker failed to write; see its log"))
             _pass_turn(before, turn)
-            self._held -= buffer.size
-            if self._held < self._settings.buffer_bytes:
-                self._room.set()
+            self._let_go(buffer.size)
 
     async def _upload(
         self, chunks: Sequence[Chunk], size: int
@@ -289,18 +287,37 @@ class Writer:
             await asyncio.sleep(pause * (0.5 + self._rng.random()))
             pause = min(pause * 2, RETRY_MOST)
 
+    def _expire(self, buffer: Buffer) -> None:
+        late = "the stores did not answer in time"
+        if buffer is self._open:
+            self._drop_open(RequestTimedOut(late))
+        else:
+            _fail(buffer.appends(), RequestTimedOut(f"{late}; the batch may still land"))
+
+    def _drop_open(self, error: KafkaError) -> None:
+        """Give up what waits for a flush: none of it was written anywhere."""
+        buffer, self._open = self._open, Buffer()
+        if buffer.expiry is not None:
+            buffer.expiry.cancel()
+        _fail(buffer.appends(), error)
+        self._let_go(buffer.size)
+
+    def _let_go(self, size: int) -> None:
+        self._held -= size
+        if self._held < self._settings.buffer_bytes:
+            self._room.set()
+
     def _fail_all(self, error: KafkaError) -> None:
         """Refuse everything from here on: this incarnation may no longer write."""
         self._failure = error
         self.failed.set()
-        buffer, self._open = self._open, Buffer()
-        self._held -= buffer.size
-        _fail(buffer.appends(), error)
+        self._drop_open(error)
         self._room.set()
 
     async def close(self) -> None:
         """Flush what is buffered, then refuse everything."""
         while self._open.batches or self._flushes:
+            self._not_before = 0.0
             self._maybe_flush()
             if self._flushes:
                 await asyncio.wait(set(self._flushes))
@@ -319,10 +336,3 @@ def _fail(waiting: Sequence[Waiting], error: KafkaError) -> None:
     for one in waiting:
         if not one.done.done():
             one.done.set_exception(error)
-
-
-def _expire(buffer: Buffer) -> None:
-    _fail(
-        buffer.appends(),
-        RequestTimedOut("the stores did not answer in time; the batch may still land"),
-    )
