@@ -104,6 +104,7 @@ class IndexEntry(Value):
     """The stream's running size at ``end``."""
     max_timestamp: int
     created_ms: int
+    """When its last record was committed."""
     store: str = ""
     key: str = ""
     part: int = 0

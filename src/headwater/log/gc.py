@@ -58,13 +58,14 @@ class GarbageCollector:
         for object_key, parts in by_object.items():
             for part, streams in parts.items():
                 await self._clear(keys.object_record(0, object_key, part), streams)
+            # Asked first: what an incarnation without a key has recorded is all that it will.
+            lives = await self._incarnation_lives(object_key)
             records = await self._records(object_key)
             if any(record.live for record in records.values()):
                 continue
-            if records and len(records) < next(iter(records.values())).parts:
-                finished = finished and not await self._incarnation_lives(object_key)
-                if not finished:
-                    continue
+            if lives and records and len(records) < next(iter(records.values())).parts:
+                finished = False
+                continue
             await self._objects.delete(object_key)
             deleted += 1
             await self._drop(list(records))
@@ -112,12 +113,12 @@ class GarbageCollector:
         process first missed it. Returns how many objects were deleted.
         """
         now_ms = self._clock.now_ms()
+        missed, self._missing_since = self._missing_since, {}
         for entry in [entry async for entry in self._scan(keys.incarnations(0))]:
             name = entry.key.removeprefix(keys.incarnations(0))
             if name in living:
-                self._missing_since.pop(name, None)
                 continue
-            since = self._missing_since.setdefault(name, now_ms)
+            since = self._missing_since[name] = missed.get(name, now_ms)
             if since + self._settings.orphan_grace_ms > now_ms:
                 continue
             await fence(self._meta, name)

@@ -39,6 +39,23 @@ class IndexReader:
         )
         return [decode(IndexEntry, entry.value) for entry in found.entries]
 
+    async def newest(self, stream: int, offset: int, count: int) -> list[IndexEntry]:
+        """The last ``count`` entries that reach above ``offset``, in order, without their data."""
+        newest: list[IndexEntry] = []
+        start, end = keys.index_entry(0, stream, offset + 1), prefix_end(keys.index(0, stream))
+        while len(newest) < count:
+            limit = min(PAGE, count - len(newest))
+            found = (await self._meta.scan(start, end, limit=limit, reverse=True)).entries
+            for stored in found:
+                entry = decode(IndexEntry, stored.value)
+                entry.data = None
+                newest.append(entry)
+            if len(found) < limit:
+                break
+            end = found[-1].key
+        newest.reverse()
+        return newest
+
     async def entries(self, stream: int, offset: int = 0) -> AsyncIterator[IndexEntry]:
         """Every entry from the one that holds ``offset`` on, page by page."""
         while page := await self.page(stream, offset):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from random import Random
 
 from headwater import topic_configs
@@ -109,8 +110,12 @@ class Maintenance:
         for topic in await self._topics.all():
             for stream in topic.streams:
                 if self._share(stream):
-                    await self._retain(stream, topic.configs)
-                    await self._merger().merge([stream])
+                    # One stream that cannot be served must not keep the others from it.
+                    await self._attempt(partial(self._sweep_stream, stream, topic.configs))
+
+    async def _sweep_stream(self, stream: int, configs: Mapping[str, str]) -> None:
+        await self._retain(stream, configs)
+        await self._merger().merge([stream])
 
     async def _retain(self, stream: int, configs: Mapping[str, str]) -> None:
         await self._trimmer.clean(stream)

@@ -63,12 +63,13 @@ def plan_merge(
         run: list[IndexEntry] = []
         size = 0
         for entry, own in zip(entries, ranks, strict=True):
-            full = size + entry.length > max_bytes or len(run) == RUN_ENTRIES
-            if own > limit or full or (run and run[-1].end != entry.start):
+            mergeable = own <= limit
+            full = mergeable and (size + entry.length > max_bytes or len(run) == RUN_ENTRIES)
+            if not mergeable or full or (run and run[-1].end != entry.start):
                 if len(run) >= fan_in or (full and len(run) > 1):
                     return run
                 run, size = [], 0
-            if own <= limit:
+            if mergeable:
                 run.append(entry)
                 size += entry.length
         if len(run) >= fan_in:
@@ -145,7 +146,7 @@ def _swap_run(swap: Swap, one: Merged, values: Values, writes: Writes, now_ms: i
         length=one.length,
         size=last.size,
         max_timestamp=max(entry.max_timestamp for entry in one.run),
-        created_ms=now_ms,
+        created_ms=last.created_ms,
         store=swap.store,
         key=swap.key,
         part=swap.part,

@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from headwater.clock import Clock
-from headwater.errors import ObjectNotFound
+from headwater.errors import CorruptMessage, ObjectNotFound
 from headwater.log.formats import IndexEntry, Layout, decode
 from headwater.log.index import IndexReader
 from headwater.log.merge import (
@@ -27,7 +27,7 @@ from headwater.objects.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 PLAN_ENTRIES = 4096
-"""How much of a stream's index one plan looks at."""
+"""How much of a stream's index one plan looks at: small entries are made at its end."""
 
 
 class Merger:
@@ -84,12 +84,7 @@ class Merger:
     async def _plan(self, stream: int) -> tuple[int, Sequence[IndexEntry]]:
         stored = await self._meta.get(keys.layout(0, stream))
         layout = Layout() if stored is None else decode(Layout, stored.value)
-        entries: list[IndexEntry] = []
-        async for entry in self._index.entries(stream, layout.log_start):
-            entry.data = None
-            entries.append(entry)
-            if len(entries) == PLAN_ENTRIES:
-                break
+        entries = await self._index.newest(stream, layout.log_start, PLAN_ENTRIES)
         run = plan_merge(
             entries,
             fan_in=self._settings.merge_fan_in,
@@ -107,9 +102,11 @@ class Merger:
                 chunks = [
                     (await self._loader.chunk(stream, entry), entry.left_out) for entry in run
                 ]
+                read.append((join_chunks(stream, chunks), generation, run))
             except ObjectNotFound:
                 continue  # trimmed or merged by another broker meanwhile
-            read.append((join_chunks(stream, chunks), generation, run))
+            except CorruptMessage as error:
+                logger.error("stream %d: cannot merge its entries: %s", stream, error)
         if not read:
             return []
         parts, placements = encode_object([chunk for chunk, _, _ in read], self._clock.now_ms())
@@ -147,5 +144,6 @@ class Merger:
             )
             swapped += await transact(self._meta, swap.keys, swap_runs(swap, self._clock.now_ms()))
         for one in merged:
-            self._streams[one.stream].rearranged(0)
+            if (state := self._streams.get(one.stream)) is not None:
+                state.rearranged(0)
         return swapped

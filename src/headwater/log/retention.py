@@ -21,11 +21,13 @@ async def retained_from(
     """The end of the last entry that both limits let go; 0 where none is.
 
     ``size`` is the stream's running size. An entry goes when its newest record is older than
-    ``retention_ms``, or when what comes after it still fills ``retention_bytes``.
+    ``retention_ms`` (its commit where no record has a time), or when what comes after it still
+    fills ``retention_bytes``.
     """
     start = 0
     async for entry in entries:
-        too_old = retention_ms != UNLIMITED and entry.max_timestamp < now_ms - retention_ms
+        newest = entry.max_timestamp if entry.max_timestamp >= 0 else entry.created_ms
+        too_old = retention_ms != UNLIMITED and newest < now_ms - retention_ms
         too_much = retention_bytes != UNLIMITED and size - entry.size >= retention_bytes
         if not (too_old or too_much):
             break
