@@ -113,17 +113,21 @@ class GarbageCollector:
         process first missed it. Returns how many objects were deleted.
         """
         now_ms = self._clock.now_ms()
-        missed, self._missing_since = self._missing_since, {}
-        for entry in [entry async for entry in self._scan(keys.incarnations(0))]:
-            name = entry.key.removeprefix(keys.incarnations(0))
+        found = {
+            entry.key.removeprefix(keys.incarnations(0)): entry.value
+            async for entry in self._scan(keys.incarnations(0))
+        }
+        for name in self._missing_since.keys() - (found.keys() - set(living)):
+            del self._missing_since[name]
+        for name, value in found.items():
             if name in living:
                 continue
-            since = self._missing_since[name] = missed.get(name, now_ms)
+            since = self._missing_since.setdefault(name, now_ms)
             if since + self._settings.orphan_grace_ms > now_ms:
                 continue
             await fence(self._meta, name)
             del self._missing_since[name]
-            broker = decode(Incarnation, entry.value).broker
+            broker = decode(Incarnation, value).broker
             logger.info("fenced incarnation %s of broker %d, which is gone", name, broker)
         return await self._delete_orphans()
 

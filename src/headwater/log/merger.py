@@ -106,7 +106,7 @@ class Merger:
             except ObjectNotFound:
                 continue  # trimmed or merged by another broker meanwhile
             except CorruptMessage as error:
-                logger.error("stream %d: cannot merge its entries: %s", stream, error)
+                logger.warning("stream %d: cannot merge its entries: %s", stream, error)
         if not read:
             return []
         parts, placements = encode_object([chunk for chunk, _, _ in read], self._clock.now_ms())

@@ -1,6 +1,6 @@
 """ListOffsets by time: index entries by their largest timestamp, then pieces, then records."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from headwater.engine import TimestampedOffset
 from headwater.errors import KafkaStorageError, ObjectNotFound, StoreError
@@ -26,9 +26,14 @@ class TimestampLookup:
 
     async def first_at_or_after(self, stream: int, timestamp: int) -> TimestampedOffset | None:
         """The first record in offset order with that timestamp or a later one."""
+        return await self._repeat(stream, lambda: self._first_at_or_after(stream, timestamp))
+
+    async def _repeat(
+        self, stream: int, look_up: Callable[[], Awaitable[TimestampedOffset | None]]
+    ) -> TimestampedOffset | None:
         for _ in range(ATTEMPTS):
             try:
-                return await self._first_at_or_after(stream, timestamp)
+                return await look_up()
             except ObjectNotFound:
                 continue  # the index was rearranged under the look-up
             except StoreError as error:
@@ -51,14 +56,25 @@ class TimestampLookup:
 
     async def largest(self, stream: int) -> TimestampedOffset | None:
         """The first record that has the stream's largest timestamp."""
-        bounds = await self._reader.load_bounds(stream)
+        return await self._repeat(stream, lambda: self._largest(stream))
+
+    async def _largest(self, stream: int) -> TimestampedOffset | None:
+        log_start = (await self._reader.load_bounds(stream)).log_start
         largest = -1
-        try:
-            async for entry in self._index.entries(stream, bounds.log_start):
+        cut: IndexEntry | None = None
+        async for entry in self._index.entries(stream, log_start):
+            if entry.start >= log_start:
                 largest = max(largest, entry.max_timestamp)
-        except StoreError as error:
-            raise KafkaStorageError(f"cannot look a timestamp up: {error}") from error
-        return await self.first_at_or_after(stream, largest) if largest >= 0 else None
+            else:
+                cut = entry
+        if cut is not None and cut.max_timestamp > largest:
+            # Its largest timestamp may stand below log start.
+            async for piece in self._pieces(stream, cut, largest + 1):
+                for batch, base_offset, latest in _batches(piece):
+                    if latest > largest:
+                        found = _times_from(batch, base_offset, log_start)
+                        largest = max(largest, *found, -1)
+        return await self._first_at_or_after(stream, largest) if largest >= 0 else None
 
     async def _pieces(self, stream: int, entry: IndexEntry, timestamp: int) -> AsyncIterator[Piece]:
         for extent in await self._loader.extents(stream, entry):
@@ -77,6 +93,11 @@ def _first_record(
         if record.offset >= log_start and record.timestamp >= timestamp:
             return TimestampedOffset(record.offset, record.timestamp)
     return None
+
+
+def _times_from(batch: memoryview, base_offset: int, log_start: int) -> list[int]:
+    records = decode_batch(batch, base_offset=base_offset)
+    return [record.timestamp for record in records if record.offset >= log_start]
 
 
 def _batches(piece: Piece) -> list[tuple[memoryview, int, int]]:
