@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from headwater.errors import NotLeaderOrFollower
 from headwater.log import formats
 from headwater.log.formats import (
+    GROWING,
     INLINE,
     WAL,
     Incarnation,
@@ -27,6 +28,7 @@ from headwater.log.formats import (
     encode,
 )
 from headwater.log.judge import forget_idle_producers, judge
+from headwater.log.wal_files import Section
 from headwater.log.wal_object import Chunk, Placement
 from headwater.meta import keys
 from headwater.meta.store import Decide, Limits, Values, Writes
@@ -40,15 +42,6 @@ class Fenced(NotLeaderOrFollower):
 
 
 @dataclass(frozen=True, slots=True)
-class WalFile:
-    """A written object that is to be committed."""
-
-    store: str
-    key: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """What one transaction commits: some chunks of a flush, of an object or inline."""
 
@@ -57,7 +50,7 @@ class Part:
     number: int
     chunks: Sequence[Chunk]
     placements: Sequence[Placement]
-    file: WalFile | None
+    section: Section | None
     part: int
     parts: int
 
@@ -93,8 +86,10 @@ def commit_part(part: Part, now_ms: int, producer_expiration_ms: int) -> Decide[
             _commit_chunk(part, number, values, writes, now_ms, producer_expiration_ms)
             for number in range(len(part.chunks))
         ]
-        if part.file is not None:
-            _record_object(part, part.file, outcome, writes, now_ms)
+        if part.section is not None:
+            _record_object(part, part.section, outcome, writes, now_ms)
+        if part.parts == GROWING and part.section is not None:
+            last.growing = part.section.key
         last.number = part.number
         last.streams = outcome
         writes.put(own_key, encode(last))
@@ -104,14 +99,14 @@ def commit_part(part: Part, now_ms: int, producer_expiration_ms: int) -> Decide[
 
 
 def _record_object(
-    part: Part, file: WalFile, outcome: Sequence[StreamCommit], writes: Writes, now_ms: int
+    part: Part, section: Section, outcome: Sequence[StreamCommit], writes: Writes, now_ms: int
 ) -> None:
     live = [commit.stream for commit in outcome if commit.entry is not None]
-    record = ObjectRecord(size=file.size, parts=part.parts, live=live, created_ms=now_ms)
-    writes.put(keys.object_record(part.domain, file.key, part.part), encode(record))
+    record = ObjectRecord(size=section.size, parts=part.parts, live=live, created_ms=now_ms)
+    writes.put(keys.object_record(part.domain, section.key, part.part), encode(record))
     if not live:
         # Nothing will ever refer to this part, so nothing else would release it.
-        unused = Release(chunks=[(file.key, part.part, 0)], released_ms=now_ms)
+        unused = Release(chunks=[(section.key, part.part, 0)], released_ms=now_ms)
         writes.put(
             f"{keys.releases(part.domain)}{part.incarnation}/{part.number:012d}", encode(unused)
         )
@@ -140,7 +135,7 @@ def _commit_chunk(
     entry = IndexEntry(
         start=start,
         end=end,
-        kind=INLINE if part.file is None else WAL,
+        kind=INLINE if part.section is None else WAL,
         length=len(chunk.data),
         size=tail.size,
         max_timestamp=max(
@@ -151,16 +146,17 @@ def _commit_chunk(
         created_ms=now_ms,
         left_out=left_out,
     )
-    if part.file is not None:
+    if part.section is not None:
         placement = part.placements[number]
-        entry.store = part.file.store
-        entry.key = part.file.key
+        section = part.section
+        entry.store = section.store
+        entry.key = section.key
         entry.part = part.part
-        entry.position = placement.position
-        entry.blocks = (placement.blocks_position, placement.blocks)
+        entry.position = section.position + placement.position
+        entry.blocks = (section.position + placement.blocks_position, placement.blocks)
     described = formats.encode(entry)
     stored = described
-    if part.file is None:
+    if part.section is None:
         entry.data = bytes(chunk.data)
         stored = formats.encode(entry)
     writes.put(keys.index_entry(part.domain, chunk.stream, end), stored)

@@ -231,6 +231,8 @@ class LogEngine:
                 state.committed(entry, self._settings.window_entries)
                 if entry.length < self._settings.merge_small_bytes:
                     self._maintenance.added_small_entry(commit.stream)
+            # Duplicates may have been committed by a broker whose changes are not here yet.
+            state.advance(commit.end, commit.end)
             starts.append(state.log_start)
         return starts
 

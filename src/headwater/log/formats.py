@@ -136,7 +136,12 @@ class Incarnation(Value):
 
     broker: int
     number: int = 0
+    growing: str = ""
+    """The object that its commits add to, where objects grow; those before it are complete."""
     streams: list[StreamCommit] = []
+
+
+GROWING = 0
 
 
 class ObjectRecord(Value):
@@ -144,6 +149,7 @@ class ObjectRecord(Value):
 
     size: int
     parts: int
+    """How many parts the object has; GROWING while its incarnation may add to it."""
     live: list[int]
     created_ms: int
 

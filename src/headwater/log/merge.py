@@ -1,8 +1,8 @@
 """Merging small neighbouring index entries into large objects, in the broker, without Spark.
 
 Entries are ranked by size, each rank eight times the one below. A run of ``fan_in`` neighbours
-of at most one rank is worth a merge, so every byte is rewritten once per rank and the number of
-entries grows with the logarithm of the data until entries are large.
+of at most one rank, no one of them most of it, is worth a merge: a byte is rewritten a few times,
+and the number of entries grows with the logarithm of the data until entries are large.
 
 Invariants:
 
@@ -66,15 +66,20 @@ def plan_merge(
             mergeable = own <= limit
             full = mergeable and (size + entry.length > max_bytes or len(run) == RUN_ENTRIES)
             if not mergeable or full or (run and run[-1].end != entry.start):
-                if len(run) >= fan_in or (full and len(run) > 1):
+                if _worth_while(run, size, fan_in) or (full and len(run) > 1):
                     return run
                 run, size = [], 0
             if mergeable:
                 run.append(entry)
                 size += entry.length
-        if len(run) >= fan_in:
+        if _worth_while(run, size, fan_in):
             return run
     return []
+
+
+def _worth_while(run: Sequence[IndexEntry], size: int, fan_in: int) -> bool:
+    # At least doubled, or one large entry would be rewritten for every few tiny ones behind it.
+    return len(run) >= fan_in and size >= 2 * max(entry.length for entry in run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from headwater.log.piece_loader import PieceLoader
 from headwater.log.settings import LogSettings
 from headwater.log.streams import Streams
 from headwater.log.transactions import transact
-from headwater.log.wal_object import Chunk, encode_object, join_chunks
+from headwater.log.wal_object import Chunk, encode_section, join_chunks
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
@@ -109,7 +109,7 @@ class Merger:
                 logger.warning("stream %d: cannot merge its entries: %s", stream, error)
         if not read:
             return []
-        parts, placements = encode_object([chunk for chunk, _, _ in read], self._clock.now_ms())
+        parts, placements = encode_section([chunk for chunk, _, _ in read], self._clock.now_ms())
         self._next_object += 1
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
         await self._objects.put(key, parts)

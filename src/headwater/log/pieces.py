@@ -27,16 +27,21 @@ class Piece:
     positions: list[int]
     ends: list[int]
 
-    def slice(self, offset: int, max_bytes: int, *, at_least_one: bool) -> tuple[memoryview, int]:
+    def slice(
+        self, offset: int, before: int, max_bytes: int, *, at_least_one: bool
+    ) -> tuple[memoryview, int]:
         """Whole batches from the one that holds ``offset``, up to ``max_bytes``, and their end.
 
-        The view is empty where the first batch is too large and none is owed.
+        None is of ``before`` or later: a merged piece may reach past what a reader may see. The
+        view is empty where the first batch is too large and none is owed.
         """
         first = bisect_right(self.ends, offset)
         begin = self.positions[first]
-        if len(self.data) - begin <= max_bytes:
-            return self.data[begin:], self.end
-        after = bisect_right(self.positions, begin + max_bytes) - 1
+        after = len(self.positions)
+        if len(self.data) - begin > max_bytes:
+            after = bisect_right(self.positions, begin + max_bytes) - 1
+        if before < self.end:
+            after = min(after, bisect_right(self.ends, before))
         if after <= first:
             if not at_least_one:
                 return self.data[:0], offset

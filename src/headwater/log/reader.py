@@ -80,7 +80,7 @@ class Reader:
                 if piece is None:
                     self._loader.read_ahead(stream, entry, offset)
                     break
-            view, offset = piece.slice(offset, max_bytes - size, at_least_one=not parts)
+            view, offset = piece.slice(offset, end, max_bytes - size, at_least_one=not parts)
             if not view:
                 break
             parts.append(view)
@@ -139,5 +139,8 @@ class Reader:
         state.log_start = max(layout.log_start, state.log_start)
         # What was read before changes were missed may lack them.
         state.loaded = distrusts == self._streams.distrusts
-        state.advance(tail.high_watermark, tail.last_stable)
+        # The log start may be younger than the tail, and it is never above the end.
+        state.advance(
+            max(tail.high_watermark, state.log_start), max(tail.last_stable, state.log_start)
+        )
         return state.offsets

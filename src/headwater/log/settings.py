@@ -20,6 +20,8 @@ class LogSettings:
     """How many full buffers may be uploaded at once; their commits keep their order."""
     inline_bytes: int = 64 * KIB
     """A flush up to this size travels inside its metadata transaction."""
+    object_bytes: int = 64 * MIB
+    """Where objects can grow, a new one is begun past this size."""
     buffer_bytes: int = 48 * MIB
     """What producers may have in memory before the sockets are no longer read."""
     append_timeout_ms: int = 30 * SECOND

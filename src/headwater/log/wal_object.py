@@ -1,9 +1,12 @@
-"""WAL objects (``.wo``): the chunks of many streams in one immutable object.
+"""WAL objects (``.wo``): the chunks of many streams, as one or more sections back to back.
 
+A flush writes one section. On a store whose objects are written whole it is the object; where
+objects grow, sections follow each other, and bytes of a flush that failed may lie between them.
 ::
 
-    header       magic "HWWO" | version u16 | flags u16 | created i64 | chunks u32 | blocks u32
-    chunk index  per chunk, sorted by stream: stream u64 | position u64 | length u32
+    header       magic "HWWO" | version u16 | flags u16 | created i64 | length u64
+                 | chunks u32 | blocks u32
+    chunk index  per chunk, sorted by stream: stream u64 | position in section u64 | length u32
                  | records u32 | batches u32 | first block u32 | max timestamp i64
     block index  per block: position in chunk u32 | first record u32 | max timestamp i64
     bodies       the chunks' record batches back to back, bytes as the producers sent them
@@ -27,7 +30,7 @@ FOOTER_MAGIC = b"OWWH"
 VERSION = 1
 BLOCK_BYTES = 64 * 1024
 
-HEADER = struct.Struct(">4sHHqII")
+HEADER = struct.Struct(">4sHHqQII")
 CHUNK = struct.Struct(">QQIIIIq")
 BLOCK = struct.Struct(">IIq")
 FOOTER = struct.Struct(">I4s")
@@ -52,7 +55,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a chunk and its block index stand in the object."""
+    """Where a chunk and its block index stand in the section."""
 
     position: int
     blocks_position: int
@@ -97,10 +100,10 @@ def join_chunks(stream: int, chunks: Sequence[tuple[bytearray, Sequence[int]]]) 
     return join_batches(stream, batches)
 
 
-def encode_object(
+def encode_section(
     chunks: Sequence[Chunk], created_ms: int
 ) -> tuple[list[bytes | bytearray], list[Placement]]:
-    """The object's parts, ready to be written, and each chunk's placement.
+    """The section's parts, ready to be written, and each chunk's placement.
 
     ``chunks`` are sorted by stream; their buffers are not copied and must not change before
     the object is written.
@@ -109,7 +112,8 @@ def encode_object(
     block_count = sum(map(len, blocks))
     blocks_start = HEADER.size + CHUNK.size * len(chunks)
     position = blocks_start + BLOCK.size * block_count
-    head = bytearray(HEADER.pack(MAGIC, VERSION, 0, created_ms, len(chunks), block_count))
+    length = position + sum(len(chunk.data) for chunk in chunks) + FOOTER.size
+    head = bytearray(HEADER.pack(MAGIC, VERSION, 0, created_ms, length, len(chunks), block_count))
     placements: list[Placement] = []
     first_block = 0
     for chunk, own in zip(chunks, blocks, strict=True):
@@ -152,20 +156,22 @@ def parse_blocks(data: bytes | bytearray) -> list[Block]:
     return [Block(*fields) for fields in BLOCK.iter_unpack(data)]
 
 
-def parse_object(data: bytes | bytearray) -> Iterator[ChunkInfo]:
-    """Check a whole object and list its chunks.
+def parse_section(data: bytes | bytearray) -> Iterator[ChunkInfo]:
+    """Check a whole section and list its chunks, their positions being in the section.
 
     Raises ``CorruptMessage`` where its checksum or lengths do not agree, ``UnknownFormat``
     where it is of a newer version.
     """
     if len(data) < HEADER.size + FOOTER.size:
         raise CorruptMessage(f"{len(data)} bytes are too few for a WAL object")
-    magic, version, _flags, _created, chunks, blocks = HEADER.unpack_from(data)
+    magic, version, _flags, _created, length, chunks, blocks = HEADER.unpack_from(data)
     checksum, footer_magic = FOOTER.unpack_from(data, len(data) - FOOTER.size)
     if magic != MAGIC or footer_magic != FOOTER_MAGIC:
         raise CorruptMessage("not a WAL object: its magic is wrong")
     if version != VERSION:
         raise UnknownFormat(f"WAL object version {version}; this release knows {VERSION}")
+    if length != len(data):
+        raise CorruptMessage(f"a section of {length} bytes has {len(data)}")
     if crc32c(memoryview(data)[: -FOOTER.size]) != checksum:
         raise CorruptMessage("a WAL object's checksum does not match its bytes")
     bodies = HEADER.size + CHUNK.size * chunks + BLOCK.size * blocks

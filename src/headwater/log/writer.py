@@ -31,11 +31,12 @@ from headwater.errors import (
     StoreUnavailable,
     UnknownOutcome,
 )
-from headwater.log.commit import Fenced, Part, WalFile, chunks_per_part, commit_part
-from headwater.log.formats import StreamCommit
+from headwater.log.commit import Fenced, Part, chunks_per_part, commit_part
+from headwater.log.formats import GROWING, StreamCommit
 from headwater.log.settings import LogSettings
 from headwater.log.verdicts import settle
-from headwater.log.wal_object import Chunk, Placement, encode_object, join_batches
+from headwater.log.wal_files import Section, WalFiles
+from headwater.log.wal_object import Chunk, Placement, encode_section, join_batches
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics
@@ -91,7 +92,6 @@ class Writer:
         committed: Committed,
     ) -> None:
         self._meta = meta
-        self._objects = objects
         self._incarnation = incarnation
         self._settings = settings
         self._clock = clock
@@ -107,7 +107,7 @@ class Writer:
         limit = meta.limits.value_bytes
         own = settings.inline_bytes
         self._inline_bytes = own if limit is None else min(own, limit // 2)
-        self._next_object = 0
+        self._files = WalFiles(objects, incarnation, settings.object_bytes)
         self._next_commit = 1
         self._not_before = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -201,10 +201,10 @@ class Writer:
             chunks = [
                 join_batches(stream, buffer.batches[stream]) for stream in sorted(buffer.batches)
             ]
-            file, placements = await self._upload(chunks, buffer.size)
+            section, placements = await self._upload(chunks, buffer.size)
             if before is not None:
                 await before
-            for part in self._parts(chunks, placements, file):
+            for part in self._parts(chunks, placements, section):
                 outcome = await self._commit(part)
                 starts = self._committed(part.chunks, outcome)
                 for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
@@ -231,27 +231,25 @@ class Writer:
 
     async def _upload(
         self, chunks: Sequence[Chunk], size: int
-    ) -> tuple[WalFile | None, list[Placement]]:
+    ) -> tuple[Section | None, list[Placement]]:
         if size <= self._inline_bytes:
             return None, []
-        parts, placements = encode_object(chunks, self._clock.now_ms())
-        self._next_object += 1
-        key = f"wal/{self._incarnation}/{self._next_object:012d}.wo"
+        parts, placements = encode_section(chunks, self._clock.now_ms())
         self._uploads += 1
         try:
-            await self._objects.put(key, parts)
+            return await self._files.write(parts), placements
         finally:
             self._uploads -= 1
             self._maybe_flush()
-        return WalFile(self._objects.id, key, sum(map(len, parts))), placements
 
     def _parts(
-        self, chunks: Sequence[Chunk], placements: Sequence[Placement], file: WalFile | None
+        self, chunks: Sequence[Chunk], placements: Sequence[Placement], section: Section | None
     ) -> list[Part]:
         step = chunks_per_part(self._meta.limits) or len(chunks)
         starts = range(0, len(chunks), step)
+        grows = section is not None and section.grows
         parts = []
-        for number, start in enumerate(starts):
+        for start in starts:
             parts.append(
                 Part(
                     domain=0,
@@ -259,9 +257,9 @@ class Writer:
                     number=self._next_commit,
                     chunks=chunks[start : start + step],
                     placements=placements[start : start + step],
-                    file=file,
-                    part=number,
-                    parts=len(starts),
+                    section=section,
+                    part=0 if section is None else next(section.part_numbers),
+                    parts=GROWING if grows else len(starts),
                 )
             )
             self._next_commit += 1
@@ -322,6 +320,7 @@ class Writer:
             if self._flushes:
                 await asyncio.wait(set(self._flushes))
         self._failure = self._failure or RequestTimedOut("the broker is stopping")
+        await self._files.close()
 
 
 def _pass_turn(before: asyncio.Future[None] | None, turn: asyncio.Future[None]) -> None:
