@@ -248,3 +248,20 @@ class ObjectStoreConformance:
 
     async def test_the_store_has_a_name(self, store: ObjectStore) -> None:
         assert store.id
+
+    async def test_a_growing_object_keeps_every_append_where_it_said(
+        self, store: ObjectStore
+    ) -> None:
+        growing = store.grow("wal/growing.wo")
+        if growing is None:
+            return  # this store's objects are written whole, and it says so
+        first = await growing.append([b"one", b"two"])
+        others = await asyncio.gather(*(growing.append([b"%03d" % n]) for n in range(20)))
+        assert first == 0
+        assert growing.size == 6 + 60
+        assert await store.get_range(growing.key, 0, 6) == b"onetwo"
+        for number, position in enumerate(others):
+            assert await store.get_range(growing.key, position, 3) == b"%03d" % number
+        await growing.close()
+        assert len(await store.get(growing.key)) == 66
+        assert await keys(store, "wal/") == ["wal/growing.wo"]

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from headwater.errors import ObjectNotFound, StoreError
 from headwater.objects.retrying import TransientFailure
-from headwater.objects.store import Buffer, ObjectInfo, ObjectStore, Traffic
+from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, ObjectStore, Traffic
 
 T = TypeVar("T")
 
@@ -63,28 +63,32 @@ class FaultyObjects:
             if self.faults.hidden:
                 self._visible_at[key] = self._time() + self.faults.hidden
 
-        await self._request(put)
+        await self.request(put)
+
+    def grow(self, key: str) -> GrowingObject | None:
+        inner = self.inner.grow(key)
+        return None if inner is None else _FaultyGrowth(inner, self.request)
 
     async def get(self, key: str) -> bytearray:
-        return await self._request(lambda: self._visible(key, lambda: self.inner.get(key)))
+        return await self.request(lambda: self._visible(key, lambda: self.inner.get(key)))
 
     async def get_range(self, key: str, start: int, length: int) -> bytearray:
-        return await self._request(
+        return await self.request(
             lambda: self._visible(key, lambda: self.inner.get_range(key, start, length))
         )
 
     async def delete(self, key: str) -> None:
-        await self._request(lambda: self.inner.delete(key))
+        await self.request(lambda: self.inner.delete(key))
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
         async for info in self.inner.list(prefix):
-            await self._request(lambda: asyncio.sleep(0))
+            await self.request(lambda: asyncio.sleep(0))
             yield info
 
     async def close(self) -> None:
         await self.inner.close()
 
-    async def _request(self, request: Callable[[], Awaitable[T]]) -> T:
+    async def request(self, request: Callable[[], Awaitable[T]]) -> T:
         failure = self._draw()
         if self.faults.longest_delay:
             await asyncio.sleep(self._random.uniform(0, self.faults.longest_delay))
@@ -113,3 +117,27 @@ class FaultyObjects:
     @staticmethod
     def _time() -> float:
         return asyncio.get_running_loop().time()
+
+
+class _FaultyGrowth:
+    def __init__(
+        self,
+        inner: GrowingObject,
+        request: Callable[[Callable[[], Awaitable[int]]], Awaitable[int]],
+    ) -> None:
+        self._inner = inner
+        self._request = request
+
+    @property
+    def key(self) -> str:
+        return self._inner.key
+
+    @property
+    def size(self) -> int:
+        return self._inner.size
+
+    async def append(self, parts: Sequence[Buffer]) -> int:
+        return await self._request(lambda: self._inner.append(parts))
+
+    async def close(self) -> None:
+        await self._inner.close()

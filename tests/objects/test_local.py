@@ -41,7 +41,7 @@ class Trace:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[str] = []
         self._monkeypatch = monkeypatch
-        for name in ("writev", "fdatasync", "fsync"):
+        for name in ("pwritev", "fdatasync", "fsync"):
             self._watch(name, lambda number, *_: _place(number))
         self._watch("link", lambda _source, target, **_: target)
         self._watch("mkdir", lambda path, *_, **__: path)
@@ -82,7 +82,7 @@ async def test_bytes_are_durable_before_the_name_and_the_name_before_the_answer(
     trace = Trace(monkeypatch)
     await store.put("wal/inc/1.wo", [b"1"])
     assert trace.calls == [
-        "writev temporary",
+        "pwritev temporary",
         "fdatasync temporary",
         "mkdir wal",
         f"fsync {tmp_path.name}",
@@ -100,7 +100,7 @@ async def test_a_known_directory_costs_two_syncs_a_put(
     trace = Trace(monkeypatch)
     await store.put("wal/inc/2.wo", [b"1"])
     assert trace.calls == [
-        "writev temporary",
+        "pwritev temporary",
         "fdatasync temporary",
         "link 2.wo",
         "fsync inc",
@@ -149,8 +149,8 @@ async def test_a_root_that_another_process_just_made_is_synced_before_use(
 async def test_a_partial_write_goes_on_where_it_stopped(
     store: LocalDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = os.writev
-    monkeypatch.setattr(os, "writev", lambda number, parts: real(number, [parts[0][:3]]))
+    real = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda number, parts, at: real(number, [parts[0][:3]], at))
     await store.put("a", [b"12345", b"", b"6", b"7890abc"])
     assert await store.get("a") == b"1234567890abc"
 
@@ -162,7 +162,7 @@ async def test_a_failed_sync_of_a_file_is_not_tried_again(
     trace = Trace(monkeypatch)
     with pytest.raises(StoreUnavailable, match="check the disk"):
         await store.put("wal/1.wo", [b"1"])
-    assert trace.calls == ["writev temporary", "fdatasync temporary"]
+    assert trace.calls == ["pwritev temporary", "fdatasync temporary"]
     assert left_behind(tmp_path) == []
     assert [info async for info in store.list("")] == []
     assert store.traffic.errors == 1
@@ -201,7 +201,7 @@ async def test_a_directory_whose_sync_failed_is_refused_for_good(
     await store.put("elsewhere/2.wo", [b"1"])
 
 
-@pytest.mark.parametrize("call", ["writev", "fdatasync", "link"])
+@pytest.mark.parametrize("call", ["pwritev", "fdatasync", "link"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 async def test_no_space_left_is_storage_full_and_leaves_nothing(
     store: LocalDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
@@ -401,3 +401,36 @@ async def test_many_directories_keep_few_descriptors_open(
     assert open_descriptors() <= before + 256
     await store.close()
     assert open_descriptors() <= before
+
+
+async def test_an_append_is_durable_and_only_the_first_names_the_file(
+    store: LocalDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = Trace(monkeypatch)
+    growing = store.grow("wal/1/a.wo")
+    await growing.append([b"one"])
+    first = list(trace.calls)
+    trace.calls.clear()
+    await growing.append([b"two"])
+    assert first[-2:] == ["pwritev a.wo", "fdatasync a.wo"]
+    assert first[-3] == "fsync 1"
+    assert trace.calls == ["pwritev a.wo", "fdatasync a.wo"]
+
+
+async def test_after_a_failed_sync_nothing_is_appended_any_more(
+    store: LocalDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing = store.grow("wal/1/a.wo")
+    await growing.append([b"one"])
+    calls = []
+
+    def fail(number: int) -> None:
+        calls.append(number)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await growing.append([b"two"])
+    assert len(calls) == 1
+    assert await store.get_range("wal/1/a.wo", 0, 3) == b"one"

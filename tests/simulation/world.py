@@ -22,7 +22,7 @@ from headwater.meta.store import (
     Session,
 )
 from headwater.objects.memory import MemoryObjects
-from headwater.objects.store import Buffer, ObjectInfo, ObjectStore, Traffic
+from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, ObjectStore, Traffic
 from headwater.telemetry.metrics import Metrics
 from tests.meta.faulty import Faults as MetaFaults
 from tests.meta.faulty import FaultyStore
@@ -104,6 +104,10 @@ class MortalObjects:
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
         await self._life.guard(lambda: self._store.put(key, parts))
 
+    def grow(self, key: str) -> GrowingObject | None:
+        inner = self._store.grow(key)
+        return None if inner is None else _MortalGrowth(inner, self._life)
+
     async def get(self, key: str) -> bytearray:
         return await self._life.guard(lambda: self._store.get(key))
 
@@ -119,6 +123,26 @@ class MortalObjects:
 
     async def close(self) -> None:
         await self._store.close()
+
+
+class _MortalGrowth:
+    def __init__(self, inner: GrowingObject, life: Life) -> None:
+        self._inner = inner
+        self._life = life
+
+    @property
+    def key(self) -> str:
+        return self._inner.key
+
+    @property
+    def size(self) -> int:
+        return self._inner.size
+
+    async def append(self, parts: Sequence[Buffer]) -> int:
+        return await self._life.guard(lambda: self._inner.append(parts))
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 class Broker:

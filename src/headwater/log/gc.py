@@ -10,10 +10,10 @@ without a record deleted.
 """
 
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 
 from headwater.clock import Clock
-from headwater.log.formats import Incarnation, ObjectRecord, Release, decode, encode
+from headwater.log.formats import GROWING, Incarnation, ObjectRecord, Release, decode, encode
 from headwater.log.settings import LogSettings
 from headwater.log.transactions import transact
 from headwater.meta import keys
@@ -23,6 +23,7 @@ from headwater.objects.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 PAGE = 100
+RECORDS_AT_ONCE = 50
 WAL_PREFIX = "wal/"
 
 
@@ -52,18 +53,17 @@ class GarbageCollector:
     async def _apply(self, release_key: str, release: Release) -> int:
         finished = True
         deleted = 0
-        by_object: dict[str, dict[int, set[int]]] = {}
+        by_record: dict[str, set[int]] = {}
         for object_key, part, stream in release.chunks:
-            by_object.setdefault(object_key, {}).setdefault(part, set()).add(stream)
-        for object_key, parts in by_object.items():
-            for part, streams in parts.items():
-                await self._clear(keys.object_record(0, object_key, part), streams)
+            by_record.setdefault(keys.object_record(0, object_key, part), set()).add(stream)
+        await self._clear(by_record)
+        for object_key in {object_key for object_key, _, _ in release.chunks}:
             # Asked first: what an incarnation without a key has recorded is all that it will.
-            lives = await self._incarnation_lives(object_key)
+            writer = await self._writer_of(object_key)
             records = await self._records(object_key)
             if any(record.live for record in records.values()):
                 continue
-            if lives and records and len(records) < next(iter(records.values())).parts:
+            if records and writer is not None and _may_get_parts(object_key, writer, records):
                 finished = False
                 continue
             await self._objects.delete(object_key)
@@ -73,37 +73,49 @@ class GarbageCollector:
             await self._drop([release_key])
         return deleted
 
-    async def _clear(self, record_key: str, streams: Collection[int]) -> None:
+    async def _clear(self, by_record: Mapping[str, Collection[int]]) -> None:
+        """Take streams out of the records' live sets, some records at a time."""
+
         def decide(values: Values) -> tuple[Writes, None]:
             writes = Writes()
-            entry = values[record_key]
-            if entry is not None:
+            for key, entry in values.items():
+                if entry is None:
+                    continue
                 record = decode(ObjectRecord, entry.value)
-                left = [stream for stream in record.live if stream not in streams]
+                left = [stream for stream in record.live if stream not in by_record[key]]
                 if left != record.live:
                     record.live = left
-                    writes.put(record_key, encode(record))
+                    writes.put(key, encode(record))
             return writes, None
 
-        await transact(self._meta, [record_key], decide)
+        for some in self._some_at_a_time(list(by_record)):
+            await transact(self._meta, some, decide)
+
+    def _some_at_a_time(self, items: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Few enough for any store's transaction, and for no producer to wait long behind it."""
+        step = min(RECORDS_AT_ONCE, self._meta.limits.operations or RECORDS_AT_ONCE)
+        for start in range(0, len(items), step):
+            yield items[start : start + step]
 
     async def _records(self, object_key: str) -> dict[str, ObjectRecord]:
         prefix = f"{keys.objects(0)}{object_key}/"
         found = await self._meta.scan(prefix, prefix_end(prefix))
         return {entry.key: decode(ObjectRecord, entry.value) for entry in found.entries}
 
-    async def _incarnation_lives(self, object_key: str) -> bool:
-        name = object_key.split("/")[1]
-        return await self._meta.get(keys.incarnation(0, name)) is not None
+    async def _writer_of(self, object_key: str) -> Incarnation | None:
+        """The incarnation that wrote an object; None once it is fenced."""
+        entry = await self._meta.get(keys.incarnation(0, _incarnation_name(object_key)))
+        return None if entry is None else decode(Incarnation, entry.value)
 
-    async def _drop(self, gone: Collection[str]) -> None:
-        def decide(_values: Values) -> tuple[Writes, None]:
-            writes = Writes()
-            for key in gone:
-                writes.delete(key)
-            return writes, None
+    async def _drop(self, gone: Sequence[str]) -> None:
+        for some in self._some_at_a_time(gone):
 
-        if gone:
+            def decide(_values: Values, some: Sequence[str] = some) -> tuple[Writes, None]:
+                writes = Writes()
+                for key in some:
+                    writes.delete(key)
+                return writes, None
+
             await transact(self._meta, [], decide)
 
     async def collect_orphans(self, living: Collection[str]) -> int:
@@ -135,11 +147,11 @@ class GarbageCollector:
         deleted = 0
         fenced: dict[str, bool] = {}
         async for info in self._objects.list(WAL_PREFIX):
-            name = info.key.split("/")[1]
+            name = _incarnation_name(info.key)
             if name not in fenced:
                 # An incarnation has its key before its first object and never gets it back,
                 # so a key that is absent now tells that no record can follow.
-                fenced[name] = not await self._incarnation_lives(info.key)
+                fenced[name] = await self._writer_of(info.key) is None
             if fenced[name] and not await self._records(info.key):
                 await self._objects.delete(info.key)
                 deleted += 1
@@ -154,6 +166,18 @@ class GarbageCollector:
             if len(found.entries) < PAGE:
                 return
             start = found.entries[-1].key + "\0"
+
+
+def _incarnation_name(object_key: str) -> str:
+    return object_key.split("/")[1]
+
+
+def _may_get_parts(
+    object_key: str, writer: Incarnation, records: Mapping[str, ObjectRecord]
+) -> bool:
+    """Whether its living writer may still commit parts of an object."""
+    parts = next(iter(records.values())).parts
+    return writer.growing == object_key if parts == GROWING else len(records) < parts
 
 
 async def fence(meta: MetadataStore, incarnation: str) -> None:

@@ -18,9 +18,10 @@ from typing import TypeVar
 
 from headwater.errors import ConfigurationError, ObjectNotFound, StoreError, StoreUnavailable
 from headwater.objects.disk_errors import advice, disk_error
-from headwater.objects.durable import DurableDirectories, make_root
+from headwater.objects.durable import Descriptor, DurableDirectories, make_root
+from headwater.objects.growing_file import MODE, GrowingFile
 from headwater.objects.names import check_key, check_range, directory_of, is_key
-from headwater.objects.store import Buffer, ObjectInfo, Traffic
+from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, Traffic
 from headwater.objects.temporary import TemporaryArea
 
 T = TypeVar("T")
@@ -59,6 +60,16 @@ class LocalDirectory:
         self.traffic.puts += 1
         await self._run(lambda: self._put(key, parts), f"writing {key}")
         self.traffic.bytes_written += sum(memoryview(part).nbytes for part in parts)
+
+    def grow(self, key: str) -> GrowingObject:
+        check_key(key)
+        return GrowingFile(
+            key, run=self._run, create=lambda: self._create(key), appended=self._count_append
+        )
+
+    def _count_append(self, length: int) -> None:
+        self.traffic.puts += 1
+        self.traffic.bytes_written += length
 
     async def get(self, key: str) -> bytearray:
         return await self._get(key, 0, None)
@@ -135,6 +146,21 @@ class LocalDirectory:
         finally:
             self._temporary.remove(temporary)
         self._directories.sync(directory, target)
+
+    def _create(self, key: str) -> Descriptor:
+        """An empty file whose name is durable."""
+        directory, _, name = key.rpartition("/")
+        for _ in range(LINK_ATTEMPTS):
+            target = self._directories.open(directory)
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                file = Descriptor(os.open(name, flags, MODE, dir_fd=target.number))
+            except FileNotFoundError:
+                self._directories.forget(directory)  # pruned since it was opened
+                continue
+            self._directories.sync(directory, target)
+            return file
+        raise StoreUnavailable(f"{self._root / directory} is removed again and again")
 
     def _read(self, key: str, start: int, length: int | None) -> bytearray:
         path = self._root / key

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from headwater.clock import Clock
 from headwater.errors import ObjectNotFound, StoreUnavailable
 from headwater.objects.names import check_key, check_range, directory_of
-from headwater.objects.store import Buffer, ObjectInfo, Traffic
+from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, Traffic
 
 
 class MemoryObjects:
@@ -23,6 +23,18 @@ class MemoryObjects:
         data = b"".join(parts)
         self.traffic.bytes_written += len(data)
         self._objects.setdefault(key, (data, self._clock.now_ms()))
+
+    def grow(self, key: str) -> GrowingObject:
+        check_key(key)
+        return _GrowingBytes(self, key)
+
+    def add(self, key: str, parts: Sequence[Buffer]) -> None:
+        """Add to the end of an object, which begins empty."""
+        self.traffic.puts += 1
+        data = b"".join(parts)
+        self.traffic.bytes_written += len(data)
+        there, created = self._objects.get(key, (b"", self._clock.now_ms()))
+        self._objects[key] = (there + data, created)
 
     async def get(self, key: str) -> bytearray:
         return self._count(bytearray(self._find(key)))
@@ -62,3 +74,19 @@ class MemoryObjects:
     def _count(self, data: bytearray) -> bytearray:
         self.traffic.bytes_read += len(data)
         return data
+
+
+class _GrowingBytes:
+    def __init__(self, objects: MemoryObjects, key: str) -> None:
+        self._objects = objects
+        self.key = key
+        self.size = 0
+
+    async def append(self, parts: Sequence[Buffer]) -> int:
+        position = self.size
+        self.size += sum(map(len, parts))
+        self._objects.add(self.key, parts)
+        return position
+
+    async def close(self) -> None:
+        """Nothing is held."""

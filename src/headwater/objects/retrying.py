@@ -66,6 +66,9 @@ class RetryingObjects:
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
         await self._attempt(lambda: self._inner.put(key, parts))
 
+    def grow(self, key: str) -> None:
+        """Objects are written whole."""
+
     async def get(self, key: str) -> bytearray:
         return await self._attempt(lambda: self._inner.get(key))
 

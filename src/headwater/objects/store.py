@@ -8,6 +8,7 @@ What a caller may rely on:
 - ``put`` never replaces an object: keys are written once. A repeat of the same put (after a
   lost answer) is not an error.
 - A failed ``put`` may still have written the object: keys are never used for other content.
+- Where objects can grow, bytes that an append returned for are durable and never change.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -38,6 +39,30 @@ class Traffic:
     bytes_read: int = 0
 
 
+class GrowingObject(Protocol):
+    """An object that one process adds to until it closes it.
+
+    Appends may overlap. After one has failed nothing more is appended to this object.
+    """
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """The bytes that were given to ``append`` so far."""
+        ...
+
+    async def append(self, parts: Sequence[Buffer]) -> int:
+        """Add the concatenation of ``parts`` durably; returns where in the object it begins.
+
+        Raises as ``put`` does.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
 class ObjectStore(Protocol):
     """The interface of every backend."""
 
@@ -54,6 +79,10 @@ class ObjectStore(Protocol):
 
         Raises ``StorageFull`` or ``StoreUnavailable``.
         """
+        ...
+
+    def grow(self, key: str) -> GrowingObject | None:
+        """Begin an object that grows; None where this store's objects are written whole."""
         ...
 
     async def get(self, key: str) -> bytearray:

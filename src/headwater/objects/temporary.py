@@ -16,8 +16,7 @@ from pathlib import Path
 from headwater.objects.durable import Descriptor
 from headwater.objects.names import TEMPORARY
 from headwater.objects.store import Buffer
-
-IOV_MAX = os.sysconf("SC_IOV_MAX")
+from headwater.objects.vectors import write_all
 
 
 class TemporaryArea:
@@ -42,7 +41,7 @@ class TemporaryArea:
         )
         try:
             try:
-                _write_all(number, parts)
+                write_all(number, parts, 0)
                 os.fdatasync(number)
             finally:
                 os.close(number)
@@ -87,15 +86,3 @@ def _claim(above: Path) -> tuple[Path, Descriptor]:
                 return path, directory
         except FileNotFoundError:
             continue
-
-
-def _write_all(number: int, parts: Sequence[Buffer]) -> None:
-    views = [view for part in parts if (view := memoryview(part).cast("B"))]
-    first = 0
-    while first < len(views):
-        written = os.writev(number, views[first : first + IOV_MAX])
-        while first < len(views) and written >= len(views[first]):
-            written -= len(views[first])
-            first += 1
-        if written:
-            views[first] = views[first][written:]

@@ -1,0 +1,80 @@
+"""A file that grows: an append costs one write and one sync, and no new name.
+
+The file and its name are made durable before the first append returns. Every append has its own
+range, so appends may overlap; a range that failed stays behind as bytes that nobody refers to.
+"""
+
+import asyncio
+import errno
+import os
+from collections.abc import Awaitable, Callable, Sequence
+
+from headwater.objects.durable import Descriptor
+from headwater.objects.store import Buffer
+from headwater.objects.vectors import write_all
+
+MODE = 0o644
+
+
+Run = Callable[[Callable[[], None], str], Awaitable[None]]
+"""Runs a blocking call in the executor, operating system errors turned into store errors."""
+
+
+class GrowingFile:
+    """See ``headwater.objects.store.GrowingObject``."""
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        run: Run,
+        create: Callable[[], Descriptor],
+        appended: Callable[[int], None],
+    ) -> None:
+        """``create`` makes the file and its name durable; ``appended`` counts bytes."""
+        self.key = key
+        self.size = 0
+        self._run = run
+        self._create = create
+        self._appended = appended
+        self._file: Descriptor | None = None
+        self._opening = asyncio.Lock()
+        self._failed = False
+
+    async def append(self, parts: Sequence[Buffer]) -> int:
+        position = self.size
+        length = sum(memoryview(part).nbytes for part in parts)
+        self.size += length
+        await self._open()
+        await self._run(lambda: self._append(parts, position), f"writing {self.key}")
+        self._appended(length)
+        return position
+
+    async def close(self) -> None:
+        """Let the file go; an append under way keeps it open until it ends."""
+        self._file = None
+        self._failed = True
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._file is None and not self._failed:
+                await self._run(self._open_now, f"creating {self.key}")
+
+    def _open_now(self) -> None:
+        try:
+            self._file = self._create()
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _append(self, parts: Sequence[Buffer], position: int) -> None:
+        file = self._file
+        if file is None or self._failed:
+            raise OSError(errno.EIO, "an earlier write of this file failed")
+        try:
+            write_all(file.number, parts, position)
+            os.fdatasync(file.number)
+        except BaseException:
+            # The kernel may report a failed sync once only: nothing is ever synced here again.
+            self._failed = True
+            raise
