@@ -13,9 +13,17 @@ from headwater.engine import Read
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.settings import LogSettings
 from headwater.meta.store import MetadataStore
-from headwater.objects.store import ObjectStore
+from headwater.objects.memory import MemoryObjects
+from headwater.objects.store import GrowingObject, ObjectStore
 from headwater.telemetry.metrics import Metrics
 from headwater.wire.batch import HEADER, HEADER_SIZE, Batch, batch_sizes, split_batches
+
+
+class WholeObjects(MemoryObjects):
+    """Objects that are written whole, as on S3."""
+
+    def grow(self, key: str) -> GrowingObject | None:
+        return None
 
 
 def make_batch(

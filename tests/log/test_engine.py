@@ -23,6 +23,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import prefix_end
 from headwater.objects.memory import MemoryObjects
 from tests.log.harness import (
+    WholeObjects,
     append,
     make_batch,
     payloads,
@@ -281,9 +282,8 @@ async def test_retention_by_size_and_time_moves_log_start(
         assert (big.log_start, big.high_watermark) == (7, 10)
 
 
-async def test_a_fenced_broker_takes_a_new_name_and_its_orphans_go(
-    meta: MemoryStore, objects: MemoryObjects
-) -> None:
+async def test_a_fenced_broker_takes_a_new_name_and_its_orphans_go(meta: MemoryStore) -> None:
+    objects = WholeObjects(clock=SystemClock())
     settings = LogSettings(inline_bytes=0, orphan_grace_ms=0, gc_grace_ms=0)
     async with running_engine(meta, objects, settings=settings) as engine:
         topic = await engine.topics.create("t", 1, {})

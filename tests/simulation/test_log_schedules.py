@@ -159,6 +159,7 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
         flush_bytes=rng.choice([1, 2000, 1 << 20]),
         flush_interval_ms=rng.choice([0, 250]),
         uploads=rng.choice([1, 2, 4]),
+        object_bytes=rng.choice([1, 10_000, 1 << 20]),
         cache_bytes=rng.choice([1, 20_000, 1 << 20]),
         read_bytes=rng.choice([1000, 1 << 20]),
         window_entries=rng.choice([1, 4, 100]),
@@ -175,6 +176,7 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
         brokers=rng.choice([1, 2, 3]),
         settings=settings,
         limits=rng.choice([None, Limits(operations=7)]),
+        objects_grow=rng.random() < 0.5,
     )
     await world.start()
     history = History()

@@ -24,6 +24,7 @@ from headwater.meta.store import (
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, ObjectStore, Traffic
 from headwater.telemetry.metrics import Metrics
+from tests.log.harness import WholeObjects
 from tests.meta.faulty import Faults as MetaFaults
 from tests.meta.faulty import FaultyStore
 from tests.objects.faulty import Faults as ObjectFaults
@@ -206,13 +207,14 @@ class World:
         brokers: int,
         settings: LogSettings,
         limits: Limits | None = None,
+        objects_grow: bool = True,
     ) -> None:
         self.rng = rng
         self.clock = clock
         self.settings = settings
         self.limits = limits
         self.database = MemoryDatabase()
-        self.objects = MemoryObjects(clock=clock)
+        self.objects = MemoryObjects(clock=clock) if objects_grow else WholeObjects(clock=clock)
         self.meta_faults = MetaFaults()
         self.object_faults = ObjectFaults()
         self.brokers = [Broker(self, number) for number in range(brokers)]

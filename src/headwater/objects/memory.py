@@ -24,7 +24,7 @@ class MemoryObjects:
         self.traffic.bytes_written += len(data)
         self._objects.setdefault(key, (data, self._clock.now_ms()))
 
-    def grow(self, key: str) -> GrowingObject:
+    def grow(self, key: str) -> GrowingObject | None:
         check_key(key)
         return _GrowingBytes(self, key)
 
