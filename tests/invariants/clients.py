@@ -7,7 +7,7 @@ took effect is not known.
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from headwater.clock import SystemClock
 from headwater.wire.batch import batch_sizes
@@ -62,6 +62,12 @@ class Connection:
                 return (await self._client.receive(api, version))[1]
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             raise Lost from error
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Cut the connection, whatever is under way."""

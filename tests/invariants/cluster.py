@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from headwater.log.formats import WAL, IndexEntry, Tail, decode
+from headwater.log.formats import WAL, IndexEntry, Layout, Tail, decode
 from headwater.meta import keys
 
 SESSION_SECONDS = 1.0
@@ -168,6 +168,11 @@ class Cluster:
         entries = (decode(IndexEntry, value) for _, value in self._read("d/0000/index/"))
         return {entry.key for entry in entries if entry.kind == WAL}
 
+    def merges(self) -> int:
+        """How often entries of the offset index were swapped or removed, of all streams."""
+        prefix = keys.layouts(0)
+        return sum(decode(Layout, value).generation for _, value in self._read(prefix))
+
     def incarnations(self, broker_id: int) -> list[str]:
         """The names under which a broker may commit."""
         prefix = keys.incarnations(0)
@@ -193,13 +198,16 @@ class Cluster:
 
 @asynccontextmanager
 async def running_cluster(
-    directory: Path, brokers: int, *, faults: str = "", **settings: Any
+    directory: Path, brokers: int, *, faults: Mapping[int, str] | None = None, **settings: Any
 ) -> AsyncIterator[Cluster]:
-    """Brokers that listen; each ends with the block, whatever its state."""
+    """Brokers that listen; each ends with the block, whatever its state.
+
+    ``faults`` says by broker what it does to itself; see ``faulty_serve``.
+    """
     cluster = Cluster(directory, {**SETTINGS, **settings})
     try:
         for number in range(1, brokers + 1):
-            cluster.add(number, faults=faults)
+            cluster.add(number, faults=(faults or {}).get(number, ""))
         await asyncio.gather(*(broker.start() for broker in cluster.brokers.values()))
         yield cluster
     except BaseException as error:

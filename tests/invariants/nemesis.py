@@ -1,6 +1,9 @@
 """What goes wrong: brokers are killed and started again, or stopped for long and woken."""
 
 import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum, auto
 from random import Random
 
 from tests.invariants.clients import Connection, Lost
@@ -9,6 +12,16 @@ from tests.invariants.history import History
 
 PAST_EVERY_TIMEOUT = SESSION_SECONDS + (SETTINGS["orphan_grace_ms"] + 1_000) / 1000
 """After this a broker's session has ended, the others have missed it long enough and fenced it."""
+
+TRIMMED = 0
+"""The partition whose log start moves; in the others everything stays readable."""
+
+
+class Harm(Enum):
+    KILL = auto()
+    PAUSE = auto()
+    LONG_PAUSE = auto()
+    TRIM = auto()
 
 
 class Nemesis:
@@ -20,21 +33,21 @@ class Nemesis:
         self._rng = rng
         self._harmed: set[int] = set()
 
-    async def run(self, stop: asyncio.Event, *, trims: int | None) -> None:
-        """Until ``stop``; afterwards every broker is up. ``trims`` is the partition to trim."""
+    async def run(self, harms: Sequence[Harm], stop: asyncio.Event) -> None:
+        """Until ``stop``; afterwards every broker is up."""
         while not stop.is_set():
-            await asyncio.sleep(self._rng.uniform(0.05, 0.6))
-            match self._rng.choice(["kill", "pause", "long pause", "trim"]):
-                case "kill":
+            await asyncio.sleep(self._rng.uniform(0.05, 0.5))
+            match self._rng.choice(harms):
+                case Harm.KILL:
                     await self._harm(self._kill)
-                case "pause":
+                case Harm.PAUSE:
                     await self._harm(self._pause, self._rng.uniform(0.05, 0.5))
-                case "long pause":
+                case Harm.LONG_PAUSE:
                     await self._harm(self._pause, PAST_EVERY_TIMEOUT)
-                case "trim" if trims is not None:
-                    await self._trim(trims)
+                case Harm.TRIM:
+                    await self._trim(TRIMMED)
 
-    async def _harm(self, how: object, *arguments: float) -> None:
+    async def _harm(self, how: Callable[..., Awaitable[None]], *arguments: float) -> None:
         free = [
             broker for broker in self._cluster.brokers.values() if broker.id not in self._harmed
         ]
@@ -45,7 +58,7 @@ class Nemesis:
         assert broker.process.poll() is None, f"broker {broker.id} ended by itself"
         self._harmed.add(broker.id)
         try:
-            await how(broker, *arguments)  # type: ignore[operator]
+            await how(broker, *arguments)
         finally:
             self._harmed.discard(broker.id)
 
@@ -64,12 +77,7 @@ class Nemesis:
 
     async def _trim(self, partition: int) -> None:
         broker = self._rng.choice(list(self._cluster.brokers.values()))
-        try:
-            connection = await Connection.open(broker)
-            try:
+        with contextlib.suppress(Lost):
+            async with await Connection.open(broker) as connection:
                 start, end = await connection.bounds(partition)
                 await connection.trim(self._history, partition, self._rng.randint(start, end))
-            finally:
-                connection.close()
-        except Lost:
-            return

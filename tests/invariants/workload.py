@@ -59,11 +59,8 @@ class Producer:
         while self._unanswered or not stop.is_set():
             with contextlib.suppress(Lost):
                 broker = self._choose()
-                connection = await Connection.open(broker)
-                try:
+                async with await Connection.open(broker) as connection:
                     await self._converse(broker, connection, stop)
-                finally:
-                    connection.close()
             await asyncio.sleep(self._rng.uniform(0, 0.05))
 
     async def _converse(
@@ -113,11 +110,8 @@ class Producer:
 
     async def _read_back(self, broker: BrokerProcess, offset: int) -> None:
         """Ask the broker that acknowledged a batch for it."""
-        connection = await Connection.open(broker)
-        try:
+        async with await Connection.open(broker) as connection:
             await connection.poll(self._history, self._partition, offset, max_bytes=1, max_wait=0)
-        finally:
-            connection.close()
 
     def _note(
         self, connection: Connection, batch: Outgoing, invoked: float, *, offset: int | None,
@@ -146,8 +140,7 @@ async def consume(
     position = 0
     while not stop.is_set():
         with contextlib.suppress(Lost):
-            connection = await Connection.open(choose())
-            try:
+            async with await Connection.open(choose()) as connection:
                 if rng.random() < 0.1:
                     position, _ = await connection.bounds(partition)
                 for _ in range(rng.randint(1, 20)):
@@ -159,8 +152,6 @@ async def consume(
                         max_wait=rng.choice([0, 100]),
                     )
                     position = await _following(connection, polled)
-            finally:
-                connection.close()
         await asyncio.sleep(rng.uniform(0, 0.05))
 
 

@@ -1,0 +1,89 @@
+"""One schedule: clients at work, harm being done, and the reading of everything at the end."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from random import Random, SystemRandom
+
+from tests.invariants.checker import violations
+from tests.invariants.clients import Connection
+from tests.invariants.cluster import BrokerProcess, Cluster
+from tests.invariants.history import History
+from tests.invariants.nemesis import Harm, Nemesis
+from tests.invariants.workload import Producer, consume, read_final
+
+SECONDS = float(os.environ.get("HEADWATER_CHAOS_SECONDS", "4"))
+PARTITIONS = 2
+
+
+@contextmanager
+def seeded() -> Iterator[Random]:
+    given = os.environ.get("HEADWATER_CHAOS_SEED")
+    seed = int(given) if given else SystemRandom().randrange(2**32)
+    try:
+        yield Random(seed)
+    except BaseException as error:
+        error.add_note(f"HEADWATER_CHAOS_SEED={seed}")
+        raise
+
+
+async def run_schedule(
+    cluster: Cluster, rng: Random, nemeses: Sequence[Sequence[Harm]], seconds: float = SECONDS
+) -> History:
+    """Produce, consume and do harm at once; then read everything through every broker.
+
+    Each of ``nemeses`` does one harm after another.
+    """
+    history = History()
+    first = await Connection.open(cluster.brokers[1])
+    await first.create_topic(PARTITIONS)
+
+    def choose() -> BrokerProcess:
+        up = [broker for broker in cluster.brokers.values() if broker.up]
+        return rng.choice(up or list(cluster.brokers.values()))
+
+    producers = [
+        Producer(
+            f"{'i' if idempotent else 'p'}{number}",
+            number % PARTITIONS,
+            history,
+            choose,
+            Random(rng.random()),
+            producer_id=await first.producer_id() if idempotent else -1,
+        )
+        for number, idempotent in enumerate([True] * 4 + [False] * 2)
+    ]
+    first.close()
+    stop = asyncio.Event()
+    ended = asyncio.Event()
+    nemesis = Nemesis(cluster, history, Random(rng.random()))
+    async with asyncio.timeout(seconds + 40), asyncio.TaskGroup() as tasks:
+        harm = [tasks.create_task(nemesis.run(harms, stop)) for harms in nemeses]
+        work = [tasks.create_task(producer.run(stop)) for producer in producers]
+        for partition in range(PARTITIONS):
+            for _ in range(2):
+                reader = Random(rng.random())
+                tasks.create_task(consume(history, partition, choose, reader, ended))
+        await asyncio.sleep(seconds)
+        stop.set()
+        await asyncio.wait([*harm, *work])
+        ended.set()
+    await read_finals(cluster, history, PARTITIONS)
+    return history
+
+
+async def read_finals(cluster: Cluster, history: History, partitions: int) -> None:
+    """Read every partition through every broker."""
+    for broker in cluster.brokers.values():
+        async with await Connection.open(broker) as connection:
+            for partition in range(partitions):
+                await read_final(history, connection, partition)
+
+
+def assert_kept(cluster: Cluster, history: History) -> None:
+    found = violations(history)
+    assert not found, "\n".join(found[:20])
+    assert sum(1 for one in history.produced if one.offset is not None) > 50
+    assert sum(len(poll.records) for poll in history.polled) > 50
+    assert not cluster.crashes(), "\n".join(cluster.crashes())
