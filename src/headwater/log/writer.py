@@ -203,7 +203,8 @@ class Writer:
             ]
             section, placements = await self._upload(chunks, buffer.size)
             if before is not None:
-                await before
+                # Not awaited itself: to be cancelled here must not cancel another flush's turn.
+                await asyncio.wait([before])
             for part in self._parts(chunks, placements, section):
                 outcome = await self._commit(part)
                 starts = self._committed(part.chunks, outcome)
