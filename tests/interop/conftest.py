@@ -10,7 +10,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from peers.process import Server
-from tests.interop.clients import CLIENTS
+from tests.interop.capabilities import TIMED
+from tests.interop.clients import CLIENTS, LIBRDKAFKA
 from tests.interop.matrix import Cell, Matrix
 from tests.interop.servers import UNDER_TEST, start_server
 
@@ -90,8 +91,10 @@ numbers = itertools.count()
 
 
 def create_topic(bootstrap: str, *, partitions: int = 1, **configs: str) -> str:
+    """A new topic. It keeps its records for ever, because some tests send old ones."""
     name = f"topic-{next(numbers)}"
-    settings = {key.replace("_", "."): value for key, value in configs.items()}
+    given = {key.replace("_", "."): value for key, value in configs.items()}
+    settings = {"retention.ms": "-1", **given}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
     admin.create_topics([new], operation_timeout=20)[name].result(30)
@@ -110,3 +113,10 @@ def eventually(holds: Callable[[], bool], *, seconds: float = 10.0) -> None:
 def topic(bootstrap: str) -> str:
     """A new topic with one partition."""
     return create_topic(bootstrap)
+
+
+@pytest.fixture
+def timed_topic(bootstrap: str, topic: str) -> str:
+    """``capabilities.TIMED`` in one partition."""
+    LIBRDKAFKA.produce(bootstrap, topic, TIMED)
+    return topic

@@ -11,8 +11,7 @@ Cell = tuple[str, str]
 HEAD = """# Compatibility
 
 Written by `make interop`: real clients against a running broker. **pass**: every test of it
-passed. **fail**: at least one did not. Empty: the client does not
-offer it.
+passed. **fail**: at least one did not. Empty: the client does not offer it.
 """
 MARKS = {"pass": "pass", "fail": "**fail**"}
 

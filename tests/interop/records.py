@@ -47,8 +47,8 @@ def numbered(count: int, *, first: int = 0, tag: str = "value") -> list[Record]:
 
 
 DAY_MS = 86_400_000
-YESTERDAY_LIKE_MS = 1_700_000_000_000
-"""A fixed time in the past, well inside every retention test's patience for CreateTime."""
+LONG_AGO_MS = 1_700_000_000_000
+"""A fixed time in the past."""
 
 ALL_BYTES = bytes(range(256))
 
@@ -69,7 +69,7 @@ SAMPLES: dict[Feature, list[Record]] = {
     Feature.EMPTY_HEADERS: [Record(b"v", b"k", (("empty", b""), ("full", b"x")))],
     Feature.NULL_HEADERS: [Record(b"v", b"k", (("null", None), ("full", b"x")))],
     Feature.TIMESTAMPS: [
-        Record(f"v{place}".encode(), b"k", (), YESTERDAY_LIKE_MS + step)
+        Record(f"v{place}".encode(), b"k", (), LONG_AGO_MS + step)
         for place, step in enumerate((0, 1, 999, DAY_MS, 5, 2 * DAY_MS))
     ],
     Feature.BINARY: [

@@ -5,7 +5,8 @@ from functools import cache
 import pytest
 
 from peers.process import Server
-from tests.interop.clients import CLIENTS, Client
+from tests.interop.capabilities import TIMED, TIMES
+from tests.interop.clients import CLIENTS, LIBRDKAFKA, Client
 from tests.interop.conftest import create_topic
 from tests.interop.records import CODECS, SAMPLES, Feature, Record, numbered
 
@@ -97,7 +98,7 @@ def for_each_client(capability: str) -> pytest.MarkDecorator:
 
 @for_each_client("consume from an offset inside a batch")
 def test_reading_starts_at_the_offset_asked_for(bootstrap: str, client: Client) -> None:
-    topic = topic_with(bootstrap, CLIENTS[1], "zstd", None)
+    topic = topic_with(bootstrap, LIBRDKAFKA, "zstd", None)
     received = client.consume(bootstrap, topic, offset=17, count=COUNT - 17)
     assert [came.offset for came in received] == list(range(17, COUNT))
     assert [came.record for came in received] == numbered(COUNT)[17:]
@@ -110,7 +111,7 @@ def test_an_idempotent_producer_appends_each_record_once(
     records = numbered(300)
     client.produce(bootstrap, topic, records, settings={"enable.idempotence": True})
     client.produce(bootstrap, topic, numbered(10, first=300), settings={"enable.idempotence": True})
-    received = CLIENTS[1].consume(bootstrap, topic, count=310)
+    received = LIBRDKAFKA.consume(bootstrap, topic, count=310)
     assert [came.record for came in received] == numbered(310)
 
 
@@ -119,7 +120,7 @@ def test_weaker_acknowledgements_deliver_too(bootstrap: str, topic: str, client:
     settings = {"enable.idempotence": False}
     client.produce(bootstrap, topic, numbered(20), settings={"acks": 1, **settings})
     client.produce(bootstrap, topic, numbered(20, first=20), settings={"acks": 0, **settings})
-    received = CLIENTS[1].consume(bootstrap, topic, count=40)
+    received = LIBRDKAFKA.consume(bootstrap, topic, count=40)
     assert [came.record for came in received] == numbered(40)
 
 
@@ -160,3 +161,21 @@ def test_two_brokers_serve_the_same_topic(two_workers: Server, client: Client) -
     for broker in brokers:
         received = client.consume(broker, topic, count=20 * len(brokers))
         assert [came.record for came in received] == numbered(20 * len(brokers))
+
+
+@for_each_client("produce, too large for the topic is refused")
+def test_a_batch_past_the_topics_limit_is_refused(bootstrap: str, client: Client) -> None:
+    topic = create_topic(bootstrap, max_message_bytes="2000")
+    with pytest.raises(Exception, match=r"(?i)too.?large|MSG_SIZE"):
+        client.produce(bootstrap, topic, [Record(b"x" * 5000, b"k")])
+    client.produce(bootstrap, topic, [Record(b"x" * 500, b"k")])
+    (received,) = client.consume(bootstrap, topic, count=1)
+    assert received.record == Record(b"x" * 500, b"k")
+
+
+@for_each_client("consume, log append time")
+def test_log_append_time_replaces_the_clients_timestamp(bootstrap: str, client: Client) -> None:
+    topic = create_topic(bootstrap, message_timestamp_type="LogAppendTime")
+    LIBRDKAFKA.produce(bootstrap, topic, TIMED, codec="zstd")
+    received = client.consume(bootstrap, topic, count=len(TIMED))
+    assert all(came.timestamp_ms > TIMES[-1] for came in received)

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from peers.kafka import run_tool
-from tests.interop.clients import CLIENTS
+from tests.interop.capabilities import TIMES
+from tests.interop.clients import LIBRDKAFKA
 from tests.interop.conftest import TOOLS, create_topic, eventually
 from tests.interop.records import Record, numbered
-
-LIBRDKAFKA = CLIENTS[1]
-TIMES = (1_700_000_000_000, 1_700_000_005_000, 1_700_000_010_000)
 
 
 def tool(name: str, bootstrap: str, *arguments: str | Path, check: bool = True) -> str:

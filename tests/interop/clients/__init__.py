@@ -56,4 +56,7 @@ class Client(Protocol):
         ...
 
 
-CLIENTS: tuple[Client, ...] = (Kcat(), Confluent(), Aiokafka(), KafkaPython(), JavaConsole())
+LIBRDKAFKA: Client = Confluent()
+"""The one that other tests fill and check topics with."""
+
+CLIENTS: tuple[Client, ...] = (Kcat(), LIBRDKAFKA, Aiokafka(), KafkaPython(), JavaConsole())

@@ -8,7 +8,8 @@ from tests.interop.records import Codec, Feature, Received, Record
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it reads its own files in a deprecated way when imported
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+    import kafka
+    import kafka.admin
 
 
 class KafkaPython:
@@ -28,7 +29,7 @@ class KafkaPython:
         settings: Mapping[str, object] | None = None,
     ) -> None:
         options = {name.replace(".", "_"): value for name, value in (settings or {}).items()}
-        producer = KafkaProducer(
+        producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap,
             compression_type=None if codec == "none" else codec,
             linger_ms=5,
@@ -55,14 +56,14 @@ class KafkaPython:
     def consume(
         self, bootstrap: str, topic: str, *, count: int, partition: int = 0, offset: int = 0
     ) -> list[Received]:
-        consumer = KafkaConsumer(
+        consumer = kafka.KafkaConsumer(
             bootstrap_servers=bootstrap,
             auto_offset_reset="none",
             enable_auto_commit=False,
             consumer_timeout_ms=20_000,
         )
         try:
-            place = TopicPartition(topic, partition)
+            place = kafka.TopicPartition(topic, partition)
             consumer.assign([place])
             consumer.seek(place, offset)
             received = [_parse(message) for _, message in zip(range(count), consumer, strict=False)]

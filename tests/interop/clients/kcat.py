@@ -46,7 +46,7 @@ class Kcat:
 
 
 def run_kcat(bootstrap: str, topic: str, *arguments: str, stdin: bytes = b"") -> str:
-    command = [str(kcat.install()), "-b", bootstrap, *arguments, "-q", "-t", topic]
+    command = [str(kcat.install()), "-b", bootstrap, *arguments, "-t", topic]
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
     said = done.stderr.decode(errors="replace")
     assert done.returncode == 0, f"kcat ended with {done.returncode}: {said}"
