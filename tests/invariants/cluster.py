@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from headwater.log.formats import WAL, IndexEntry, Layout, Tail, decode
+from headwater.log.formats import INLINE, IndexEntry, Layout, Tail, decode
 from headwater.meta import keys
 
 SESSION_SECONDS = 1.0
@@ -166,7 +166,18 @@ class Cluster:
     def named_objects(self) -> set[str]:
         """The objects that the offset index names."""
         entries = (decode(IndexEntry, value) for _, value in self._read("d/0000/index/"))
-        return {entry.key for entry in entries if entry.kind == WAL}
+        return {entry.key for entry in entries if entry.kind != INLINE}
+
+    async def wait_until_only_named_objects_are_left(self) -> None:
+        """Garbage goes, also that of the dead; what the index names is never missing."""
+        while True:
+            named = self.named_objects()
+            there = self.objects()
+            assert named <= there, f"objects are gone: {named - there}"
+            living = {name for broker in self.brokers for name in self.incarnations(broker)}
+            if not {key for key in there - named if key.split("/")[1] not in living}:
+                return
+            await asyncio.sleep(0.05)
 
     def merges(self) -> int:
         """How often entries of the offset index were swapped or removed, of all streams."""

@@ -81,9 +81,10 @@ async def read_finals(cluster: Cluster, history: History, partitions: int) -> No
                 await read_final(history, connection, partition)
 
 
-def assert_kept(cluster: Cluster, history: History) -> None:
+async def assert_kept(cluster: Cluster, history: History) -> None:
     found = violations(history)
     assert not found, "\n".join(found[:20])
     assert sum(1 for one in history.produced if one.offset is not None) > 50
     assert sum(len(poll.records) for poll in history.polled) > 50
     assert not cluster.crashes(), "\n".join(cluster.crashes())
+    await cluster.wait_until_only_named_objects_are_left()

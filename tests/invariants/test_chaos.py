@@ -24,7 +24,7 @@ async def test_brokers_killed_and_stopped_at_any_moment_keep_the_invariants(
         faults = dict.fromkeys(range(rng.randint(0, brokers) + 1), "lost-answers=0.05")
         async with running_cluster(tmp_path, brokers, faults=faults) as cluster:
             history = await run_schedule(cluster, rng, [list(Harm)] * (brokers - 1))
-            assert_kept(cluster, history)
+            await assert_kept(cluster, history)
 
 
 async def test_consumers_see_no_half_swapped_index_while_it_is_merged_and_trimmed(
@@ -45,5 +45,5 @@ async def test_consumers_see_no_half_swapped_index_while_it_is_merged_and_trimme
             gc_grace_ms=200,
         ) as cluster:
             history = await run_schedule(cluster, rng, [[Harm.TRIM], [Harm.PAUSE]])
-            assert_kept(cluster, history)
+            await assert_kept(cluster, history)
             assert cluster.merges() > 20

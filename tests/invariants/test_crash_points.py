@@ -66,10 +66,6 @@ async def assert_kept(cluster: Cluster, history: History) -> None:
     assert cluster.crashes() == []
 
 
-async def only_named_objects_are_left(cluster: Cluster) -> None:
-    await eventually(lambda: cluster.objects() == cluster.named_objects())
-
-
 async def test_a_crash_between_object_and_commit_shows_nothing_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:
@@ -87,7 +83,7 @@ async def test_a_crash_between_object_and_commit_shows_nothing_and_leaves_nothin
         )
         assert after.offset == 0
         history.produced.remove(lost)  # it must not be there
-        await only_named_objects_are_left(cluster)
+        await cluster.wait_until_only_named_objects_are_left()
         await cluster.brokers[1].start()
         await assert_kept(cluster, history)
 
@@ -160,5 +156,5 @@ async def test_a_crash_around_a_merge_loses_nothing_and_leaves_nothing(tmp_path:
         for broker in cluster.brokers.values():
             broker.environment["FAULTS"] = ""
             await broker.start()
-        await only_named_objects_are_left(cluster)
+        await cluster.wait_until_only_named_objects_are_left()
         await assert_kept(cluster, history)

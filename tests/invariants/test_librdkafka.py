@@ -100,4 +100,4 @@ async def test_idempotent_producers_of_librdkafka_write_once_and_in_order(tmp_pa
             assert now() - started >= SECONDS
             history.produced += itertools.chain.from_iterable(finished)
             await read_finals(cluster, history, PARTITIONS)
-            assert_kept(cluster, history)
+            await assert_kept(cluster, history)
