@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import OutOfOrderSequence, UnknownTopicOrPartition
-from headwater.log.commit import Fenced, Part, WalFile, chunks_per_part, commit_part
+from headwater.log.commit import Fenced, Part, chunks_per_part, commit_part
 from headwater.log.formats import (
     INLINE,
     WAL,
@@ -21,6 +21,7 @@ from headwater.log.formats import (
     encode,
 )
 from headwater.log.judge import DUPLICATE
+from headwater.log.wal_files import Section
 from headwater.log.wal_object import Placement, join_batches
 from headwater.meta import keys
 from headwater.meta.store import Entry, Limits, Writes
@@ -28,7 +29,7 @@ from headwater.wire.batch import Batch
 from tests.log.harness import make_batch
 
 OWN = keys.incarnation(0, "a")
-FILE = WalFile("s", "wal/a/1.wo", 1234)
+FILE = Section("s", "wal/a/1.wo", 0, 1234, grows=False, part_numbers=iter(()))
 
 
 class Table:
@@ -54,11 +55,11 @@ class Table:
 
 
 def part_of(
-    batches: dict[int, Sequence[Batch]], number: int = 1, file: WalFile | None = FILE
+    batches: dict[int, Sequence[Batch]], number: int = 1, section: Section | None = FILE
 ) -> Part:
     chunks = [join_batches(stream, list(some)) for stream, some in sorted(batches.items())]
     placements = [Placement(100 + n, 10 + n, 1) for n in range(len(chunks))]
-    return Part(0, "a", number, chunks, placements, file, 0, 1)
+    return Part(0, "a", number, chunks, placements, section, 0, 1)
 
 
 def sent(sequence: int, producer: int = 7, count: int = 1) -> Batch:
@@ -75,7 +76,7 @@ def test_a_part_never_exceeds_the_stores_limit(limit: int, inline: bool, refused
     if refused:
         for stream in streams:
             table.values[keys.tail(0, stream)] = encode(Tail(deleted=True))
-    part = part_of({n: [make_batch()] for n in streams}, file=None if inline else FILE)
+    part = part_of({n: [make_batch()] for n in streams}, section=None if inline else FILE)
     writes, _ = table.commit(part)
     assert len(writes.puts) + len(writes.deletes) + len(writes.range_deletes) <= limit
     assert len(part.keys) <= limit
@@ -106,7 +107,7 @@ def test_entries_start_at_the_high_watermark_and_tails_follow() -> None:
 
 def test_inline_bytes_stand_in_the_index_and_not_in_what_watchers_follow() -> None:
     table = Table()
-    part = part_of({1: [make_batch(b"abc")]}, file=None)
+    part = part_of({1: [make_batch(b"abc")]}, section=None)
     _, (commit,) = table.commit(part)
     stored = decode(IndexEntry, table.values[keys.index_entry(0, 1, 1)])
     assert (stored.kind, stored.data) == (INLINE, bytes(part.chunks[0].data))
@@ -120,10 +121,10 @@ def test_inline_bytes_stand_in_the_index_and_not_in_what_watchers_follow() -> No
 
 @pytest.mark.parametrize("file", [FILE, None])
 def test_a_repeated_commit_returns_the_first_outcome_and_writes_nothing(
-    file: WalFile | None,
+    file: Section | None,
 ) -> None:
     table = Table()
-    part = part_of({1: [sent(0), sent(0), sent(5)], 2: [make_batch()]}, file=file)
+    part = part_of({1: [sent(0), sent(0), sent(5)], 2: [make_batch()]}, section=file)
     _, first = table.commit(part)
     before = dict(table.values)
     writes, again = table.commit(part, now_ms=60)
@@ -144,7 +145,7 @@ def test_a_stream_whose_batches_are_all_refused_leaves_no_entry() -> None:
     table = Table()
     table.commit(part_of({1: [sent(0)], 2: [sent(0)]}))
     before = dict(table.values)
-    second = WalFile("s", "wal/a/2.wo", 99)
+    second = Section("s", "wal/a/2.wo", 0, 99, grows=False, part_numbers=iter(()))
     _, outcome = table.commit(part_of({1: [sent(0), sent(9)], 2: [sent(1)]}, 2, second))
     assert [one.entry is None for one in outcome] == [True, False]
     assert table.values[keys.tail(0, 1)] == before[keys.tail(0, 1)]
@@ -197,7 +198,7 @@ def test_the_live_set_is_the_streams_with_an_entry(data: st.DataObject) -> None:
                 min_size=1,
             )
         )
-        file = WalFile("s", f"wal/a/{number}.wo", 1)
+        file = Section("s", f"wal/a/{number}.wo", 0, 1, grows=False, part_numbers=iter(()))
         _, outcome = table.commit(part_of(dict(batches), number, file))
         record = decode(ObjectRecord, table.values[keys.object_record(0, file.key, 0)])
         referring = [

@@ -10,11 +10,11 @@ from headwater.log.wal_object import (
     BLOCK_BYTES,
     Chunk,
     ChunkInfo,
-    encode_object,
+    encode_section,
     join_batches,
     join_chunks,
     parse_blocks,
-    parse_object,
+    parse_section,
 )
 from headwater.wire.batch import HEADER_SIZE, Batch, batch_sizes
 from tests.log.harness import make_batch
@@ -37,15 +37,15 @@ def chunks_of(batches: list[list[Batch]]) -> list[Chunk]:
 
 def small_object() -> bytes:
     chunks = chunks_of([[make_batch(b"a"), make_batch(b"b", count=4)], [make_batch(b"c")]])
-    return b"".join(encode_object(chunks, 123)[0])
+    return b"".join(encode_section(chunks, 123)[0])
 
 
 @given(st.lists(BATCHES, min_size=1, max_size=4))
 def test_an_object_lists_its_chunks_and_holds_their_bytes(batches: list[list[Batch]]) -> None:
     chunks = chunks_of(batches)
-    parts, placements = encode_object(chunks, 123)
+    parts, placements = encode_section(chunks, 123)
     data = b"".join(parts)
-    assert list(parse_object(data)) == [
+    assert list(parse_section(data)) == [
         ChunkInfo(
             chunk.stream,
             place.position,
@@ -63,7 +63,7 @@ def test_an_object_lists_its_chunks_and_holds_their_bytes(batches: list[list[Bat
 @given(BATCHES)
 def test_blocks_cover_a_chunk_with_whole_batches(batches: list[Batch]) -> None:
     chunk = join_batches(1, batches)
-    parts, (place,) = encode_object([chunk], 0)
+    parts, (place,) = encode_section([chunk], 0)
     data = b"".join(parts)
     start = place.blocks_position
     blocks = parse_blocks(data[start : start + BLOCK.size * place.blocks])
@@ -94,30 +94,30 @@ def test_a_changed_byte_anywhere_is_found() -> None:
             damaged = bytearray(data)
             damaged[position] ^= flip
             with pytest.raises((CorruptMessage, UnknownFormat)):
-                list(parse_object(damaged))
+                list(parse_section(damaged))
 
 
 def test_an_object_cut_short_or_grown_is_found() -> None:
     data = small_object()
     for length in range(len(data)):
         with pytest.raises(CorruptMessage):
-            list(parse_object(data[:length]))
+            list(parse_section(data[:length]))
     with pytest.raises(CorruptMessage):
-        list(parse_object(data + b"\0"))
+        list(parse_section(data + b"\0"))
 
 
 def test_a_newer_version_is_named() -> None:
     data = bytearray(small_object())
     data[4:6] = (2).to_bytes(2, "big")
     with pytest.raises(UnknownFormat, match="version 2"):
-        list(parse_object(data))
+        list(parse_section(data))
 
 
 @given(st.binary(max_size=200))
 @example(b"HWWO" + bytes(200))
 def test_foreign_bytes_are_refused_by_name(data: bytes) -> None:
     with pytest.raises((CorruptMessage, StoreError)):
-        list(parse_object(data))
+        list(parse_section(data))
 
 
 @given(st.lists(BATCHES, min_size=1, max_size=4), st.data())
