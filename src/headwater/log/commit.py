@@ -136,7 +136,7 @@ def _commit_chunk(
         start=start,
         end=end,
         kind=INLINE if part.section is None else WAL,
-        length=len(chunk.data),
+        length=chunk.length,
         size=tail.size,
         max_timestamp=max(
             batch.max_timestamp

@@ -23,6 +23,11 @@ from headwater.meta.store import MetadataStore
 
 logger = logging.getLogger(__name__)
 
+RECENT_RUNS = 4
+"""How many merges' worth of small entries a stream gathers before it is looked at."""
+REST = 4
+"""How many times as long as it worked a task rests."""
+
 
 class Maintenance:
     """Periodic work that any broker may do; guards inside the transactions keep it safe.
@@ -76,10 +81,15 @@ class Maintenance:
             tasks.create_task(self._clean_when_asked())
 
     async def _every(self, interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
+        loop = asyncio.get_running_loop()
+        pause = interval_ms / 1000
         while True:
             # Spread out, so that brokers started together do not work in step.
-            await asyncio.sleep(interval_ms / 1000 * (0.75 + 0.5 * self._rng.random()))
+            await asyncio.sleep(pause * (0.75 + 0.5 * self._rng.random()))
+            started = loop.time()
             await self._attempt(work)
+            # Producers and consumers come first: work that takes long is done less often.
+            pause = max(interval_ms / 1000, REST * (loop.time() - started))
 
     async def _attempt(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
@@ -98,7 +108,7 @@ class Maintenance:
         ready = [
             stream
             for stream, count in self._small_entries.items()
-            if count >= self._settings.merge_fan_in
+            if count >= RECENT_RUNS * self._settings.merge_fan_in
         ]
         for stream in ready:
             del self._small_entries[stream]

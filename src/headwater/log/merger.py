@@ -19,7 +19,7 @@ from headwater.log.piece_loader import PieceLoader
 from headwater.log.settings import LogSettings
 from headwater.log.streams import Streams
 from headwater.log.transactions import transact
-from headwater.log.wal_object import Chunk, encode_section, join_chunks
+from headwater.log.wal_object import Chunk, concatenate_chunks, encode_section
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
@@ -99,10 +99,8 @@ class Merger:
         read: list[tuple[Chunk, int, Sequence[IndexEntry]]] = []
         for stream, generation, run in sorted(group):
             try:
-                chunks = [
-                    (await self._loader.chunk(stream, entry), entry.left_out) for entry in run
-                ]
-                read.append((join_chunks(stream, chunks), generation, run))
+                chunks = [await self._loader.kept_batches(stream, entry) for entry in run]
+                read.append((concatenate_chunks(stream, chunks), generation, run))
             except ObjectNotFound:
                 continue  # trimmed or merged by another broker meanwhile
             except CorruptMessage as error:
@@ -114,7 +112,7 @@ class Merger:
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
         await self._objects.put(key, parts)
         merged = [
-            Merged(chunk.stream, run, generation, len(chunk.data), placement)
+            Merged(chunk.stream, run, generation, chunk.length, placement)
             for (chunk, generation, run), placement in zip(read, placements, strict=True)
         ]
         swapped = await self._swap(key, sum(map(len, parts)), merged)

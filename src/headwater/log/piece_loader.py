@@ -8,6 +8,7 @@ import asyncio
 import logging
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.errors import KafkaStorageError, ObjectNotFound, StoreError
@@ -144,6 +145,18 @@ class PieceLoader:
         )
         self._cache.put(key, piece)
         return piece
+
+    async def kept_batches(
+        self, stream: int, entry: IndexEntry
+    ) -> tuple[memoryview | bytearray, Sequence[int]]:
+        """An entry's batches and the numbers of those to leave out; from memory where it has them.
+
+        The bytes are not the caller's to change.
+        """
+        piece = self._cache.peek((stream, entry.start, entry.end, WHOLE))
+        if piece is not None:
+            return piece.data, ()
+        return await self.chunk(stream, entry), entry.left_out
 
     async def chunk(self, stream: int, entry: IndexEntry) -> bytearray:
         """An entry's whole chunk, bytes as they were produced, in a buffer of the caller's."""

@@ -110,6 +110,10 @@ class PieceCache:
         self._pieces.move_to_end(key)
         return piece
 
+    def peek(self, key: PieceKey) -> Piece | None:
+        """A piece that is here, without counting as its use."""
+        return self._pieces.get(key)
+
     def __contains__(self, key: PieceKey) -> bool:
         return key in self._pieces
 

@@ -25,6 +25,8 @@ from crc32c import crc32c
 from headwater.errors import CorruptMessage, UnknownFormat
 from headwater.wire.batch import Batch, batch_sizes, trusted_batch
 
+Buffer = bytes | bytearray | memoryview
+
 MAGIC = b"HWWO"
 FOOTER_MAGIC = b"OWWH"
 VERSION = 1
@@ -38,11 +40,19 @@ FOOTER = struct.Struct(">I4s")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One stream's batches, and their bytes back to back."""
+    """One stream's batches, and their bytes back to back, in one buffer or several."""
 
     stream: int
     batches: Sequence[Batch]
-    data: bytearray
+    parts: Sequence[Buffer]
+    length: int
+
+    @property
+    def data(self) -> bytearray:
+        """The bytes of a chunk that was joined."""
+        (data,) = self.parts
+        assert isinstance(data, bytearray)
+        return data
 
     @property
     def records(self) -> int:
@@ -85,24 +95,36 @@ class ChunkInfo:
 
 def join_batches(stream: int, batches: Sequence[Batch]) -> Chunk:
     """The chunk of these batches, in a buffer of its own."""
-    return Chunk(stream, batches, bytearray().join([batch.data for batch in batches]))
+    data = bytearray().join([batch.data for batch in batches])
+    return Chunk(stream, batches, [data], len(data))
 
 
-def join_chunks(stream: int, chunks: Sequence[tuple[bytearray, Sequence[int]]]) -> Chunk:
-    """One chunk of several, each given with the numbers of its batches that are left out."""
+def concatenate_chunks(stream: int, chunks: Sequence[tuple[Buffer, Sequence[int]]]) -> Chunk:
+    """One chunk of several, each given with the numbers of its batches that are left out.
+
+    Their bytes are not copied.
+    """
     batches: list[Batch] = []
+    parts: list[Buffer] = []
     for data, left_out in chunks:
-        skipped = frozenset(left_out)
         view = memoryview(data)
-        for number, (position, size, _) in enumerate(batch_sizes(data)):
-            if number not in skipped:
-                batches.append(trusted_batch(view[position : position + size]))
-    return join_batches(stream, batches)
+        own = [
+            trusted_batch(view[position : position + size])
+            for position, size, _ in batch_sizes(data)
+        ]
+        if left_out:
+            skipped = frozenset(left_out)
+            own = [batch for number, batch in enumerate(own) if number not in skipped]
+            parts += [batch.data for batch in own]
+        else:
+            parts.append(data)
+        batches += own
+    return Chunk(stream, batches, parts, sum(len(part) for part in parts))
 
 
 def encode_section(
     chunks: Sequence[Chunk], created_ms: int
-) -> tuple[list[bytes | bytearray], list[Placement]]:
+) -> tuple[list[Buffer], list[Placement]]:
     """The section's parts, ready to be written, and each chunk's placement.
 
     ``chunks`` are sorted by stream; their buffers are not copied and must not change before
@@ -112,22 +134,22 @@ def encode_section(
     block_count = sum(map(len, blocks))
     blocks_start = HEADER.size + CHUNK.size * len(chunks)
     position = blocks_start + BLOCK.size * block_count
-    length = position + sum(len(chunk.data) for chunk in chunks) + FOOTER.size
+    length = position + sum(chunk.length for chunk in chunks) + FOOTER.size
     head = bytearray(HEADER.pack(MAGIC, VERSION, 0, created_ms, length, len(chunks), block_count))
     placements: list[Placement] = []
     first_block = 0
     for chunk, own in zip(chunks, blocks, strict=True):
         placements.append(Placement(position, blocks_start + BLOCK.size * first_block, len(own)))
         head += CHUNK.pack(
-            chunk.stream, position, len(chunk.data), chunk.records, len(chunk.batches),
+            chunk.stream, position, chunk.length, chunk.records, len(chunk.batches),
             first_block, chunk.max_timestamp,
         )  # fmt: skip
-        position += len(chunk.data)
+        position += chunk.length
         first_block += len(own)
     for own in blocks:
         for block in own:
             head += BLOCK.pack(block.position, block.first_record, block.max_timestamp)
-    parts: list[bytes | bytearray] = [head, *(chunk.data for chunk in chunks)]
+    parts: list[Buffer] = [head, *(part for chunk in chunks for part in chunk.parts)]
     checksum = 0
     for part in parts:
         checksum = crc32c(part, checksum)
