@@ -44,19 +44,21 @@ async def test_a_chunk_that_cannot_be_read_is_left_out_of_a_merge() -> None:
     settings = LogSettings(inline_bytes=0, object_bytes=1, merge_fan_in=2)
     async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
         broken = await engine.topics.create("broken", 1, {})
-        await engine.topics.create("fine", 1, {})
+        fine = await engine.topics.create("fine", 1, {})
         for number in range(4):
             await append(engine, "broken", [make_batch(b"%d" % number)])
             await append(engine, "fine", [make_batch(b"%d" % number)])
-        entry = await engine._index.look_up(broken.streams[0], 0)
-        assert entry is not None
-        data, created = objects._objects[entry.key]
-        objects._objects[entry.key] = (bytes(len(data)), created)
-        await engine._maintenance.merge_recent()
-        fine = await entries_of(meta, (await engine.topics.find("fine")).streams[0])
-        assert [(entry.start, entry.end) for entry in fine] == [(0, 4)]
+    (entry, *_) = await entries_of(meta, broken.streams[0])
+    data, created = objects._objects[entry.key]
+    objects._objects[entry.key] = (bytes(len(data)), created)
+    async with running_engine(
+        meta, objects, broker_id=2, settings=settings, housekeeping=False
+    ) as fresh:
+        assert await fresh._merger.merge([*broken.streams, *fine.streams]) == list(fine.streams)
+        merged = await entries_of(meta, fine.streams[0])
+        assert [(entry.start, entry.end) for entry in merged] == [(0, 4)]
         assert len(await entries_of(meta, broken.streams[0])) == 4
-        assert await read_all(engine, "fine") == [(n, b"%d" % n) for n in range(4)]
+        assert await read_all(fresh, "fine") == [(n, b"%d" % n) for n in range(4)]
 
 
 async def entries_of(meta: MemoryStore, stream: int) -> list[IndexEntry]:
