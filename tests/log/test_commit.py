@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import OutOfOrderSequence, UnknownTopicOrPartition
@@ -187,6 +187,7 @@ def test_producers_idle_for_long_are_forgotten_by_a_later_commit() -> None:
     assert set(table.tail(1).producers) == {2}
 
 
+@settings(max_examples=40)
 @given(st.data())
 def test_the_live_set_is_the_streams_with_an_entry(data: st.DataObject) -> None:
     table = Table()

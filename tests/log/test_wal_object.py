@@ -1,7 +1,7 @@
 """WAL objects: what is written is found again, and damage never goes unseen."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptMessage, StoreError, UnknownFormat
@@ -10,13 +10,13 @@ from headwater.log.wal_object import (
     BLOCK_BYTES,
     Chunk,
     ChunkInfo,
+    concatenate_chunks,
     encode_section,
     join_batches,
-    concatenate_chunks,
     parse_blocks,
     parse_section,
 )
-from headwater.wire.batch import HEADER_SIZE, Batch, batch_sizes
+from headwater.wire.batch import Batch, batch_sizes
 from tests.log.harness import make_batch
 
 BATCHES = st.lists(
@@ -40,6 +40,7 @@ def small_object() -> bytes:
     return b"".join(encode_section(chunks, 123)[0])
 
 
+@settings(max_examples=40)
 @given(st.lists(BATCHES, min_size=1, max_size=4))
 def test_an_object_lists_its_chunks_and_holds_their_bytes(batches: list[list[Batch]]) -> None:
     chunks = chunks_of(batches)
@@ -120,6 +121,7 @@ def test_foreign_bytes_are_refused_by_name(data: bytes) -> None:
         list(parse_section(data))
 
 
+@settings(max_examples=40)
 @given(st.lists(BATCHES, min_size=1, max_size=4), st.data())
 def test_joined_chunks_hold_what_was_not_left_out(
     batches: list[list[Batch]], data: st.DataObject
