@@ -38,6 +38,8 @@ class GarbageCollector:
         self._settings = settings
         self._clock = clock
         self._missing_since: dict[str, int] = {}
+        self._recorded: set[str] = set()
+        """Objects of fenced incarnations that were found to have records: they are no orphans."""
 
     async def collect_released(self) -> int:
         """Delete the objects whose last chunk was released long enough ago; returns how many."""
@@ -146,15 +148,21 @@ class GarbageCollector:
     async def _delete_orphans(self) -> int:
         deleted = 0
         fenced: dict[str, bool] = {}
+        recorded: set[str] = set()
         async for info in self._objects.list(WAL_PREFIX):
             name = _incarnation_name(info.key)
             if name not in fenced:
                 # An incarnation has its key before its first object and never gets it back,
                 # so a key that is absent now tells that no record can follow.
                 fenced[name] = await self._writer_of(info.key) is None
-            if fenced[name] and not await self._records(info.key):
+            if not fenced[name]:
+                continue
+            if info.key in self._recorded or await self._records(info.key):
+                recorded.add(info.key)
+            else:
                 await self._objects.delete(info.key)
                 deleted += 1
+        self._recorded = recorded
         return deleted
 
     async def _scan(self, prefix: str) -> AsyncIterator[Entry]:

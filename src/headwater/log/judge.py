@@ -21,6 +21,7 @@ from headwater.log.formats import ProducerState, Tail
 from headwater.wire.batch import next_sequence
 
 REMEMBERED_BATCHES = 5
+MOST_PRODUCERS = 2000
 APPENDED = 0
 DUPLICATE = -1
 """The code of a verdict that is no error: the batch is there already."""
@@ -95,7 +96,14 @@ def _judge_sequence(
 
 
 def forget_idle_producers(tail: Tail, before_ms: int) -> None:
-    """Drop the producers that were last seen before ``before_ms``."""
+    """Drop the producers last seen before ``before_ms``, and the idlest beyond a bound.
+
+    The bound keeps a tail small, which every commit reads and writes, however many producers
+    come and go within their expiry.
+    """
+    if len(tail.producers) > MOST_PRODUCERS:
+        seen = sorted(state.seen_ms for state in tail.producers.values())
+        before_ms = max(before_ms, seen[len(seen) - MOST_PRODUCERS])
     idle = [
         producer
         for producer, state in tail.producers.items()

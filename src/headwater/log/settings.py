@@ -30,7 +30,7 @@ class LogSettings:
     """Recent and read-ahead record data."""
     read_bytes: int = 2 * MIB
     """The least that is read of a large chunk at once."""
-    window_entries: int = 1024
+    window_entries: int = 128
     """How many recent index entries of a stream are kept in memory."""
     merge_interval_ms: int = 2 * SECOND
     """How often small neighbouring entries are merged into large objects."""

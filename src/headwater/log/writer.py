@@ -110,7 +110,7 @@ class Writer:
         self._files = WalFiles(objects, incarnation, settings.object_bytes)
         self._next_commit = 1
         self._not_before = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._room = asyncio.Event()
         self._room.set()
         self._failure: KafkaError | None = None
@@ -156,6 +156,9 @@ class Writer:
             self._timer = self._loop.call_at(
                 max(self._not_before, self._loop.time()), self._maybe_flush
             )
+        elif buffer.size >= self._settings.flush_bytes > buffer.size - size:
+            self._timer.cancel()
+            self._timer = self._loop.call_soon(self._maybe_flush)
         return done
 
     def _maybe_flush(self) -> None:
