@@ -1,4 +1,5 @@
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from headwater.broker.membership import Membership
 from headwater.broker.probe import answers
 from headwater.broker.server import listen
 from headwater.errors import ConfigurationError
+from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from tests.broker.running import RunningBroker
 
@@ -154,3 +156,19 @@ async def test_probe_tells_a_broker_from_silence(broker: RunningBroker) -> None:
     assert not await answers("127.0.0.1", port, timeout=0.1)
     silent.close()
     assert not await answers("127.0.0.1", port, timeout=0.1)
+
+
+async def test_a_session_that_ends_while_its_broker_registers_is_opened_again() -> None:
+    world = World()
+    async with world.broker(1, "old") as (old, _), world.broker(1, "new") as (new, store):
+        await old.join()
+        fence = world.fence
+
+        async def starve(incarnation: str) -> None:
+            time.sleep(TTL * 1.5)  # noqa: ASYNC251 - nothing is renewed meanwhile
+            await fence(incarnation)
+
+        new._fence = starve
+        await new.join()
+        assert (await store.get(keys.broker(1))) is not None
+        assert ids(new) == [1]

@@ -6,6 +6,7 @@ clock is real, so that a seed fixes what is tried and not what happens.
 """
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -16,13 +17,27 @@ from tests.invariants.schedule import SECONDS, assert_kept, run_schedule, seeded
 pytestmark = pytest.mark.timeout(SECONDS + 90)
 
 
+def random_settings(rng: Random) -> dict[str, int]:
+    """Sizes at which flushes, objects, caches and merges take every form."""
+    return {
+        "flush_bytes": rng.choice([1, 5_000, 8 << 20]),
+        "uploads": rng.choice([1, 2, 4]),
+        "inline_bytes": rng.choice([0, 2_000, 1 << 20]),
+        "cache_bytes": rng.choice([1, 20_000, 1 << 20]),
+        "read_bytes": rng.choice([1_000, 1 << 20]),
+        "window_entries": rng.choice([1, 8, 1_024]),
+        "merge_fan_in": rng.choice([2, 4, 16]),
+    }
+
+
 @pytest.mark.parametrize("brokers", [2, 3])
 async def test_brokers_killed_and_stopped_at_any_moment_keep_the_invariants(
     tmp_path: Path, brokers: int
 ) -> None:
     with seeded() as rng:
         faults = dict.fromkeys(range(rng.randint(0, brokers) + 1), "lost-answers=0.05")
-        async with running_cluster(tmp_path, brokers, faults=faults) as cluster:
+        settings = random_settings(rng)
+        async with running_cluster(tmp_path, brokers, faults=faults, **settings) as cluster:
             history = await run_schedule(cluster, rng, [list(Harm)] * (brokers - 1))
             await assert_kept(cluster, history)
 

@@ -89,6 +89,8 @@ class Producer:
                 assert self._unanswered.popleft() is batch
                 if self._rng.random() < 0.1:
                     await self._read_back(broker, offset)
+                elif self._rng.random() < 0.1:
+                    await self._read_back(self._choose(), offset + len(batch.values))
                 await asyncio.sleep(self._rng.uniform(0, 0.01))
         finally:
             for batch, invoked in in_flight:
@@ -109,7 +111,7 @@ class Producer:
         return batch
 
     async def _read_back(self, broker: BrokerProcess, offset: int) -> None:
-        """Ask the broker that acknowledged a batch for it."""
+        """Ask the broker that acknowledged a batch for it, or any other for what follows it."""
         async with await Connection.open(broker) as connection:
             await connection.poll(self._history, self._partition, offset, max_bytes=1, max_wait=0)
 

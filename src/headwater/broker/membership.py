@@ -13,7 +13,7 @@ from typing import Final
 
 from headwater.broker.cluster import BrokerAddress, LiveBrokers
 from headwater.broker.probe import answers
-from headwater.errors import ConfigurationError, StoreError, UnknownOutcome
+from headwater.errors import ConfigurationError, SessionLost, StoreError, UnknownOutcome
 from headwater.log.formats import Value, decode, encode
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Session, Values, Writes, prefix_end
@@ -119,9 +119,9 @@ class Membership:
             self._session = None
 
     async def _register(self, *, taking_over: bool) -> None:
-        if self._session is None or self._session.lost:
-            self._session = await self._meta.session(self._session_seconds)
         for _ in range(_TRIES):
+            if self._session is None or self._session.lost:
+                self._session = await self._meta.session(self._session_seconds)
             there = await self._meta.get(keys.broker(self.node_id))
             if there is not None:
                 await self._make_way(there, taking_over=taking_over)
@@ -130,6 +130,8 @@ class Membership:
                     return
             except UnknownOutcome:
                 continue  # the next look shows whether it landed
+            except SessionLost:
+                self._session = None  # this process was held up for too long
         raise ConfigurationError(
             f"broker id {self.node_id} is being registered by several processes at once: "
             "give each its own --broker-id"
