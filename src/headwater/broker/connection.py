@@ -74,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unanswered: deque[_Request] = deque()
         self._task: asyncio.Task[None] | None = None
         self._taking_up = False
+        self._sending: asyncio.Handle | None = None
         self._writable = True
         self._reading = True
         self._ending = False
@@ -279,7 +280,11 @@ class Connection(asyncio.BufferedProtocol):
             except Exception:
                 log.exception("the reply to %s cannot be encoded", request.api.name)
                 request.reply = NoReply.CLOSE
-        self._send_ready()
+        if request.api.admit is None:
+            self._send_ready()
+        elif self._sending is None:
+            # A commit answers many requests in one turn of the loop: they share one write.
+            self._sending = self._loop.call_soon(self._send_ready)
 
     def _encode(self, request: _Request, reply: Reply) -> Segments:
         api_key, version, correlation_id = request.header
@@ -288,8 +293,9 @@ class Connection(asyncio.BufferedProtocol):
         return encode_reply(api_key, version, correlation_id, reply)
 
     def _send_ready(self) -> None:
+        self._sending = None
         unanswered = self._unanswered
-        if unanswered[0].reply is None:
+        if not unanswered or unanswered[0].reply is None:
             return
         segments: Segments = []
         closing = False
