@@ -265,3 +265,14 @@ class ObjectStoreConformance:
         await growing.close()
         assert len(await store.get(growing.key)) == 66
         assert await keys(store, "wal/") == ["wal/growing.wo"]
+
+    async def test_appends_under_way_outlast_the_close(self, store: ObjectStore) -> None:
+        growing = store.grow("wal/growing.wo")
+        if growing is None:
+            return  # this store's objects are written whole, and it says so
+        await growing.append([b"first"])
+        under_way = [asyncio.ensure_future(growing.append([b"%04d" % n * 1000])) for n in range(50)]
+        await asyncio.sleep(0)
+        await growing.close()
+        for number, position in enumerate(await asyncio.gather(*under_way)):
+            assert await store.get_range(growing.key, position, 4) == b"%04d" % number

@@ -45,32 +45,32 @@ class GrowingFile:
         position = self.size
         length = sum(memoryview(part).nbytes for part in parts)
         self.size += length
-        await self._open()
-        await self._run(lambda: self._append(parts, position), f"writing {self.key}")
+        file = await self._open()
+        await self._run(lambda: self._append(file, parts, position), f"writing {self.key}")
         self._appended(length)
         return position
 
     async def close(self) -> None:
-        """Let the file go; an append under way keeps it open until it ends."""
+        """Let the file go; an append under way holds it until it ends."""
         self._file = None
-        self._failed = True
 
-    async def _open(self) -> None:
+    async def _open(self) -> Descriptor:
         async with self._opening:
-            if self._file is None and not self._failed:
+            if self._file is None:
                 await self._run(self._open_now, f"creating {self.key}")
+            assert self._file is not None
+            return self._file
 
     def _open_now(self) -> None:
+        self._require_whole()
         try:
             self._file = self._create()
         except BaseException:
             self._failed = True
             raise
 
-    def _append(self, parts: Sequence[Buffer], position: int) -> None:
-        file = self._file
-        if file is None or self._failed:
-            raise OSError(errno.EIO, "an earlier write of this file failed")
+    def _append(self, file: Descriptor, parts: Sequence[Buffer], position: int) -> None:
+        self._require_whole()
         try:
             write_all(file.number, parts, position)
             os.fdatasync(file.number)
@@ -78,3 +78,7 @@ class GrowingFile:
             # The kernel may report a failed sync once only: nothing is ever synced here again.
             self._failed = True
             raise
+
+    def _require_whole(self) -> None:
+        if self._failed:
+            raise OSError(errno.EIO, "an earlier write of this file failed")
