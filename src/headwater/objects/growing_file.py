@@ -39,20 +39,32 @@ class GrowingFile:
         self._appended = appended
         self._file: Descriptor | None = None
         self._opening = asyncio.Lock()
+        self._under_way = 0
+        self._closed = False
         self._failed = False
 
     async def append(self, parts: Sequence[Buffer]) -> int:
         position = self.size
         length = sum(memoryview(part).nbytes for part in parts)
         self.size += length
-        file = await self._open()
-        await self._run(lambda: self._append(file, parts, position), f"writing {self.key}")
+        self._under_way += 1
+        try:
+            file = await self._open()
+            await self._run(lambda: self._append(file, parts, position), f"writing {self.key}")
+        finally:
+            self._under_way -= 1
+            self._let_go()
         self._appended(length)
         return position
 
     async def close(self) -> None:
-        """Let the file go; an append under way holds it until it ends."""
-        self._file = None
+        """Let the file go, once the appends under way have ended."""
+        self._closed = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._closed and not self._under_way:
+            self._file = None
 
     async def _open(self) -> Descriptor:
         async with self._opening:
