@@ -6,6 +6,10 @@ buffer does not wait for that either; on a paid store no sooner than ``flush_int
 the last. Commits keep the order in which buffers were cut, and producers are answered after the
 commit, never before.
 
+Under load producers send again as soon as they are answered. A flush that took the first of them
+alone would leave the others to the next, and every second flush would be almost empty. So after a
+flush the next one gathers for a moment, until as many appends are there as were just answered.
+
 Invariants:
 
 - Batches of one stream are committed in the order of ``append`` calls.
@@ -44,6 +48,8 @@ from headwater.wire.batch import Batch
 
 logger = logging.getLogger(__name__)
 
+GATHER = 0.001
+"""Seconds that a flush waits at most for the producers that were just answered."""
 RETRY_FIRST = 0.01
 RETRY_MOST = 1.0
 
@@ -63,6 +69,7 @@ class Buffer:
     batches: dict[int, list[Batch]] = field(default_factory=dict)
     waiting: dict[int, list[Waiting]] = field(default_factory=dict)
     size: int = 0
+    count: int = 0
     expiry: asyncio.TimerHandle | None = None
 
     def appends(self) -> list[Waiting]:
@@ -110,6 +117,9 @@ class Writer:
         self._files = WalFiles(objects, incarnation, settings.object_bytes)
         self._next_commit = 1
         self._not_before = 0.0
+        self._expected = 1
+        """How many appends the next flush may find if it waits until ``_gather_until``."""
+        self._gather_until = 0.0
         self._timer: asyncio.Handle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -148,6 +158,7 @@ class Writer:
             buffer.batches[stream] = list(batches)
             buffer.waiting[stream] = [Waiting(len(batches), done)]
         buffer.size += size
+        buffer.count += 1
         self._held += size
         if self._held >= self._settings.buffer_bytes:
             self._room.clear()
@@ -156,7 +167,10 @@ class Writer:
             self._timer = self._loop.call_at(
                 max(self._not_before, self._loop.time()), self._maybe_flush
             )
-        elif buffer.size >= self._settings.flush_bytes > buffer.size - size:
+        elif (
+            buffer.size >= self._settings.flush_bytes > buffer.size - size
+            or buffer.count == self._expected
+        ):
             self._timer.cancel()
             self._timer = self._loop.call_soon(self._maybe_flush)
         return done
@@ -171,6 +185,9 @@ class Writer:
         now = self._loop.time()
         if now < self._not_before and not full:
             self._timer = self._loop.call_at(self._not_before, self._maybe_flush)
+            return
+        if now < self._gather_until and not full and self._open.count < self._expected:
+            self._timer = self._loop.call_at(self._gather_until, self._maybe_flush)
             return
         self._not_before = now + self._settings.flush_interval_ms / 1000
         buffer, self._open = self._open, Buffer()
@@ -215,6 +232,8 @@ class Writer:
                     settle(buffer.waiting[chunk.stream], chunk.batches, commit, start)
             self._metrics.flushes.inc()
             self._metrics.flush_bytes.observe(buffer.size)
+            self._expected = buffer.count + self._open.count
+            self._gather_until = self._loop.time() + GATHER
         except Fenced as error:
             self._fail_all(error)
             _fail(waiting, error)

@@ -7,7 +7,7 @@ added as it is; a gap means that a neighbour committed, and the file is read.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from itertools import islice
+from dataclasses import dataclass
 
 from headwater.errors import StoreUnavailable, WatchTrimmed
 from headwater.meta.sqlite.changes import Item, under_prefix
@@ -17,6 +17,14 @@ RECENT_REVISIONS = 1024
 RECENT_BYTES = 8 * 2**20
 
 Revisions = list[tuple[int, list[Item]]]
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far a watch of a prefix has come."""
+
+    prefix: str
+    after: int
 
 
 class ChangeFeed:
@@ -39,7 +47,7 @@ class ChangeFeed:
         self._recent_bytes = 0
         self._read = read
         self._last = last
-        self._waiting: dict[asyncio.Future[None], int] = {}
+        self._waiting: dict[asyncio.Future[None], _Place] = {}
         self._unread = False
         self._closed = False
 
@@ -57,13 +65,13 @@ class ChangeFeed:
         """Take an own commit; False where a neighbour's came between, left to ``catch_up``."""
         if revision == self._newest + 1:
             self._add(revision, items)
-            self._wake()
+            self._wake_concerned(revision, items)
         return revision <= self._newest
 
     async def catch_up(self) -> None:
         """Read what is in the file beyond memory, for the watches that wait."""
         self._unread = False
-        needed = min(self._waiting.values(), default=self._newest)
+        needed = min((place.after for place in self._waiting.values()), default=self._newest)
         if needed > self._newest:  # nobody watched for a while
             self._start_over(needed)
         try:
@@ -78,25 +86,25 @@ class ChangeFeed:
 
     async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
         """Every change under ``prefix`` above ``after``, whole revisions at a time."""
+        place = _Place(prefix, after)
         while True:
             if self._closed:
                 raise StoreUnavailable("the metadata store is closed")
             oldest = self._newest - len(self._recent)
-            if after < oldest:
-                revisions = await self._read(after)
+            if place.after < oldest:
+                revisions = await self._read(place.after)
             else:
-                revisions = [
-                    (revision, items)
-                    for revision, items, _ in islice(self._recent, after - oldest, None)
-                ]
+                recent = self._recent
+                places = range(place.after - oldest, len(recent))
+                revisions = [(recent[number][0], recent[number][1]) for number in places]
             found: list[Change] = []
             for revision, items in revisions:
                 found.extend(under_prefix(prefix, revision, items))
-                after = revision
+                place.after = revision
             if found:
                 yield found
             elif not revisions:
-                await self._wait(after)
+                await self._wait(place)
 
     def close(self) -> None:
         """End every watch with an error."""
@@ -116,14 +124,24 @@ class ChangeFeed:
         while len(self._recent) > RECENT_REVISIONS or self._recent_bytes > RECENT_BYTES:
             self._recent_bytes -= self._recent.popleft()[2]
 
-    async def _wait(self, after: int) -> None:
+    async def _wait(self, place: "_Place") -> None:
         future = asyncio.get_running_loop().create_future()
         self._unread = self._unread or not self._waiting
-        self._waiting[future] = after
+        self._waiting[future] = place
         try:
             await future
         finally:
             del self._waiting[future]
+
+    def _wake_concerned(self, revision: int, items: list[Item]) -> None:
+        """Wake the watches that a revision is for; the others are taken past it."""
+        for future, place in self._waiting.items():
+            if place.after == revision - 1 and not any(
+                key.startswith(place.prefix) for key, _ in items
+            ):
+                place.after = revision
+            elif not future.done():
+                future.set_result(None)
 
     def _wake(self) -> None:
         for future in self._waiting:
