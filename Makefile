@@ -39,6 +39,7 @@ format: .venv/.test ## Format the code and mend what the linter can
 
 interop: .venv/.test ## Prove it with the real Java, librdkafka and Python clients
 	$(BIN)/python -m pytest -q tests/interop $(ARGS)
+	HEADWATER_CHAOS_SECONDS=20 $(BIN)/python -m pytest -q tests/invariants $(ARGS)
 
 bench: .venv/.test ## Measure side by side with Apache Kafka
 	$(BIN)/python -m bench $(ARGS)
