@@ -183,12 +183,6 @@ class OutOfOrderSequence(KafkaError):
     code = 45
 
 
-class DuplicateSequence(KafkaError):
-    """Raised when a batch was appended already but its offset is no longer known."""
-
-    code = 46
-
-
 class InvalidProducerEpoch(KafkaError):
     """Raised when a producer writes with an epoch older than the one committed."""
 
@@ -234,21 +228,8 @@ class InvalidRecord(KafkaError):
     code = 87
 
 
-class ProducerFenced(KafkaError):
-    """Raised when a newer producer took over a transactional id."""
-
-    code = 90
-
-
 class UnknownTopicId(KafkaError):
     """Raised when no topic has that id."""
 
     code = 100
-    retriable = True
-
-
-class InconsistentTopicId(KafkaError):
-    """Raised when a topic's id is not the one that the request's session knew."""
-
-    code = 103
     retriable = True

@@ -22,11 +22,11 @@ class LogSettings:
     """A flush up to this size travels inside its metadata transaction."""
     object_bytes: int = 64 * MIB
     """Where objects can grow, a new one is begun past this size."""
-    buffer_bytes: int = 48 * MIB
+    buffer_bytes: int = 24 * MIB
     """What producers may have in memory before the sockets are no longer read."""
     append_timeout_ms: int = 30 * SECOND
     """After this a producer gets an error that it may retry."""
-    cache_bytes: int = 128 * MIB
+    cache_bytes: int = 96 * MIB
     """Recent and read-ahead record data."""
     read_bytes: int = 2 * MIB
     """The least that is read of a large chunk at once."""
