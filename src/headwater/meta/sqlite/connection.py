@@ -79,6 +79,10 @@ def prepare(path: Path, busy_seconds: float) -> None:
         ) from error
     except apsw.FullError as error:
         raise StorageFull(f"metadata database {path}: {error}; free some space") from error
+    except apsw.IOError as error:
+        raise StoreUnavailable(
+            f"metadata database {path}: {error}; check that the disk has space and no fault"
+        ) from error
     except apsw.Error as error:
         raise StoreUnavailable(f"metadata database {path}: {error}") from error
 
@@ -159,10 +163,14 @@ def _is_empty(path: Path, busy_seconds: float) -> bool:
 
 
 def _create(path: Path, busy_seconds: float) -> None:
-    with closing(connect(path, busy_seconds)) as connection, connection:
+    # Plain statements and not the connection's own context: SQLite rolls a full disk back by
+    # itself, and the context's second rollback would hide what went wrong.
+    with closing(connect(path, busy_seconds)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
         connection.execute(SCHEMA)
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}").fetchall()
         connection.execute(f"PRAGMA user_version={FORMAT}").fetchall()
+        connection.execute("COMMIT")
 
 
 @contextmanager
