@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -34,9 +36,25 @@ SETTINGS: Mapping[str, Any] = {
 """Everything that happens once in minutes or hours, many times within a test."""
 
 
+def _free_port() -> int:
+    while True:
+        port = random.randrange(15_000, 31_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
 @dataclass(slots=True)
 class BrokerProcess:
-    """One broker id; its process, and with it its port, may come and go."""
+    """One broker id; its process may come and go, its port stays.
+
+    Clients find their way back by the addresses that they were given, so a broker that is started
+    again must listen where it did. The port is below those that the system gives to connections,
+    or one of them might take it in between.
+    """
 
     id: int
     command: list[str]
@@ -52,7 +70,8 @@ class BrokerProcess:
 
     async def start(self, *extra: str) -> None:
         """Start it and wait until it listens."""
-        command = [*self.command, "--listen", "127.0.0.1:0", *extra]
+        self.port = self.port or _free_port()
+        command = [*self.command, "--listen", f"127.0.0.1:{self.port}", *extra]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(  # noqa: ASYNC220 - a fork is short
                 command,
@@ -68,7 +87,6 @@ class BrokerProcess:
             welcome = await asyncio.to_thread(self.process.stdout.readline)
         if not welcome:
             raise AssertionError(f"broker {self.id} did not start:\n{self.log.read_text()}")
-        self.port = int(welcome.split("127.0.0.1:")[1].split(",")[0])
 
     async def kill(self) -> None:
         """Kill -9, paused or not."""
