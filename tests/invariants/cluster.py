@@ -16,8 +16,9 @@ from typing import Any
 
 import apsw
 
-from headwater.log.formats import INLINE, IndexEntry, Layout, Tail, decode
+from headwater.log.formats import INLINE, IndexEntry, Layout, Tail
 from headwater.meta import keys
+from headwater.meta.values import decode
 
 SESSION_SECONDS = 1.0
 START_SECONDS = 30.0

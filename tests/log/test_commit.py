@@ -17,14 +17,13 @@ from headwater.log.formats import (
     Release,
     StreamCommit,
     Tail,
-    decode,
-    encode,
 )
 from headwater.log.judge import DUPLICATE
 from headwater.log.wal_files import Section
 from headwater.log.wal_object import Placement, join_batches
 from headwater.meta import keys
 from headwater.meta.store import Entry, Limits, Writes
+from headwater.meta.values import decode, encode
 from headwater.wire.batch import Batch
 from tests.log.harness import make_batch
 

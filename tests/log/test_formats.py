@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from headwater.errors import UnknownFormat
 from headwater.log import formats
-from headwater.log.formats import IndexEntry, Layout, Tail, Value, decode, encode
+from headwater.log.formats import IndexEntry, Layout, Tail
+from headwater.meta.values import Value, decode, encode
 
 KINDS: Sequence[type[Value]] = (
     formats.Tail,

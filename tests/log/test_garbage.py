@@ -7,12 +7,13 @@ import pytest
 
 from headwater.errors import UnknownTopicOrPartition
 from headwater.log.engine import LogEngine
-from headwater.log.formats import Incarnation, IndexEntry, ObjectRecord, Release, decode, encode
+from headwater.log.formats import Incarnation, IndexEntry, ObjectRecord, Release
 from headwater.log.gc import GarbageCollector
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Values, Writes, prefix_end
+from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
 from tests.log.harness import make_batch, read_all, running_engine
 from tests.log.interrupted import Crash, InterruptedObjects, InterruptedStore, Interruption

@@ -8,11 +8,12 @@ from headwater.clock import SystemClock
 from headwater.engine import Read
 from headwater.errors import KafkaStorageError, StoreUnavailable, UnknownTopicOrPartition
 from headwater.log import merger, piece_loader
-from headwater.log.formats import IndexEntry, decode
+from headwater.log.formats import IndexEntry
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import prefix_end
+from headwater.meta.values import decode
 from headwater.objects.memory import MemoryObjects
 from tests.log.harness import append, make_batch, read_all, running_engine
 from tests.log.interrupted import InterruptedStore, Interruption

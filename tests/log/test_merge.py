@@ -16,8 +16,6 @@ from headwater.log.formats import (
     Layout,
     ObjectRecord,
     Release,
-    decode,
-    encode,
 )
 from headwater.log.merge import (
     OPERATIONS_PER_STREAM,
@@ -30,6 +28,7 @@ from headwater.log.merge import (
 from headwater.log.wal_object import Placement
 from headwater.meta import keys
 from headwater.meta.store import Entry, Writes
+from headwater.meta.values import decode, encode
 
 SMALL = 1 << 20
 MOST = 4 << 20

@@ -18,11 +18,12 @@ from headwater.errors import (
 )
 from headwater.log.engine import LogEngine
 from headwater.log.follow import Follower
-from headwater.log.formats import Incarnation, Tail, encode
+from headwater.log.formats import Incarnation, Tail
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Change, Values, Writes
+from headwater.meta.values import encode
 from headwater.objects.memory import MemoryObjects
 from headwater.wire.batch import split_batches
 from headwater.wire.records import Record, encode_batch

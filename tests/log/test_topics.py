@@ -19,11 +19,12 @@ from headwater.errors import (
     UnknownTopicOrPartition,
 )
 from headwater.log.engine import LogEngine
-from headwater.log.formats import Tail, TopicRecord, decode, encode
+from headwater.log.formats import Tail, TopicRecord
 from headwater.log.topics import TopicCatalog
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Change, Values, Writes, prefix_end
+from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
 from tests.log.harness import running_engine
 from tests.log.interrupted import InterruptedObjects, InterruptedStore, Interruption

@@ -16,7 +16,7 @@ from headwater.errors import (
     StoreUnavailable,
     UnknownOutcome,
 )
-from headwater.log.formats import Incarnation, StreamCommit, encode
+from headwater.log.formats import Incarnation, StreamCommit
 from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
 from headwater.log.wal_object import Chunk
@@ -24,6 +24,7 @@ from headwater.log.writer import Writer
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits, Values, Writes
+from headwater.meta.values import encode
 from headwater.objects.memory import MemoryObjects
 from headwater.telemetry.metrics import Metrics
 from tests.log.harness import make_batch

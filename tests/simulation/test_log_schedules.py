@@ -19,11 +19,12 @@ import pytest
 from headwater.engine import Read
 from headwater.errors import KafkaError, OffsetOutOfRange, OutOfOrderSequence
 from headwater.log.engine import LogEngine
-from headwater.log.formats import WAL, IndexEntry, decode
+from headwater.log.formats import WAL, IndexEntry
 from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits, prefix_end
+from headwater.meta.values import decode
 from headwater.wire.batch import HEADER, Batch, batch_sizes
 from tests.log.harness import make_batch, payloads, read_all
 from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated

@@ -14,9 +14,9 @@ from typing import Final
 from headwater.broker.cluster import BrokerAddress, LiveBrokers
 from headwater.broker.probe import answers
 from headwater.errors import ConfigurationError, SessionLost, StoreError, UnknownOutcome
-from headwater.log.formats import Value, decode, encode
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Session, Values, Writes, prefix_end
+from headwater.meta.values import Value, decode, encode
 
 log = logging.getLogger(__name__)
 

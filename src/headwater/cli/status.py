@@ -56,10 +56,10 @@ async def _look(url: str) -> tuple[list[BrokerStatus], "Survey"]:
     from headwater.broker.membership import Registration
     from headwater.cli.survey import pages, survey
     from headwater.clock import SystemClock
-    from headwater.log.formats import decode
     from headwater.meta import keys
     from headwater.meta.store import prefix_end
     from headwater.meta.urls import open_store
+    from headwater.meta.values import decode
 
     meta = await open_store(url, SystemClock())
     try:

@@ -6,17 +6,10 @@ A survey reads every index entry, page by page, so it takes about a second per h
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from headwater.log.formats import (
-    INLINE,
-    Cluster,
-    IndexEntry,
-    ObjectRecord,
-    Tail,
-    TopicRecord,
-    decode,
-)
+from headwater.log.formats import INLINE, Cluster, IndexEntry, ObjectRecord, Tail, TopicRecord
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, prefix_end
+from headwater.meta.values import decode
 
 PAGE = 500
 DOMAIN = 0

@@ -6,12 +6,13 @@ broker that was paused for any time must still lose the comparison.
 
 from collections.abc import Sequence
 
-from headwater.log.formats import DeletedTopic, Layout, Tail, decode, encode
+from headwater.log.formats import DeletedTopic, Layout, Tail
 from headwater.log.streams import Streams
 from headwater.log.transactions import transact
 from headwater.log.trim import Trimmer
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
+from headwater.meta.values import decode, encode
 
 STREAMS_PER_TRANSACTION = 50
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.errors import NotLeaderOrFollower
-from headwater.log import formats
 from headwater.log.formats import (
     GROWING,
     INLINE,
@@ -24,14 +23,13 @@ from headwater.log.formats import (
     Release,
     StreamCommit,
     Tail,
-    decode,
-    encode,
 )
 from headwater.log.judge import forget_idle_producers, judge
 from headwater.log.wal_files import Section
 from headwater.log.wal_object import Chunk, Placement
 from headwater.meta import keys
 from headwater.meta.store import Decide, Limits, Values, Writes
+from headwater.meta.values import decode, encode
 
 OPERATIONS_PER_STREAM = 2
 OPERATIONS_PER_COMMIT = 3
@@ -154,11 +152,11 @@ def _commit_chunk(
         entry.part = part.part
         entry.position = section.position + placement.position
         entry.blocks = (section.position + placement.blocks_position, placement.blocks)
-    described = formats.encode(entry)
+    described = encode(entry)
     stored = described
     if part.section is None:
         entry.data = bytes(chunk.data)
-        stored = formats.encode(entry)
+        stored = encode(entry)
     writes.put(keys.index_entry(part.domain, chunk.stream, end), stored)
     writes.put(tail_key, encode(tail))
     return StreamCommit(chunk.stream, verdicts, start, end, described)

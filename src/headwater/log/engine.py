@@ -11,15 +11,7 @@ from headwater.engine import Appended, Offsets, Read, TimestampedOffset, Topic
 from headwater.errors import KafkaError, StoreError
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.follow import Follower
-from headwater.log.formats import (
-    Cluster,
-    Counter,
-    Incarnation,
-    IndexEntry,
-    StreamCommit,
-    decode,
-    encode,
-)
+from headwater.log.formats import Cluster, Counter, Incarnation, IndexEntry, StreamCommit
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
 from headwater.log.maintenance import Maintenance
@@ -37,6 +29,7 @@ from headwater.log.wal_object import Chunk
 from headwater.log.writer import Writer
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.values import decode, encode
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics
 from headwater.wire.batch import Batch

@@ -9,11 +9,12 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from headwater.errors import KafkaError, StoreError, WatchTrimmed
-from headwater.log.formats import Incarnation, IndexEntry, Layout, decode
+from headwater.log.formats import Incarnation, IndexEntry, Layout
 from headwater.log.streams import Streams
 from headwater.log.topics import TopicCatalog
 from headwater.meta import keys
 from headwater.meta.store import Change, MetadataStore
+from headwater.meta.values import decode
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,12 @@ import logging
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 
 from headwater.clock import Clock
-from headwater.log.formats import GROWING, Incarnation, ObjectRecord, Release, decode, encode
+from headwater.log.formats import GROWING, Incarnation, ObjectRecord, Release
 from headwater.log.settings import LogSettings
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
+from headwater.meta.values import decode, encode
 from headwater.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)

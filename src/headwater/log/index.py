@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Callable
 
-from headwater.log.formats import IndexEntry, decode
+from headwater.log.formats import IndexEntry
 from headwater.log.streams import Streams, Window
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, prefix_end
+from headwater.meta.values import decode
 
 PAGE = 32
 

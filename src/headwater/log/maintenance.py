@@ -10,7 +10,7 @@ from headwater import topic_configs
 from headwater.clock import Clock
 from headwater.errors import KafkaError, StoreError
 from headwater.log.cleanup import TopicCleaner
-from headwater.log.formats import Tail, decode
+from headwater.log.formats import Tail
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
 from headwater.log.merger import Merger
@@ -20,6 +20,7 @@ from headwater.log.topics import TopicCatalog
 from headwater.log.trim import Trimmer
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
+from headwater.meta.values import decode
 
 logger = logging.getLogger(__name__)
 

@@ -16,18 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.log.commit import Fenced
-from headwater.log.formats import (
-    WAL,
-    IndexEntry,
-    Layout,
-    ObjectRecord,
-    decode,
-    encode,
-)
+from headwater.log.formats import WAL, IndexEntry, Layout, ObjectRecord
 from headwater.log.trim import release
 from headwater.log.wal_object import Placement
 from headwater.meta import keys
 from headwater.meta.store import Decide, Values, Writes
+from headwater.meta.values import decode, encode
 
 SMALLEST_RANK = 4 * 1024
 RANK_FACTOR = 8

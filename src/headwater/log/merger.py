@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 from headwater.clock import Clock
 from headwater.errors import CorruptMessage, ObjectNotFound
-from headwater.log.formats import IndexEntry, Layout, decode
+from headwater.log.formats import IndexEntry, Layout
 from headwater.log.index import IndexReader
 from headwater.log.merge import (
     OPERATIONS_PER_STREAM,
@@ -22,6 +22,7 @@ from headwater.log.transactions import transact
 from headwater.log.wal_object import Chunk, concatenate_chunks, encode_section
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
+from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)

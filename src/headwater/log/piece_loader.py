@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.errors import KafkaStorageError, ObjectNotFound, StoreError
-from headwater.log.formats import INLINE, IndexEntry, decode
+from headwater.log.formats import INLINE, IndexEntry
 from headwater.log.pieces import Piece, PieceCache, PieceKey, make_piece
 from headwater.log.wal_object import BLOCK, Block, parse_blocks
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
+from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)

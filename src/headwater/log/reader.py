@@ -21,13 +21,14 @@ from headwater.errors import (
     StoreError,
     UnknownTopicOrPartition,
 )
-from headwater.log.formats import Layout, Tail, decode
+from headwater.log.formats import Layout, Tail
 from headwater.log.index import IndexReader
 from headwater.log.piece_loader import PieceLoader
 from headwater.log.pieces import Piece
 from headwater.log.streams import Streams, StreamState
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
+from headwater.meta.values import decode
 
 logger = logging.getLogger(__name__)
 

@@ -21,10 +21,11 @@ from headwater.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from headwater.log.formats import Counter, DeletedTopic, TopicRecord, decode, encode
+from headwater.log.formats import Counter, DeletedTopic, TopicRecord
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Change, MetadataStore, Values, Writes, prefix_end
+from headwater.meta.values import decode, encode
 
 
 class TopicCatalog:

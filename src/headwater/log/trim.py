@@ -9,20 +9,13 @@ from collections.abc import Sequence
 
 from headwater.clock import Clock
 from headwater.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from headwater.log.formats import (
-    INLINE,
-    IndexEntry,
-    Layout,
-    Release,
-    Tail,
-    decode,
-    encode,
-)
+from headwater.log.formats import INLINE, IndexEntry, Layout, Release, Tail
 from headwater.log.index import IndexReader
 from headwater.log.streams import Streams
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.values import decode, encode
 
 PAGE = 64
 HIGH_WATERMARK = -1
