@@ -233,3 +233,17 @@ class UnknownTopicId(KafkaError):
 
     code = 100
     retriable = True
+
+
+class CoordinatorNotAvailable(KafkaError):
+    """Raised when a coordinator cannot read or write its groups at the moment."""
+
+    code = 15
+    retriable = True
+
+
+class NotCoordinator(KafkaError):
+    """Raised when another broker coordinates that group, or this one's lease has run out."""
+
+    code = 16
+    retriable = True

@@ -1,0 +1,1 @@
+"""Consumer groups: pure machines for both protocols, offsets, and the coordinator around them."""
