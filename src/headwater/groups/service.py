@@ -32,7 +32,8 @@ class GroupService(Protocol):
 
     def coordinator(self, key: str) -> int:
         """The id of the broker for a group or transactional id: who holds the lease of its
-        shard, as far as this broker knows, or the rendezvous choice over the live brokers."""
+        shard, as far as this broker knows, or the rendezvous choice over the live brokers.
+        """
         ...
 
     async def join(self, group: str, request: JoinRequest) -> JoinReply: ...
