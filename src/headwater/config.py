@@ -52,7 +52,12 @@ class BrokerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         HostPort | None,
         Meta(description="The address that clients are told; the listening one when not set."),
     ] = None
-    rack: Annotated[str | None, Meta(description="The zone that this broker runs in.")] = None
+    rack: Annotated[
+        str | None,
+        Meta(
+            description="The zone that this broker runs in; clients name theirs as zone_id=… in client.id."
+        ),
+    ] = None
     workers: Annotated[
         int, Meta(ge=1, le=256, description="Broker processes to run, one per core at most.")
     ] = 1

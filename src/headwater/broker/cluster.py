@@ -39,6 +39,10 @@ class Cluster(Protocol):
         """The cluster's restore epoch: it grows when the cluster is set back to a snapshot."""
         ...
 
+    def zone(self, name: str | None) -> "LiveBrokers":
+        """The live brokers that clients of a zone are shown: those in it, or all."""
+        ...
+
     def brokers(self) -> Sequence[BrokerAddress]:
         """The live brokers by id; this one is always among them."""
         ...
@@ -59,7 +63,7 @@ class Cluster(Protocol):
 class LiveBrokers:
     """A fixed set of live brokers with the choices that follow from it."""
 
-    __slots__ = ("_addresses", "_ids", "_leaders")
+    __slots__ = ("_addresses", "_ids", "_leaders", "_zones")
 
     CACHED_LEADERS: Final = 100_000
 
@@ -67,10 +71,24 @@ class LiveBrokers:
         self._addresses = tuple(sorted(addresses, key=lambda address: address.id))
         self._ids = tuple(address.id for address in self._addresses)
         self._leaders: dict[int, int] = {}
+        self._zones: dict[str, LiveBrokers] = {}
 
     @property
     def addresses(self) -> tuple[BrokerAddress, ...]:
         return self._addresses
+
+    def zone(self, name: str | None) -> "LiveBrokers":
+        """The brokers whose rack is that zone; all of them where there is none, or no zone."""
+        if name is None:
+            return self
+        known = self._zones.get(name)
+        if known is not None:
+            return known
+        within = [address for address in self._addresses if address.rack == name]
+        if not within:
+            return self
+        zone = self._zones[name] = LiveBrokers(within)
+        return zone
 
     def leader(self, stream_id: int) -> int:
         """The rendezvous choice, remembered."""
@@ -119,6 +137,9 @@ class SingleBroker:
         self.cluster_id = cluster_id
         self.node_id = address.id
         self._live = LiveBrokers([address])
+
+    def zone(self, name: str | None) -> LiveBrokers:
+        return self._live.zone(name)
 
     def brokers(self) -> Sequence[BrokerAddress]:
         return self._live.addresses

@@ -79,6 +79,9 @@ class Membership:
         self._others: dict[int, Registration] = {}
         self._live = LiveBrokers([address])
 
+    def zone(self, name: str | None) -> LiveBrokers:
+        return self._live.zone(name)
+
     def brokers(self) -> Sequence[BrokerAddress]:
         return self._live.addresses
 

@@ -3,7 +3,7 @@
 Behaviour: topics in order of their names, page by page: at most ``response_partition_limit``
 partitions (and never more than the broker's own limit), and a cursor to where the next page
 begins. No topics means all of them. Codes: 3 unknown topic, 17 illegal name, 42 a cursor that
-is not valid.
+is not valid. Leaders are those that Metadata names to a client of that zone.
 
 Left out: eligible leader replicas, which need replicas.
 """
@@ -16,6 +16,7 @@ from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.broker.topic_creation import INTERNAL_TOPICS, find_or_create
+from headwater.broker.zones import zone_of
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.api_versions import ApiKey
@@ -45,7 +46,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         if left <= 0:
             return {"topics": topics, "next_cursor": _cursor(name, first)}
         page = range(first, min(len(found.streams), first + left))
-        topics.append(_describe(services, found, page))
+        topics.append(_describe(services, call, found, page))
         left -= len(page)
         if page.stop < len(found.streams):
             return {"topics": topics, "next_cursor": _cursor(name, page.stop)}
@@ -70,10 +71,11 @@ async def _topics(
     return found
 
 
-def _describe(services: Services, topic: Topic, page: range) -> Values:
+def _describe(services: Services, call: Call, topic: Topic, page: range) -> Values:
+    brokers = services.cluster.zone(zone_of(call.client_id))
     partitions = []
     for index in page:
-        leader = services.cluster.leader(topic.streams[index])
+        leader = brokers.leader(topic.streams[index])
         partitions.append({
             "partition_index": index, "leader_id": leader,
             "leader_epoch": services.cluster.leader_epoch,

@@ -7,9 +7,9 @@ it, and then answered at once; otherwise it gets 3, an illegal name 17, an unkno
 
 Notes: every partition has one replica, its leader, which is the live broker that clients of
 this partition share; any other broker would serve it as well. The leader epoch is the
-cluster's restore epoch. Topics by id are served from version 12 on, as in Kafka.
-
-Left out: choosing leaders by the client's rack.
+cluster's restore epoch. Topics by id are served from version 12 on, as in Kafka. A client that
+names its zone in ``client.id`` sees only the brokers of that zone, where there are any: the
+controller and every leader are among them.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -17,10 +17,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from headwater.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from headwater.broker.cluster import LiveBrokers
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Encoded, Reply
 from headwater.broker.services import Call, Services
 from headwater.broker.topic_creation import INTERNAL_TOPICS, find_or_create
+from headwater.broker.zones import zone_of
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.api_versions import ApiKey
@@ -30,28 +32,36 @@ from headwater.wire.replies import NO_AUTHORIZED_OPERATIONS, MetadataTopic, enco
 _FIRST_VERSION_WITH_IDS: Final = 12
 _NO_ID: Final = bytes(16)
 
+Found = Topic | tuple[str | UUID, int]
+"""A topic, or what was asked for and its error code."""
+
 
 class MetadataReply(Encoded):
     """Brokers and topics as rows."""
 
-    __slots__ = ("_cluster_operations", "_services", "_topics")
+    __slots__ = ("_brokers", "_cluster_id", "_cluster_operations", "_topics")
 
     def __init__(
-        self, services: Services, topics: list[MetadataTopic], cluster_operations: int
+        self,
+        cluster_id: str,
+        brokers: LiveBrokers,
+        topics: list[MetadataTopic],
+        cluster_operations: int,
     ) -> None:
-        self._services = services
+        self._cluster_id = cluster_id
+        self._brokers = brokers
         self._topics = topics
         self._cluster_operations = cluster_operations
 
     def segments(self, version: int, correlation_id: int) -> Segments:
-        cluster = self._services.cluster
+        brokers = self._brokers.addresses
         return [
             encode_metadata(
                 version,
                 correlation_id,
-                brokers=[(b.id, b.host, b.port, b.rack) for b in cluster.brokers()],
-                cluster_id=cluster.cluster_id,
-                controller_id=cluster.controller_id(),
+                brokers=[(b.id, b.host, b.port, b.rack) for b in brokers],
+                cluster_id=self._cluster_id,
+                controller_id=brokers[0].id,
                 topics=self._topics,
                 cluster_authorized_operations=self._cluster_operations,
             )
@@ -71,28 +81,31 @@ def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Re
         else NO_AUTHORIZED_OPERATIONS
     )
     asked = request.topics
+    zone = zone_of(call.client_id)
     if asked is None or (call.version == 0 and not asked):
-        return _all_topics(services, operations, cluster_operations)
+        return _all_topics(services, zone, operations, cluster_operations)
     _check_names(asked, call.version)
-    rows: list[MetadataTopic] = []
+    found: list[Found] = []
     for one in _unique(asked):
         topic = _cached(services, one)
         if topic is None:
-            return _named_topics(services, request, operations, cluster_operations)
-        rows.append(_row(services, topic, operations))
-    return MetadataReply(services, rows, cluster_operations)
+            return _named_topics(services, request, zone, operations, cluster_operations)
+        found.append(topic)
+    return _reply(services, zone, found, operations, cluster_operations)
 
 
-async def _all_topics(services: Services, operations: int, cluster_operations: int) -> Reply:
-    rows = [_row(services, topic, operations) for topic in await services.engine.topics.all()]
-    return MetadataReply(services, rows, cluster_operations)
+async def _all_topics(
+    services: Services, zone: str | None, operations: int, cluster_operations: int
+) -> Reply:
+    found = await services.engine.topics.all()
+    return _reply(services, zone, found, operations, cluster_operations)
 
 
 async def _named_topics(
-    services: Services, request: Any, operations: int, cluster_operations: int
+    services: Services, request: Any, zone: str | None, operations: int, cluster_operations: int
 ) -> Reply:
     create = bool(getattr(request, "allow_auto_topic_creation", True))
-    rows: list[MetadataTopic] = []
+    found: list[Found] = []
     for ref in _unique(request.topics):
         try:
             if isinstance(ref, UUID):
@@ -100,10 +113,26 @@ async def _named_topics(
             else:
                 topic = await find_or_create(services, ref, create=create)
         except KafkaError as error:
-            rows.append(_error_row(ref, error.code))
+            found.append((ref, error.code))
         else:
-            rows.append(_row(services, topic, operations))
-    return MetadataReply(services, rows, cluster_operations)
+            found.append(topic)
+    return _reply(services, zone, found, operations, cluster_operations)
+
+
+def _reply(
+    services: Services,
+    zone: str | None,
+    found: Iterable[Found],
+    operations: int,
+    cluster_operations: int,
+) -> Reply:
+    """Brokers and leaders from one look at who lives, so that every leader is among them."""
+    brokers, epoch = services.cluster.zone(zone), services.cluster.leader_epoch
+    rows = [
+        _row(brokers, epoch, one, operations) if isinstance(one, Topic) else _error_row(*one)
+        for one in found
+    ]
+    return MetadataReply(services.cluster.cluster_id, brokers, rows, cluster_operations)
 
 
 def _check_names(asked: Iterable[Any], version: int) -> None:
@@ -127,8 +156,8 @@ def _cached(services: Services, ref: str | UUID) -> Topic | None:
     return topics.get_by_id(ref) if isinstance(ref, UUID) else topics.get(ref)
 
 
-def _row(services: Services, topic: Topic, operations: int) -> MetadataTopic:
-    leader, epoch = services.cluster.leader, services.cluster.leader_epoch
+def _row(brokers: LiveBrokers, epoch: int, topic: Topic, operations: int) -> MetadataTopic:
+    leader = brokers.leader
     partitions = []
     for index, stream in enumerate(topic.streams):
         node = leader(stream)

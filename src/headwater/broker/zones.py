@@ -1,0 +1,26 @@
+"""Which zone a client says it is in.
+
+A client names its availability zone in ``client.id``, a list of ``key=value`` in any order:
+``zone_id=eu-west-1a,app=billing``. Metadata then shows it the brokers whose rack is that zone,
+so that what it produces and fetches stays there (``LiveBrokers.zone``).
+"""
+
+from typing import Final
+
+_KEY: Final = "zone_id="
+
+
+def zone_of(client_id: str | None) -> str | None:
+    """The zone that a client id names, or None.
+
+    >>> zone_of("zone_id=eu-west-1a,app=billing"), zone_of("app=billing, zone_id=b ")
+    ('eu-west-1a', 'b')
+    >>> zone_of("billing"), zone_of("zone_id="), zone_of("my_zone_id=a"), zone_of(None)
+    (None, None, None, None)
+    """
+    if client_id is None or _KEY not in client_id:
+        return None
+    for part in client_id.split(","):
+        if part.strip().startswith(_KEY):
+            return part.strip().removeprefix(_KEY).strip() or None
+    return None
