@@ -55,7 +55,8 @@ class BrokerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     rack: Annotated[
         str | None,
         Meta(
-            description="The zone that this broker runs in; clients name theirs as zone_id=… in client.id."
+            description="The zone that this broker runs in; clients name theirs in client.id, "
+            "as zone_id=NAME."
         ),
     ] = None
     workers: Annotated[
