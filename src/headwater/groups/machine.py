@@ -75,7 +75,7 @@ class Machine(Protocol):
         """A member reads that topic, so that its offsets must not be deleted (86)."""
         ...
 
-    def check_commit(self, member_id: str, instance_id: str | None, epoch: int) -> int:
+    def check_commit(self, member_id: str, instance_id: str | None, epoch: int, now: float) -> int:
         """The error code for an offset commit of that member; 0 where it may be written.
 
         ``epoch`` is the generation or the member epoch; -1 with an empty ``member_id`` stands
