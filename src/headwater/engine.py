@@ -21,6 +21,7 @@ __all__ = (
     "ConfigChange",
     "Engine",
     "Offsets",
+    "Producer",
     "Read",
     "StreamId",
     "TimestampedOffset",
@@ -65,6 +66,18 @@ class Offsets:
     last_stable: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """What a stream remembers of an idempotent producer; -1 where there is nothing to say."""
+
+    id: int
+    epoch: int
+    last_sequence: int
+    last_append_ms: int
+    transaction_start: int
+    coordinator_epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """Whole batches with their offsets set, ready to send, and the bounds they were read under.
@@ -97,6 +110,15 @@ class Topics(Protocol):
     def get(self, name: str) -> Topic | None: ...
 
     def get_by_id(self, topic_id: UUID) -> Topic | None: ...
+
+    def names(self) -> Collection[str]:
+        """The cached topics' names."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Another number whenever the cached topics are others."""
+        ...
 
     async def find(self, name: str) -> Topic:
         """Ask the store where the cache knows nothing. Raises ``UnknownTopicOrPartition``."""
@@ -177,6 +199,17 @@ class Engine(Protocol):
 
     async def delete_records(self, topic: Topic, partition: int, before: int) -> int:
         """Advance log start to ``before`` (-1: the high watermark); returns the log start."""
+        ...
+
+    async def sizes(self, streams: Collection[StreamId]) -> Mapping[StreamId, int]:
+        """The bytes that each stream holds, as they were produced; an empty one may be left out.
+
+        Asked for very many streams at once.
+        """
+        ...
+
+    async def producers(self, topic: Topic, partition: int) -> Sequence[Producer]:
+        """The idempotent producers that the stream remembers, by id."""
         ...
 
     async def allocate_producer_id(self) -> int:

@@ -332,6 +332,23 @@ class MetadataStoreConformance:
         assert await store.get("e/a") is not None
         await session.close()
 
+    async def test_a_session_says_until_when_it_lives(
+        self, store: MetadataStore, backend: Backend
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        opened = loop.time()
+        session = await store.session(ttl=1)
+        assert opened < session.valid_until <= loop.time() + 1
+        first = session.valid_until
+        await asyncio.sleep(1)
+        assert first < session.valid_until <= loop.time() + 1
+        await bind(store, session, "e/a")
+        await backend.abandon(session)
+        await asyncio.sleep(session.valid_until - loop.time() - 0.3)
+        assert await store.get("e/a") is not None
+        await session.close()
+        assert session.valid_until < loop.time()
+
     async def test_a_session_that_is_not_renewed_ends_with_its_keys(
         self, backend: Backend, store: MetadataStore, other: MetadataStore
     ) -> None:

@@ -78,6 +78,28 @@ class Membership:
         self._registered = ""
         self._others: dict[int, Registration] = {}
         self._live = LiveBrokers([address])
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def session(self) -> Session | None:
+        """What this broker's ephemeral keys are bound to; another one after a loss."""
+        return self._session
+
+    @property
+    def exclusive(self) -> bool:
+        """No other process with this broker's id can be alive."""
+        return self._exclusive
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Call ``changed`` whenever brokers come or go, or this one's session is another."""
+        self._listeners.append(changed)
+
+    def chosen(self, shard: int) -> int:
+        """The id of the live broker that should coordinate a shard."""
+        return self._live.leader(shard)
+
+    def lives(self, broker_id: int) -> bool:
+        return broker_id == self.node_id or broker_id in self._others
 
     def zone(self, name: str | None) -> LiveBrokers:
         return self._live.zone(name)
@@ -130,6 +152,7 @@ class Membership:
                 await self._make_way(there, taking_over=taking_over)
             try:
                 if await self._put(there):
+                    self._notify()
                     return
             except UnknownOutcome:
                 continue  # the next look shows whether it landed
@@ -226,4 +249,9 @@ class Membership:
         if live.addresses != self._live.addresses:
             self._live = live
             log.info("live brokers: %s", [address.id for address in live.addresses])
+            self._notify()
         return found.revision
+
+    def _notify(self) -> None:
+        for changed in self._listeners:
+            changed()

@@ -8,7 +8,7 @@ Invariants:
   set to deleted, so that appends in flight lose the comparison, and cleaned up afterwards.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from random import Random
 from uuid import UUID
 
@@ -42,12 +42,20 @@ class TopicCatalog:
         self._close_streams = close_streams
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
+        self._version = 0
 
     def get(self, name: str) -> Topic | None:
         return self._by_name.get(name)
 
     def get_by_id(self, topic_id: UUID) -> Topic | None:
         return self._by_id.get(topic_id)
+
+    def names(self) -> Collection[str]:
+        return self._by_name.keys()
+
+    @property
+    def version(self) -> int:
+        return self._version
 
     async def find(self, name: str) -> Topic:
         if (topic := self._by_name.get(name)) is not None:
@@ -79,12 +87,13 @@ class TopicCatalog:
             found = await self._meta.scan(keys.TOPICS, prefix_end(keys.TOPICS))
         except StoreError as error:
             raise KafkaStorageError(f"cannot read topics: {error}") from error
-        self._by_name.clear()
-        self._by_id.clear()
-        return [
+        topics = [
             self._remember(entry.key.removeprefix(keys.TOPICS), entry.value)
             for entry in found.entries
         ]
+        for name in self._by_name.keys() - {topic.name for topic in topics}:
+            self._forget(name)
+        return topics
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         topic_id = UUID(int=self._rng.getrandbits(128), version=4)
@@ -181,6 +190,8 @@ class TopicCatalog:
         old = self._by_name.get(name)
         if old is not None and old.id != topic.id:
             self._by_id.pop(old.id, None)
+        if old != topic:
+            self._version += 1
         self._by_name[name] = topic
         self._by_id[topic.id] = topic
         return topic
@@ -189,6 +200,7 @@ class TopicCatalog:
         topic = self._by_name.pop(name, None)
         if topic is not None:
             self._by_id.pop(topic.id, None)
+            self._version += 1
 
 
 def _topic(name: str, value: bytes) -> Topic:

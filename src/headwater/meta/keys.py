@@ -4,6 +4,7 @@ Numbers are padded so that keys sort as numbers do. A stream's keys carry its do
 one transaction's keys share a prefix and a backend can place a domain on one shard.
 """
 
+from urllib.parse import quote
 from uuid import UUID
 
 CLUSTER = "cluster"
@@ -13,6 +14,8 @@ BROKERS = "brokers/"
 TOPICS = "topics/"
 TOPIC_IDS = "topic-ids/"
 DELETED_TOPICS = "deleted-topics/"
+COORDINATORS = "coordinators/"
+"""The leases of the coordinators' shards."""
 NEXT_STREAM = "next/stream"
 NEXT_PRODUCER = "next/producer"
 
@@ -49,8 +52,12 @@ def incarnation(domain: int, name: str) -> str:
     return f"{incarnations(domain)}{name}"
 
 
+def tails(domain: int) -> str:
+    return f"d/{domain:04d}/tail/"
+
+
 def tail(domain: int, stream: int) -> str:
-    return f"d/{domain:04d}/tail/{stream:020d}"
+    return f"{tails(domain)}{stream:020d}"
 
 
 def layouts(domain: int) -> str:
@@ -83,3 +90,38 @@ def object_record(domain: int, object_key: str, part: int) -> str:
 def releases(domain: int) -> str:
     """Objects that lost their last reference, waiting for their grace time to pass."""
     return f"d/{domain:04d}/release/"
+
+
+def coordinator_shard(shard: int) -> str:
+    """Who coordinates the groups of a shard; ephemeral."""
+    return f"{COORDINATORS}{shard:04d}"
+
+
+def group_records(shard: int) -> str:
+    """The prefix of what the groups of a shard are, their offsets apart."""
+    return f"g/{shard:04d}/r/"
+
+
+def records_of_group(shard: int, group: str) -> str:
+    """The prefix of one group's records; the group's name is quoted."""
+    return f"{group_records(shard)}{quote(group, safe='')}/"
+
+
+def group_offsets(shard: int) -> str:
+    """The prefix of the offsets that the groups of a shard committed."""
+    return f"g/{shard:04d}/o/"
+
+
+def offsets_of_group(shard: int, group: str) -> str:
+    """The prefix of one group's offsets."""
+    return f"{group_offsets(shard)}{quote(group, safe='')}/"
+
+
+def offsets_of_topic(group_prefix: str, topic: str) -> str:
+    """The prefix of the offsets of one topic, below ``offsets_of_group``."""
+    return f"{group_prefix}{quote(topic, safe='')}/"
+
+
+def committed_offset(group_prefix: str, topic: str, partition: int) -> str:
+    """One partition's offset, below ``offsets_of_group``."""
+    return f"{group_prefix}{quote(topic, safe='')}/{partition:010d}"

@@ -8,6 +8,7 @@ that a process which was paused past its ``ttl`` sees it on its first look.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import inf
 
 from headwater.errors import SessionLost, StoreError
 
@@ -48,6 +49,10 @@ class RenewedSession:
     @property
     def lost(self) -> bool:
         return self._gone.is_set() or self._loop.time() >= self._deadline
+
+    @property
+    def valid_until(self) -> float:
+        return -inf if self._gone.is_set() else self._deadline
 
     async def wait_lost(self) -> None:
         await self._gone.wait()

@@ -112,6 +112,14 @@ class Session(Protocol):
         """True once the store has ended the session; it does not come back."""
         ...
 
+    @property
+    def valid_until(self) -> float:
+        """The ``loop.time()`` before which the session certainly lives and owns its keys.
+
+        Counted from the start of the last renewal that succeeded; in the past once it is lost.
+        """
+        ...
+
     async def wait_lost(self) -> None:
         """Return when the session is lost."""
         ...
