@@ -3,11 +3,11 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from random import Random
 
 from headwater.clock import Clock
-from headwater.engine import Appended, Offsets, Read, TimestampedOffset, Topic
+from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
 from headwater.errors import KafkaError, StoreError
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.follow import Follower
@@ -21,6 +21,7 @@ from headwater.log.pieces import PieceCache
 from headwater.log.reader import Reader
 from headwater.log.settings import LogSettings
 from headwater.log.streams import Streams, StreamWaiter
+from headwater.log.surveys import remembered_producers, stored_sizes
 from headwater.log.timestamps import TimestampLookup
 from headwater.log.topics import TopicCatalog
 from headwater.log.transactions import transact
@@ -255,6 +256,12 @@ class LogEngine:
         except (StoreError, KafkaError) as error:
             logger.warning("entries below a log start stay until the next sweep: %s", error)
         return log_start
+
+    async def sizes(self, streams: Collection[int]) -> Mapping[int, int]:
+        return await stored_sizes(self._meta, streams)
+
+    async def producers(self, topic: Topic, partition: int) -> Sequence[Producer]:
+        return await remembered_producers(self._meta, topic.streams[partition])
 
     async def _close_streams(self, streams: Sequence[int]) -> None:
         try:

@@ -36,6 +36,8 @@ class Layout(Value):
     log_start: int = 0
     generation: int = 0
     """Grows with every change of the index other than an append."""
+    trimmed_size: int = 0
+    """The stream's running size at the end of the last index entry that was removed."""
 
 
 class IndexEntry(Value):

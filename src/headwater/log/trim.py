@@ -85,6 +85,7 @@ class Trimmer:
             if layout.generation != generation:
                 return writes, None  # rearranged since, or this removal landed: look again
             layout.generation += 1
+            layout.trimmed_size = gone[-1].size
             writes.put(layout_key, encode(layout))
             writes.delete_range(
                 keys.index(0, stream), keys.index_entry(0, stream, gone[-1].end + 1)

@@ -1,0 +1,73 @@
+"""AlterPartitionReassignments, versions 0-1.
+
+Behaviour: every broker serves every partition and the object store replicates, so a
+reassignment to brokers that live is done the moment it is asked for, and nothing moves. Codes:
+3 unknown topic or partition, 39 replicas that are none, repeated or not registered, 85 a
+cancellation, as there is never a reassignment in progress.
+
+Notes by version: ``allow_replication_factor_change`` from 1 on is given back as it came; the
+replication factor has no meaning here.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replica_assignment import check_brokers
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.errors import InvalidReplicaAssignment, UnknownTopicOrPartition
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
+
+_NO_REASSIGNMENT_IN_PROGRESS: Final = 85
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One code for each partition."""
+    return {
+        "allow_replication_factor_change": getattr(
+            request, "allow_replication_factor_change", True
+        ),
+        "responses": [
+            {"name": asked.name, "partitions": await _topic(services, asked)}
+            for asked in request.topics
+        ],
+    }
+
+
+async def _topic(services: Services, asked: Any) -> list[Values]:
+    try:
+        known = len((await services.engine.topics.find(asked.name)).streams)
+    except UnknownTopicOrPartition:
+        missing = f"Unable to find a topic named {asked.name}."
+        return [
+            _result(one.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION, missing)
+            for one in asked.partitions
+        ]
+    return [
+        _partition(services, asked.name, one.partition_index, known, one.replicas)
+        for one in asked.partitions
+    ]
+
+
+def _partition(
+    services: Services, name: str, partition: int, known: int, replicas: Sequence[int] | None
+) -> Values:
+    if not 0 <= partition < known:
+        message = f"Unable to find partition {name}:{partition}."
+        return _result(partition, Code.UNKNOWN_TOPIC_OR_PARTITION, message)
+    if replicas is None:
+        return _result(partition, _NO_REASSIGNMENT_IN_PROGRESS, None)
+    try:
+        check_brokers(services.cluster, replicas, None)
+    except InvalidReplicaAssignment as error:
+        return _result(partition, error.code, str(error))
+    return _result(partition, Code.NONE, None)
+
+
+def _result(partition: int, code: int, message: str | None) -> Values:
+    return {"partition_index": partition, "error_code": code, "error_message": message}
+
+
+API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", handle=handle)

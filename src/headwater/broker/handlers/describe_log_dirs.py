@@ -1,0 +1,123 @@
+"""DescribeLogDirs, versions 1-5.
+
+Behaviour: one directory, which is where the cluster's objects are: a path where that is a local
+directory, a URL without credentials otherwise. Each partition has the bytes that it holds, as
+they were produced, and no lag. For all topics a broker names the partitions that clients are
+sent to it for, so that a sum over all brokers counts each once; a partition that is named is
+answered by any broker. What does not exist is left out, as Kafka does.
+
+Notes by version: an error at the top from 3 on, the file system's total and usable bytes from 4
+on (-1 where the store is not a local directory), cordoned directories, of which there are none,
+from 5 on.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.engine import Topic
+from headwater.errors import UnknownTopicOrPartition
+from headwater.wire.api_versions import ApiKey
+
+_UNKNOWN: Final = -1
+
+Wanted = list[tuple[Topic, list[int]]]
+"""Topics with the partitions of each."""
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """The one directory."""
+    if request.topics is None:
+        wanted = _own_share(services, await services.engine.topics.all())
+    else:
+        wanted = await _named(services, request.topics)
+    sizes = await services.engine.sizes(
+        [topic.streams[partition] for topic, partitions in wanted for partition in partitions]
+    )
+    directory = local_directory(services.storage_url)
+    total, usable = await _space(services, directory) if directory else (_UNKNOWN, _UNKNOWN)
+    return {
+        "results": [
+            {
+                "log_dir": str(directory) if directory else shown_url(services.storage_url),
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [
+                            {
+                                "partition_index": partition,
+                                "partition_size": sizes.get(topic.streams[partition], 0),
+                            }
+                            for partition in partitions
+                        ],
+                    }
+                    for topic, partitions in wanted
+                ],
+                "total_bytes": total,
+                "usable_bytes": usable,
+            }
+        ]
+    }
+
+
+def _own_share(services: Services, topics: Sequence[Topic]) -> Wanted:
+    leader, own = services.cluster.leader, services.cluster.node_id
+    shares = (
+        (topic, [p for p, stream in enumerate(topic.streams) if leader(stream) == own])
+        for topic in topics
+    )
+    return [(topic, partitions) for topic, partitions in shares if partitions]
+
+
+async def _named(services: Services, asked: Sequence[Any]) -> Wanted:
+    wanted: Wanted = []
+    for one in asked:
+        try:
+            topic = await services.engine.topics.find(one.topic)
+        except UnknownTopicOrPartition:
+            continue
+        there = [p for p in dict.fromkeys(one.partitions) if 0 <= p < len(topic.streams)]
+        if there:
+            wanted.append((topic, there))
+    return wanted
+
+
+async def _space(services: Services, directory: Path) -> tuple[int, int]:
+    def look() -> tuple[int, int]:
+        found = os.statvfs(directory)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
+    loop = asyncio.get_running_loop()
+    try:
+        return await loop.run_in_executor(services.executor, look)
+    except OSError:
+        return _UNKNOWN, _UNKNOWN
+
+
+def local_directory(url: str) -> Path | None:
+    """The directory of a ``file:`` URL.
+
+    >>> local_directory("file:///var/lib/headwater%20data/objects").as_posix()
+    '/var/lib/headwater data/objects'
+    """
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def shown_url(url: str) -> str:
+    """A store's URL without what a client has no business with.
+
+    >>> shown_url("s3://key:secret@bucket/prefix?region=eu-west-1")
+    's3://bucket/prefix'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+API = Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", handle=handle)

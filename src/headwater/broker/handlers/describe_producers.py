@@ -1,0 +1,69 @@
+"""DescribeProducers, version 0.
+
+Behaviour: the idempotent producers that a partition remembers, with epoch, last sequence number
+and the time of their last append. Any broker answers for any partition. Codes: 3 unknown topic
+or partition, 17 illegal name.
+"""
+
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.broker.topic_creation import find_or_create
+from headwater.engine import Topic
+from headwater.errors import KafkaError, UnknownTopicOrPartition
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """The producers of each partition, or its error."""
+    return {
+        "topics": [
+            {"name": asked.name, "partitions": await _topic(services, asked)}
+            for asked in request.topics
+        ]
+    }
+
+
+async def _topic(services: Services, asked: Any) -> list[Values]:
+    try:
+        topic = await find_or_create(services, asked.name, create=False)
+    except KafkaError as error:
+        message = str(error)
+        if isinstance(error, UnknownTopicOrPartition):
+            message = "This server does not host this topic-partition."
+        return [
+            {"partition_index": p, "error_code": error.code, "error_message": message}
+            for p in asked.partition_indexes
+        ]
+    return [await _partition(services, topic, p) for p in asked.partition_indexes]
+
+
+async def _partition(services: Services, topic: Topic, partition: int) -> Values:
+    if not 0 <= partition < len(topic.streams):
+        return {"partition_index": partition, "error_code": Code.UNKNOWN_TOPIC_OR_PARTITION}
+    try:
+        producers = await services.engine.producers(topic, partition)
+    except KafkaError as error:
+        return {
+            "partition_index": partition, "error_code": error.code, "error_message": str(error),
+        }  # fmt: skip
+    return {
+        "partition_index": partition,
+        "active_producers": [
+            {
+                "producer_id": producer.id,
+                "producer_epoch": producer.epoch,
+                "last_sequence": producer.last_sequence,
+                "last_timestamp": producer.last_append_ms,
+                "coordinator_epoch": producer.coordinator_epoch,
+                "current_txn_start_offset": producer.transaction_start,
+            }
+            for producer in producers
+        ],
+    }
+
+
+API = Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", handle=handle)

@@ -1,0 +1,20 @@
+"""ListPartitionReassignments, version 0.
+
+Behaviour: none, whatever is asked for: a reassignment is done the moment it is asked for (see
+AlterPartitionReassignments).
+"""
+
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.wire.api_versions import ApiKey
+
+
+def handle(services: Services, request: Any, call: Call) -> Values:
+    """An empty list."""
+    return {"topics": ()}
+
+
+API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", handle=handle)

@@ -1,0 +1,77 @@
+"""What administrators ask of streams: the bytes that they hold, the producers that they remember.
+
+Read from the store, page by page, so that a survey of very many streams neither asks for each
+of them nor keeps the loop from serving others.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from headwater.engine import Producer
+from headwater.errors import KafkaStorageError, StoreError, UnknownTopicOrPartition
+from headwater.log.formats import Layout, Tail
+from headwater.meta import keys
+from headwater.meta.store import Entry, MetadataStore, prefix_end
+from headwater.meta.values import decode
+
+PAGE = 500
+FEW = 50
+"""Up to so many streams are read one by one; of more, all streams are read in pages."""
+
+
+async def stored_sizes(meta: MetadataStore, streams: Collection[int]) -> Mapping[int, int]:
+    """The bytes that each stream holds, as they were produced; an empty one may be left out."""
+    try:
+        if len(streams) <= FEW:
+            tails = await _each(meta, [keys.tail(0, stream) for stream in streams])
+            layouts = await _each(meta, [keys.layout(0, stream) for stream in streams])
+        else:
+            tails = await _all(meta, keys.tails(0))
+            layouts = await _all(meta, keys.layouts(0))
+    except StoreError as error:
+        raise KafkaStorageError(f"cannot read the streams' sizes: {error}") from error
+    trimmed = {_stream(entry): decode(Layout, entry.value).trimmed_size for entry in layouts}
+    wanted = set(streams)
+    return {
+        stream: decode(Tail, entry.value).size - trimmed.get(stream, 0)
+        for entry in tails
+        if (stream := _stream(entry)) in wanted
+    }
+
+
+async def remembered_producers(meta: MetadataStore, stream: int) -> Sequence[Producer]:
+    """The idempotent producers of a stream, by id."""
+    try:
+        entry = await meta.get(keys.tail(0, stream))
+    except StoreError as error:
+        raise KafkaStorageError(f"cannot read the stream's producers: {error}") from error
+    tail = Tail() if entry is None else decode(Tail, entry.value)
+    if tail.deleted:
+        raise UnknownTopicOrPartition("the topic was deleted")
+    return [
+        Producer(
+            id=producer_id,
+            epoch=state.epoch,
+            last_sequence=state.batches[-1][1] if state.batches else -1,
+            last_append_ms=state.seen_ms,
+            transaction_start=state.transaction_start,
+            coordinator_epoch=state.coordinator_epoch,
+        )
+        for producer_id, state in sorted(tail.producers.items())
+    ]
+
+
+async def _each(meta: MetadataStore, names: Sequence[str]) -> list[Entry]:
+    return [entry for name in names if (entry := await meta.get(name)) is not None]
+
+
+async def _all(meta: MetadataStore, prefix: str) -> list[Entry]:
+    found: list[Entry] = []
+    start, end = prefix, prefix_end(prefix)
+    while page := (await meta.scan(start, end, limit=PAGE)).entries:
+        found += page
+        start = page[-1].key + "\0"
+    return found
+
+
+def _stream(entry: Entry) -> int:
+    return int(entry.key.rpartition("/")[2])
