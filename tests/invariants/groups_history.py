@@ -1,0 +1,88 @@
+"""What members of groups did and were told: the only thing that the checker of groups looks at.
+
+Times are of the system's monotonic clock, which all processes of a machine share.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+UNKNOWN = -1
+"""The generation of a member that the coordinator has forgotten, by its own account."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A member was given partitions: all that it owned from then on."""
+
+    group: str
+    owner: str
+    """The member's id; of a static member its instance, whose id changes when it starts again."""
+    generation: int
+    """That of the classic protocol, or the member's epoch."""
+    partitions: frozenset[int]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit that was acknowledged."""
+
+    group: str
+    owner: str
+    generation: int
+    """``UNKNOWN`` where it changed while the commit was under way."""
+    partition: int
+    offset: int
+    invoked: float
+    completed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A committed offset as someone outside of the group read it."""
+
+    group: str
+    partition: int
+    offset: int
+    invoked: float
+    completed: float
+
+
+@dataclass(slots=True)
+class GroupHistory:
+    produced: set[tuple[int, int]] = field(default_factory=set)
+    """Partition and offset of every record that was acknowledged to a producer."""
+    processed: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    """By group."""
+    claims: list[Claim] = field(default_factory=list)
+    committed: list[Committed] = field(default_factory=list)
+    fetched: list[Fetched] = field(default_factory=list)
+    refused: int = 0
+    """Commits that were answered with an error."""
+
+    def read(self, group: str, files: Iterable[Path]) -> None:
+        """Add what members of ``group`` wrote."""
+        processed = self.processed.setdefault(group, set())
+        for event in _events(files):
+            match event.pop("event"):
+                case "claim":
+                    owned = frozenset(event.pop("partitions"))
+                    self.claims.append(Claim(group=group, partitions=owned, **event))
+                case "processed":
+                    processed.add((event["partition"], event["offset"]))
+                case "committed":
+                    self.committed.append(Committed(group=group, **event))
+                case "refused":
+                    self.refused += 1
+                case other:
+                    raise AssertionError(f"members write no {other!r}")
+
+
+def _events(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    for file in files:
+        lines = file.read_text().split("\n")
+        # A killed member may leave its last line without its end.
+        yield from (json.loads(line) for line in lines[:-1])

@@ -1,0 +1,97 @@
+"""The checker of groups complains about each broken promise, and about nothing else."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.invariants.groups_checker import violations
+from tests.invariants.groups_history import UNKNOWN, Claim, Committed, Fetched, GroupHistory
+
+A1 = Claim("g", "a", 1, frozenset({0, 1}), 1.0)
+B1 = Claim("g", "b", 1, frozenset({2}), 1.1)
+A2 = Claim("g", "a", 2, frozenset({1}), 5.0)
+B2 = Claim("g", "b", 2, frozenset({0, 2}), 5.1)
+EARLY = Committed("g", "a", 1, 0, 10, 2.0, 2.1)
+LATE = Committed("g", "b", 2, 0, 20, 6.0, 6.1)
+READ = Fetched("g", 0, 10, 3.0, 3.1)
+
+
+def test_a_good_history_of_groups_has_no_violations() -> None:
+    history = GroupHistory(
+        produced={(0, 0), (0, 1)},
+        processed={"g": {(0, 0), (0, 1), (0, 2)}},
+        claims=[A1, B1, A2, B2],
+        committed=[EARLY, LATE],
+        fetched=[READ, replace(READ, offset=20, invoked=7.0, completed=7.1)],
+    )
+    assert violations(history) == []
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        GroupHistory(claims=[A1, replace(B1, group="other", partitions=A1.partitions)]),
+        GroupHistory(claims=[A1, replace(A1, at=2.0)]),
+        GroupHistory(claims=[replace(A1, generation=UNKNOWN), replace(B2, generation=UNKNOWN)]),
+        GroupHistory(committed=[LATE, replace(LATE, offset=5, invoked=6.05, completed=7.0)]),
+        GroupHistory(committed=[replace(LATE, partition=1), EARLY]),
+        GroupHistory(claims=[A1, B2], committed=[replace(EARLY, invoked=4.9, completed=9.0)]),
+        GroupHistory(claims=[A1, B2], committed=[replace(EARLY, invoked=8.0, generation=UNKNOWN)]),
+    ],
+    ids=[
+        "other group",
+        "same owner",
+        "forgotten members",
+        "overlapping commits",
+        "other partition",
+        "commit begun before",
+        "generation not known",
+    ],
+)
+def test_what_is_allowed_is_no_violation(history: GroupHistory) -> None:
+    assert violations(history) == []
+
+
+@pytest.mark.parametrize(
+    ("history", "complaint"),
+    [
+        (
+            GroupHistory(produced={(0, 0), (3, 7)}, processed={"g": {(0, 0)}}),
+            "1 records were never processed, the first at 7 of partition 3",
+        ),
+        (
+            GroupHistory(claims=[A1, replace(B1, partitions=frozenset({1, 2}))]),
+            "partition 1 has two owners in generation 1: a and b",
+        ),
+        (
+            GroupHistory(committed=[EARLY, replace(LATE, offset=9)]),
+            "went back from 10, by a commit of a, to 9, by a commit of b",
+        ),
+        (
+            GroupHistory(committed=[EARLY], fetched=[replace(READ, offset=0)]),
+            "went back from 10, by a commit of a, to 0, by a read",
+        ),
+        (
+            GroupHistory(fetched=[READ, replace(READ, offset=9, invoked=4.0, completed=4.1)]),
+            "went back from 10, by a read, to 9, by a read",
+        ),
+        (
+            GroupHistory(claims=[A1, B2], committed=[replace(EARLY, invoked=5.2)]),
+            "a committed 10 of partition 0 in generation 1, after b was given it in generation 2",
+        ),
+    ],
+)
+def test_each_broken_promise_of_groups_is_named(history: GroupHistory, complaint: str) -> None:
+    (found,) = violations(history)
+    assert complaint in found
+
+
+def test_what_a_killed_member_wrote_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
+    file = tmp_path / "member"
+    file.write_text(
+        '{"event": "processed", "partition": 0, "offset": 3}\n{"event": "processed", "part'
+    )
+    history = GroupHistory()
+    history.read("g", [file])
+    assert history.processed == {"g": {(0, 3)}}
