@@ -1,0 +1,307 @@
+"""Classic consumer groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+
+States are Kafka's: Empty, PreparingRebalance (members are waited for), CompletingRebalance (the
+leader's assignment is waited for), Stable, and Dead for a machine whose group was deleted or
+changed its kind. Records are given out when a group is first heard of, at each assignment, when
+a group becomes empty and when a static member's id is replaced.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+
+from headwater.groups.classic_generations import State, Step
+from headwater.groups.classic_joining import Joining
+from headwater.groups.classic_member import ClassicMemberState, Member, choose_protocol
+from headwater.groups.classic_records import HEADER, read_records
+from headwater.groups.classic_subscription import CONSUMER
+from headwater.groups.machine import Effects, Ticket
+from headwater.groups.requests import (
+    ClassicDescription,
+    ClassicMemberDescription,
+    HeartbeatRequest,
+    JoinReply,
+    JoinRequest,
+    LeaveReply,
+    LeavingMember,
+    SyncReply,
+    SyncRequest,
+)
+from headwater.groups.settings import GroupSettings
+from headwater.wire.error_codes import Code
+
+
+class ClassicGroup(Joining):
+    """A machine (``groups.machine``) for one classic group; a new one has no members."""
+
+    @classmethod
+    def restore(
+        cls,
+        group_id: str,
+        records: Mapping[str, bytes],
+        settings: GroupSettings,
+        rng: Random,
+        now: float,
+    ) -> "ClassicGroup":
+        """The group whose records those are; names that are not ours are let be.
+
+        A group that is larger than is allowed at present begins a rebalance.
+        """
+        stored = read_records(records)
+        header = stored.header
+        group = cls(group_id, settings, rng, header.since_ms)
+        group._generation = header.generation
+        group._protocol_type = header.protocol_type
+        group._saved_header = records[HEADER]
+        group._saved_sums = stored.sums
+        group._header_unknown = header.unknown
+        for state in stored.members.values():
+            group._restore_member(Member(state, saved=state), now)
+        if stored.members:
+            group._protocol = header.protocol
+            group._roster.leader = header.leader
+            group._state = State.STABLE
+        group._read_subscriptions()
+        if len(group._roster) > settings.max_size:
+            group._prepare(Step(now, header.since_ms))
+        return group
+
+    @classmethod
+    def from_members(
+        cls,
+        group_id: str,
+        members: Iterable[ClassicMemberState],
+        *,
+        generation: int,
+        settings: GroupSettings,
+        rng: Random,
+        now: float,
+        now_ms: int,
+    ) -> tuple["ClassicGroup", Effects]:
+        """A stable group of consumers, at least one, and its records: what a group of the other
+        kind becomes when only classic members are left. The first member leads; the protocol is
+        ``choose_protocol`` of the members.
+        """
+        group = cls(group_id, settings, rng, now_ms)
+        group._generation = generation
+        group._protocol_type = CONSUMER
+        for state in members:
+            group._restore_member(Member(state), now)
+        group._protocol = choose_protocol(group._roster.states())
+        group._state = State.STABLE
+        group._read_subscriptions()
+        step = Step(now, now_ms)
+        group._save(step)
+        return group, step.effects
+
+    def _restore_member(self, member: Member, now: float) -> None:
+        self._roster.add(member)
+        self._start_session(member, now)
+
+    # What others may see
+
+    @property
+    def kind(self) -> str:
+        return "classic"
+
+    @property
+    def state(self) -> str:
+        return self._state.value
+
+    @property
+    def protocol_type(self) -> str:
+        return self._protocol_type
+
+    @property
+    def protocol_name(self) -> str | None:
+        """The chosen protocol; None before the first generation and while there are no members."""
+        return self._protocol
+
+    @property
+    def generation(self) -> int:
+        return self._generation
+
+    @property
+    def leader(self) -> str | None:
+        return self._roster.leader
+
+    @property
+    def members(self) -> tuple[ClassicMemberState, ...]:
+        """Those that joined; ids that were only given out (79) do not count."""
+        return tuple(self._roster.states())
+
+    @property
+    def unwritten(self) -> bool:
+        """Nothing was ever stored: a machine made for a request that was refused may go."""
+        return self._saved_header is None
+
+    @property
+    def empty(self) -> bool:
+        return self._state is State.EMPTY
+
+    @property
+    def empty_since_ms(self) -> int | None:
+        return self._since_ms if self.empty else None
+
+    @property
+    def deadline(self) -> float | None:
+        return self._timers.next()
+
+    def subscribed_to(self, topic: str) -> bool:
+        if self._topics is not None:
+            return topic in self._topics
+        return self._protocol_type == CONSUMER
+
+    def describe(self) -> ClassicDescription:
+        stable = self._state is State.STABLE
+        protocol = (self._protocol or "") if stable else ""
+        return ClassicDescription(
+            state=self._state.value,
+            protocol_type=self._protocol_type,
+            protocol_name=protocol,
+            members=tuple(
+                ClassicMemberDescription(
+                    member_id=state.member_id,
+                    instance_id=state.instance_id,
+                    client=state.client,
+                    metadata=state.metadata(protocol) if stable else b"",
+                    assignment=state.assignment,
+                )
+                for state in sorted(self._roster.states(), key=lambda state: state.member_id)
+            ),
+        )
+
+    # Requests
+
+    def join(self, ticket: Ticket, request: JoinRequest, now: float, now_ms: int) -> Effects:
+        step = Step(now, now_ms)
+        reply = self._join(ticket, request, step)
+        if reply is not None:
+            step.effects.replies.append((ticket, reply))
+        return step.effects
+
+    def sync(self, ticket: Ticket, request: SyncRequest, now: float, now_ms: int) -> Effects:
+        step = Step(now, now_ms)
+        reply = self._sync(ticket, request, step)
+        if reply is not None:
+            step.effects.replies.append((ticket, reply))
+        return step.effects
+
+    def heartbeat(self, request: HeartbeatRequest, now: float) -> int:
+        """The error code; a member that is told of a rebalance (27) stays alive by it."""
+        code = self._check_member(request.member_id, request.instance_id, request.generation)
+        if code:
+            return code
+        self._start_session(self._roster[request.member_id], now)
+        return Code.REBALANCE_IN_PROGRESS if self._state is State.PREPARING else Code.NONE
+
+    def leave(
+        self, members: Sequence[LeavingMember], now: float, now_ms: int
+    ) -> tuple[LeaveReply, Effects]:
+        """Any number of members at once; one without an id is named by its instance."""
+        step = Step(now, now_ms)
+        if refusal := self._refusal():
+            return LeaveReply(error=refusal), step.effects
+        replies = tuple(
+            (member.member_id, member.instance_id, self._leave_one(member, step))
+            for member in members
+        )
+        if any(code == Code.NONE for _, _, code in replies) and not self.empty:
+            self._rebalance(step)
+        return LeaveReply(members=replies), step.effects
+
+    def check_commit(self, member_id: str, instance_id: str | None, epoch: int, now: float) -> int:
+        if self._state is State.DEAD:
+            return Code.COORDINATOR_NOT_AVAILABLE
+        if epoch < 0 and self.empty:
+            return Code.NONE
+        if epoch < 0 and not member_id and instance_id is None:
+            return Code.UNKNOWN_MEMBER_ID
+        code = self._roster.check(member_id, instance_id)
+        if not code and epoch != self._generation:
+            code = Code.ILLEGAL_GENERATION
+        if not code and self._state is State.COMPLETING:
+            code = Code.REBALANCE_IN_PROGRESS
+        if not code:
+            self._start_session(self._roster[member_id], now)
+        return code
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> int:
+        """Kafka lets anyone read a classic group's offsets."""
+        return Code.GROUP_ID_NOT_FOUND if self._state is State.DEAD else Code.NONE
+
+    def expire(self, now: float, now_ms: int) -> Effects:
+        step = Step(now, now_ms)
+        while (timer := self._timers.pop_due(now)) is not None:
+            self._fire(timer, step)
+        return step.effects
+
+    # For conversions and deletion
+
+    def begin_rebalance(self, now: float, now_ms: int) -> Effects:
+        """Make all members join again, as a change of the group's kind needs."""
+        step = Step(now, now_ms)
+        self._rebalance(step)
+        return step.effects
+
+    def retire(self, code: int, now: float, now_ms: int) -> Effects:
+        """End this machine: all that waits gets ``code``, all records go, the state is Dead."""
+        step = Step(now, now_ms)
+        for member in self._roster.all():
+            refusal = JoinReply(error=code, member_id=member.state.member_id)
+            self._answer_join(member, refusal, step)
+            self._answer_sync(member, SyncReply(error=code), step)
+        step.effects.records.update(dict.fromkeys(self._saved_sums))
+        if self._saved_header is not None:
+            step.effects.records[HEADER] = None
+        self._timers.clear()
+        self._pending.clear()
+        self._move_to(State.DEAD, step)
+        return step.effects
+
+    # How requests are decided
+
+    def _check_member(self, member_id: str, instance_id: str | None, generation: int) -> int:
+        code = self._refusal() or self._roster.check(member_id, instance_id)
+        if not code and generation != self._generation:
+            return Code.ILLEGAL_GENERATION
+        return code
+
+    def _sync(self, ticket: Ticket, request: SyncRequest, step: Step) -> SyncReply | None:
+        code = self._check_sync(request)
+        if code:
+            return SyncReply(error=code)
+        member = self._roster[request.member_id]
+        self._has_synced(request.member_id)
+        if self._state is State.STABLE:
+            return self._present_assignment(member)
+        # Where its client asked before and gave up, that request is answered first.
+        self._answer_sync(member, SyncReply(error=Code.REBALANCE_IN_PROGRESS), step)
+        member.syncing = ticket
+        if request.member_id == self._roster.leader:
+            self._assign(request.assignments, step)
+        return None
+
+    def _check_sync(self, request: SyncRequest) -> int:
+        code = self._check_member(request.member_id, request.instance_id, request.generation)
+        if code:
+            return code
+        if request.protocol_type not in {None, self._protocol_type}:
+            return Code.INCONSISTENT_GROUP_PROTOCOL
+        if request.protocol_name not in {None, self._protocol}:
+            return Code.INCONSISTENT_GROUP_PROTOCOL
+        if self._state is State.PREPARING:
+            return Code.REBALANCE_IN_PROGRESS
+        return Code.NONE
+
+    def _leave_one(self, leaving: LeavingMember, step: Step) -> int:
+        member_id = leaving.member_id
+        if not member_id and leaving.instance_id is not None:
+            # An administrator removes a static member by the name that it knows.
+            member_id = self._roster.instances.get(leaving.instance_id, "")
+        if member_id in self._pending:
+            self._forget_pending(member_id)
+            return Code.NONE
+        code = self._roster.check(member_id, leaving.instance_id)
+        if not code:
+            self._remove(member_id, step)
+        return code

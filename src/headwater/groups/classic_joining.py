@@ -1,0 +1,198 @@
+"""JoinGroup: who may join a classic group, under which id, and whether that means a rebalance."""
+
+from dataclasses import replace
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from headwater.groups.classic_generations import Generations, State, Step, member_timer
+from headwater.groups.classic_member import (
+    ClassicMemberState,
+    Member,
+    choose_protocol,
+    distinct_protocols,
+)
+from headwater.groups.machine import Ticket
+from headwater.groups.requests import JoinReply, JoinRequest, SyncReply
+from headwater.groups.settings import GroupSettings
+from headwater.wire.error_codes import Code
+
+_NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
+"""A new member's join waits no longer: it cannot send heartbeats, so nothing else would tell
+that its client has gone. As in Kafka."""
+
+
+class Joining(Generations):
+    """A group that decides on joins."""
+
+    def __init__(self, group_id: str, settings: GroupSettings, rng: Random, now_ms: int) -> None:
+        super().__init__(group_id, settings, now_ms)
+        self._rng = rng
+
+    def _join(self, ticket: Ticket, request: JoinRequest, step: Step) -> JoinReply | None:
+        """The reply, or None where it comes later or stands in the step's effects."""
+        code = self._refusal() or self._check_session_timeout(request.session_timeout_ms)
+        if code:
+            return JoinReply(error=code, member_id=request.member_id)
+        request = replace(request, protocols=distinct_protocols(request))
+        if not self._has_room_for(request):
+            self._turn_away(request.member_id, step)
+            return JoinReply(error=Code.GROUP_MAX_SIZE_REACHED)
+        if not self._fits(request):
+            return JoinReply(error=Code.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id)
+        if not request.member_id:
+            return self._join_without_id(ticket, request, step)
+        if request.member_id in self._pending and request.instance_id is None:
+            self._add(request.member_id, ticket, request, step)
+            return None
+        return self._join_again(ticket, request, step)
+
+    def _refusal(self) -> int:
+        """The error code that every request gets."""
+        if not self.group_id:
+            return Code.INVALID_GROUP_ID
+        if self._state is State.DEAD:
+            return Code.COORDINATOR_NOT_AVAILABLE
+        return Code.NONE
+
+    def _check_session_timeout(self, timeout_ms: int) -> int:
+        settings = self._settings
+        if settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms:
+            return Code.NONE
+        return Code.INVALID_SESSION_TIMEOUT
+
+    def _has_room_for(self, request: JoinRequest) -> bool:
+        # A static member that starts again takes the place that it has.
+        member_id = request.member_id or self._roster.instances.get(request.instance_id or "", "")
+        member = self._roster.get(member_id)
+        if self._state is State.EMPTY:
+            return True
+        if self._state is State.PREPARING:
+            # By those that joined: who comes last to a group that is too large has to go.
+            known = member is not None and member.joining is not None
+            return known or self._roster.joining < self._settings.max_size
+        return member is not None or len(self._roster) < self._settings.max_size
+
+    def _turn_away(self, member_id: str, step: Step) -> None:
+        self._forget_pending(member_id)
+        if member_id in self._roster:
+            self._remove(member_id, step)
+        self._begin_generation_if_complete(step)
+
+    def _fits(self, request: JoinRequest) -> bool:
+        if self._state is State.EMPTY:
+            return bool(request.protocol_type and request.protocols)
+        return request.protocol_type == self._protocol_type and self._roster.knows_one_of(
+            request.protocols
+        )
+
+    def _join_without_id(
+        self, ticket: Ticket, request: JoinRequest, step: Step
+    ) -> JoinReply | None:
+        uuid = UUID(int=self._rng.getrandbits(128), version=4)
+        if request.instance_id is not None:
+            member_id = f"{request.instance_id}-{uuid}"
+            if request.instance_id in self._roster.instances:
+                return self._replace_static(member_id, ticket, request, step)
+            self._add(member_id, ticket, request, step)
+            return None
+        member_id = f"{request.client.id}-{uuid}"
+        if not request.requires_known_member_id:
+            self._add(member_id, ticket, request, step)
+            return None
+        self._pending.add(member_id)
+        self._timers.set(member_timer(member_id), step.now + request.session_timeout_ms / 1000)
+        self._save_if_unwritten(step)
+        return JoinReply(error=Code.MEMBER_ID_REQUIRED, member_id=member_id)
+
+    def _add(self, member_id: str, ticket: Ticket, request: JoinRequest, step: Step) -> None:
+        if not len(self._roster):
+            self._protocol_type = request.protocol_type
+        if self._state is State.PREPARING and self._initial:
+            self._joined_during_delay = True
+        member = Member(_state_of(member_id, request), is_new=True)
+        self._pending.discard(member_id)
+        self._roster.add(member)
+        self._roster.await_generation(member, ticket)
+        self._start_session(member, step.now, _NEW_MEMBER_TIMEOUT_MS)
+        self._save_if_unwritten(step)
+        self._rebalance(step)
+
+    def _join_again(self, ticket: Ticket, request: JoinRequest, step: Step) -> JoinReply | None:
+        code = self._roster.check(request.member_id, request.instance_id)
+        if code:
+            return JoinReply(error=code, member_id=request.member_id)
+        member = self._roster[request.member_id]
+        same = member.state.protocols == request.protocols
+        # A leader that joins again wants a rebalance: it saw a change that it alone looks for,
+        # such as a topic's number of partitions.
+        leads = request.member_id == self._roster.leader
+        if self._state is State.COMPLETING and same:
+            return self._present_generation(member)
+        if self._state is State.STABLE and same and not leads:
+            return self._present_generation(member)
+        self._wait_again(member, ticket, request, step)
+        self._rebalance(step)
+        return None
+
+    def _wait_again(self, member: Member, ticket: Ticket, request: JoinRequest, step: Step) -> None:
+        self._roster.change(
+            member,
+            protocols=request.protocols,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+        )
+        before = self._roster.await_generation(member, ticket)
+        if before is not None:
+            # Its client gave up waiting and asked again.
+            refusal = JoinReply(error=Code.REBALANCE_IN_PROGRESS, member_id=member.state.member_id)
+            step.effects.replies.append((before, refusal))
+
+    def _replace_static(
+        self, member_id: str, ticket: Ticket, request: JoinRequest, step: Step
+    ) -> JoinReply | None:
+        """A static member starts again: it takes the place of the one with its instance id."""
+        assert request.instance_id is not None
+        leader_before = self._roster.leader
+        member = self._rename(self._roster.instances[request.instance_id], member_id, step)
+        member.state = replace(member.state, client=request.client)
+        self._wait_again(member, ticket, request, step)
+        self._start_session(member, step.now)
+        if self._state is not State.STABLE or not self._keeps_protocol():
+            self._rebalance(step)
+            return None
+        self._roster.end_wait(member)
+        self._read_subscriptions()
+        self._save(step)
+        reply = self._present_generation(member, skip_assignment=True)
+        if not request.supports_skipping_assignment:
+            # An older client that is told that it leads would compute an assignment; the name
+            # of who led before makes it follow.
+            reply = replace(reply, leader=leader_before or "", members=(), skip_assignment=False)
+        return reply
+
+    def _keeps_protocol(self) -> bool:
+        return choose_protocol(self._roster.states(), self._protocol) == self._protocol
+
+    def _rename(self, old_id: str, new_id: str, step: Step) -> Member:
+        """Give a static member another id; whoever still uses the old one is fenced."""
+        old = self._roster[old_id]
+        fenced = JoinReply(error=Code.FENCED_INSTANCE_ID, member_id=old_id)
+        self._answer_join(old, fenced, step)
+        self._answer_sync(old, SyncReply(error=Code.FENCED_INSTANCE_ID), step)
+        self._timers.cancel(member_timer(old_id))
+        if old_id in self._unsynced:
+            self._unsynced.remove(old_id)
+            self._unsynced.add(new_id)
+        return self._roster.rename(old_id, new_id)
+
+
+def _state_of(member_id: str, request: JoinRequest) -> ClassicMemberState:
+    return ClassicMemberState(
+        member_id=member_id,
+        instance_id=request.instance_id,
+        client=request.client,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        protocols=request.protocols,
+    )

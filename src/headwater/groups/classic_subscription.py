@@ -1,0 +1,32 @@
+"""Which topics consumers of the classic protocol read: the one thing that a coordinator looks
+up in the metadata that members exchange through it.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from kio.schema.consumer_protocol_subscription.v0 import ConsumerProtocolSubscription
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
+
+CONSUMER = "consumer"
+"""The protocol type of consumers."""
+
+_VERSION = struct.Struct(">h")
+# Version 0 is the beginning of every later one, so that newer clients' metadata can be read.
+_read = entity_reader(ConsumerProtocolSubscription)
+
+
+def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
+    """All topics that these members name; None where one's metadata cannot be read."""
+    topics: set[str] = set()
+    for data in metadata:
+        try:
+            (version,) = _VERSION.unpack_from(data)
+            subscription, _size = _read(data, _VERSION.size)
+        except (SerialError, struct.error):
+            return None
+        if version < 0 or subscription.topics is None:
+            return None
+        topics.update(subscription.topics)
+    return frozenset(topics)
