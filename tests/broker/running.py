@@ -21,6 +21,7 @@ from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
 from headwater.clock import SystemClock
 from headwater.engine import Engine
+from headwater.groups.service import GroupService
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
@@ -28,6 +29,7 @@ from headwater.objects.memory import MemoryObjects
 from headwater.telemetry.metrics import Metrics
 from headwater.wire.records import Record, encode_batch
 from headwater.wire.schema import ENTITY, fields_of
+from tests.broker.fake_groups import FakeGroups
 
 NOW = SystemClock().now_ms()
 
@@ -63,7 +65,9 @@ class RunningBroker:
 
 @asynccontextmanager
 async def running_broker(
-    engine: Engine | None = None, settings: BrokerSettings | None = None
+    engine: Engine | None = None,
+    settings: BrokerSettings | None = None,
+    groups: GroupService | None = None,
 ) -> AsyncIterator[RunningBroker]:
     async with _engine() as log_engine:
         listener = listen("127.0.0.1", 0)
@@ -71,6 +75,7 @@ async def running_broker(
         settings = settings or BrokerSettings(stop_timeout_s=1)
         services = Services(
             engine=engine or log_engine,
+            groups=groups or FakeGroups(),
             cluster=SingleBroker("cluster", BrokerAddress(1, "127.0.0.1", port)),
             settings=settings,
             clock=SystemClock(),
@@ -189,7 +194,7 @@ def build(schema: Any, values: dict[str, Any]) -> Any:
                 if field.is_array
                 else build(field.entity, value)
             )
-        elif field.type == "timedelta_i32":
+        elif field.type in ("timedelta_i32", "timedelta_i64"):
             arguments[name] = timedelta(milliseconds=value)
         elif field.is_array and value is not None:
             arguments[name] = tuple(value)

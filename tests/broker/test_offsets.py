@@ -107,14 +107,3 @@ async def test_every_producer_gets_an_id_of_its_own(broker: RunningBroker) -> No
 async def test_transactions_and_half_given_ids_are_refused(broker: RunningBroker) -> None:
     assert (await init(broker, "x")).error_code == 42
     assert (await init(broker, number=5)).error_code == 42
-
-
-async def test_coordinators_of_groups_and_of_nothing_else(broker: RunningBroker) -> None:
-    groups = await broker.call(10, 4, key_type=0, coordinator_keys=["a", "b"])
-    assert [(one.key, one.node_id, one.port) for one in groups.coordinators] == [
-        ("a", 1, broker.port), ("b", 1, broker.port)
-    ]  # fmt: skip
-    transactions = await broker.call(10, 3, key="x", key_type=1)
-    assert transactions.error_code == 42
-    assert "transactions" in (transactions.error_message or "")
-    assert (await broker.call(10, 0, key="g")).node_id == 1

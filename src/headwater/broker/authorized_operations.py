@@ -8,3 +8,4 @@ from typing import Final
 
 TOPIC_OPERATIONS: Final = sum(1 << n for n in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS: Final = sum(1 << n for n in (5, 7, 8, 9, 10, 11, 12))
+GROUP_OPERATIONS: Final = sum(1 << n for n in (3, 6, 8, 10, 11))

@@ -1,10 +1,17 @@
 """A broker's settings by the names that Kafka's tools look for; set at start, so read-only."""
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from headwater.broker.config_entries import ConfigEntry, ConfigSource, Synonym
 from headwater.broker.services import Services
+from headwater.groups.settings import GroupSettings
 from headwater.topic_configs import TOPIC_CONFIGS, ConfigType
+
+Row = tuple[str, ConfigType, str, str]
+"""Name, type, value and documentation."""
+
+_INT: Final = ConfigType.INT
 
 
 def broker_entries(
@@ -14,7 +21,7 @@ def broker_entries(
     settings, cluster = services.settings, services.cluster
     own = next(broker for broker in cluster.brokers() if broker.id == cluster.node_id)
     flag, number, text = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.STRING
-    table: list[tuple[str, ConfigType, str, str]] = [
+    table: list[Row] = [
         ("advertised.listeners", text, f"PLAINTEXT://{own.host}:{own.port}",
          "Where clients reach this broker."),
         ("auto.create.topics.enable", flag, str(settings.auto_create_topics).lower(),
@@ -36,6 +43,7 @@ def broker_entries(
         ("socket.request.max.bytes", number, str(settings.max_request_bytes),
          "A longer request closes its connection."),
     ]  # fmt: skip
+    table += _group_rows(services.group_settings)
     table += [
         (config.broker_name, config.type, config.default, config.doc)
         for config in TOPIC_CONFIGS.values()
@@ -48,3 +56,35 @@ def broker_entries(
                 name, value, source, kind, read_only=True,
                 synonyms=(Synonym(name, value, source),), doc=doc,
             )  # fmt: skip
+
+
+def _group_rows(groups: GroupSettings) -> list[Row]:
+    return [
+        ("group.consumer.assignors", ConfigType.LIST, "uniform,range",
+         "The assignors that members of the new protocol may choose from."),
+        ("group.consumer.heartbeat.interval.ms", _INT, str(groups.consumer_heartbeat_interval_ms),
+         "How often members of the new protocol are told to report."),
+        ("group.consumer.max.size", _INT, str(groups.max_size),
+         "The most members that a group of the new protocol may have."),
+        ("group.consumer.migration.policy", ConfigType.STRING, groups.consumer_migration_policy,
+         "Which way a group may change between the two protocols by itself."),
+        ("group.consumer.regex.refresh.interval.ms", _INT,
+         str(groups.consumer_regex_refresh_interval_ms), "How often patterns are looked up again."),
+        ("group.consumer.session.timeout.ms", _INT, str(groups.consumer_session_timeout_ms),
+         "Silence after which a member of the new protocol counts as gone."),
+        ("group.coordinator.rebalance.protocols", ConfigType.LIST, "classic,consumer",
+         "The kinds of groups that are served."),
+        ("group.initial.rebalance.delay.ms", _INT, str(groups.initial_rebalance_delay_ms),
+         "How long an empty group waits for more members."),
+        ("group.max.session.timeout.ms", _INT, str(groups.max_session_timeout_ms),
+         "The longest session that a classic member may ask for."),
+        ("group.max.size", _INT, str(groups.max_size), "The most members of a classic group."),
+        ("group.min.session.timeout.ms", _INT, str(groups.min_session_timeout_ms),
+         "The shortest session that a classic member may ask for."),
+        ("offset.metadata.max.bytes", _INT, str(groups.offset_metadata_max_bytes),
+         "The most that a client may attach to a committed offset."),
+        ("offsets.retention.check.interval.ms", ConfigType.LONG,
+         str(groups.offsets_retention_check_interval_ms), "How often offsets are looked at."),
+        ("offsets.retention.minutes", _INT, str(groups.offsets_retention_minutes),
+         "How long the offsets of a group without members are kept."),
+    ]  # fmt: skip

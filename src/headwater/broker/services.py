@@ -1,4 +1,4 @@
-"""What every handler is given: the engine, the cluster, settings and the seams to the outside."""
+"""What every handler is given: engine, groups, cluster, settings and the seams to the outside."""
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -8,6 +8,8 @@ from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.settings import BrokerSettings
 from headwater.clock import Clock
 from headwater.engine import Engine
+from headwater.groups.service import GroupService
+from headwater.groups.settings import GroupSettings
 from headwater.telemetry.metrics import Metrics
 
 
@@ -16,12 +18,16 @@ class Services:
     """One per broker process. ``executor`` runs codecs; None takes the loop's default."""
 
     engine: Engine
+    groups: GroupService
     cluster: Cluster
     settings: BrokerSettings
+    group_settings: GroupSettings = field(default_factory=GroupSettings)
     clock: Clock
     fetch_sessions: FetchSessions
     metrics: Metrics = field(default_factory=Metrics)
     executor: Executor | None = None
+    storage_url: str = "memory://"
+    """Where the records are, as DescribeLogDirs shows it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, cast
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -25,7 +25,9 @@ from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
 from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
-from headwater.errors import ConfigurationError, StoreError
+from headwater.errors import ConfigurationError, CoordinatorNotAvailable, StoreError
+from headwater.groups.service import GroupService
+from headwater.groups.settings import GroupSettings
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
@@ -151,6 +153,8 @@ class Broker:
         own = broker_settings(self._settings)
         services = Services(
             engine=self._engine,
+            groups=cast("GroupService", _AbsentGroups()),
+            group_settings=group_settings(self._settings),
             cluster=self._membership,
             settings=own,
             clock=clock,
@@ -220,6 +224,18 @@ class Broker:
             metrics.object_requests[kind].value = count
         metrics.object_bytes["written"].value = traffic.bytes_written
         metrics.object_bytes["read"].value = traffic.bytes_read
+
+
+class _AbsentGroups:
+    """Stands where the coordinator will: clients are told to come back later."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise CoordinatorNotAvailable("groups are not served yet")
+
+
+def group_settings(settings: Settings) -> GroupSettings:
+    """The groups' own settings."""
+    return GroupSettings(**msgspec.structs.asdict(settings.groups))
 
 
 def advertised_address(settings: Settings, listening: Address) -> Address:

@@ -1,13 +1,13 @@
 """FindCoordinator, versions 0-6.
 
-Behaviour: for a group, the live broker that rendezvous hashing gives to its name, whatever the
-client's zone. For a transactional id, error 42 with a message, because transactions are not
-served yet: clients report that at once, where "not available" would make them retry for ever.
+Behaviour: for a group or a transactional id, the broker that holds the lease of its shard, or
+the rendezvous choice of the live brokers where nobody does, whatever the client's zone. Code 15
+while that broker is not registered; clients ask again.
 
-Notes by version: one key up to 3, several from 4 on. A group's client learns from ApiVersions
-that JoinGroup is not served, and says so; consumers without a group never come here.
+Notes by version: groups alone in 0; one key up to 3, several from 4 on.
 
-Left out: share groups (42).
+Left out: share groups and unknown types (42); transactions themselves, which InitProducerId
+refuses.
 """
 
 from typing import Any, Final
@@ -16,10 +16,11 @@ from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
 
 _GROUP: Final = 0
-_TRANSACTION: Final = 1
-_INVALID_REQUEST: Final = 42
+_SERVED: Final = (_GROUP, 1)
+"""Groups and transactions."""
 _FIRST_VERSION_WITH_KEYS: Final = 4
 
 
@@ -32,17 +33,25 @@ def handle(services: Services, request: Any, call: Call) -> Values:
 
 
 def _find(services: Services, kind: int, key: str) -> Values:
-    if kind == _GROUP:
-        broker = services.cluster.coordinator(key)
-        return {"key": key, "node_id": broker.id, "host": broker.host, "port": broker.port}
-    what = "transactions are" if kind == _TRANSACTION else f"coordinators of type {kind} are"
+    if kind not in _SERVED:
+        return _refusal(key, Code.INVALID_REQUEST, f"coordinators of type {kind} are not served")
+    broker_id = services.groups.coordinator(key)
+    for broker in services.cluster.brokers():
+        if broker.id == broker_id:
+            return {"key": key, "node_id": broker_id, "host": broker.host, "port": broker.port}
+    return _refusal(
+        key, Code.COORDINATOR_NOT_AVAILABLE, f"broker {broker_id}, the coordinator, is not there"
+    )
+
+
+def _refusal(key: str, code: Code, message: str) -> Values:
     return {
         "key": key,
         "node_id": -1,
         "host": "",
         "port": -1,
-        "error_code": _INVALID_REQUEST,
-        "error_message": f"{what} not supported by this broker yet",
+        "error_code": code,
+        "error_message": message,
     }
 
 

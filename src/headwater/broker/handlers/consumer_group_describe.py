@@ -1,0 +1,103 @@
+"""ConsumerGroupDescribe, versions 0-1 (KIP-848).
+
+Behaviour: state, epochs and members of consumer groups, with what each member owns and shall
+own. Codes of each group: 15, 16, 24 (no group id), 69 with a message where there is no such
+group or it is of another type.
+
+Notes by version: from 1 on each member's type, as a group may hold classic members on their way
+to the new protocol.
+
+Left out: nothing.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from headwater.broker.authorized_operations import GROUP_OPERATIONS
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.errors import KafkaError
+from headwater.groups.requests import (
+    Assignment,
+    ConsumerDescription,
+    ConsumerMemberDescription,
+)
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
+
+_GONE: Final = "?"
+"""Stands for the name of a topic that was deleted while members still have it."""
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One description for each group, in order."""
+    described = await asyncio.gather(*(_describe(services, group) for group in request.group_ids))
+    return {
+        "groups": [
+            _show(services, group, found, operations=request.include_authorized_operations)
+            for group, found in zip(request.group_ids, described, strict=True)
+        ]
+    }
+
+
+async def _describe(services: Services, group: str) -> ConsumerDescription:
+    if not group:
+        return ConsumerDescription(error=Code.INVALID_GROUP_ID, state="")
+    try:
+        return await services.groups.describe_consumer(group)
+    except KafkaError as error:
+        return ConsumerDescription(error=error.code, message=str(error) or None, state="")
+
+
+def _show(
+    services: Services, group: str, found: ConsumerDescription, *, operations: bool
+) -> Values:
+    shown: Values = {
+        "error_code": found.error,
+        "error_message": found.message,
+        "group_id": group,
+        "group_state": found.state,
+        "group_epoch": found.epoch,
+        "assignment_epoch": found.assignment_epoch,
+        "assignor_name": found.assignor,
+        "members": [_member(services, member) for member in found.members],
+    }
+    if operations and not found.error:
+        shown["authorized_operations"] = GROUP_OPERATIONS
+    return shown
+
+
+def _member(services: Services, member: ConsumerMemberDescription) -> Values:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.epoch,
+        "client_id": member.client.id,
+        "client_host": member.client.host,
+        "subscribed_topic_names": member.topic_names,
+        "subscribed_topic_regex": member.topic_regex,
+        "assignment": _assignment(services, member.assigned),
+        "target_assignment": _assignment(services, member.target),
+        "member_type": member.member_type,
+    }
+
+
+def _assignment(services: Services, assignment: Assignment) -> Values:
+    topics = services.engine.topics
+    return {
+        "topic_partitions": [
+            {
+                "topic_id": topic_id,
+                "topic_name": _GONE
+                if (topic := topics.get_by_id(topic_id)) is None
+                else topic.name,
+                "partitions": partitions,
+            }
+            for topic_id, partitions in assignment.items()
+        ]
+    }
+
+
+API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", handle=handle)

@@ -1,0 +1,74 @@
+"""DescribeGroups, versions 0-6.
+
+Behaviour: state, protocol and members of classic groups; each group has its own code, 15 or 16.
+A group that does not exist, or is of another type, is described as ``Dead``.
+
+Notes by version: what the client may do, on request, from 3; static members from 4; from 6 on
+a group that is not there has code 69 and a message.
+
+Left out: nothing.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from headwater.broker.authorized_operations import GROUP_OPERATIONS
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.errors import KafkaError
+from headwater.groups.requests import ClassicDescription
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
+
+_FIRST_VERSION_WITH_NOT_FOUND: Final = 6
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One description for each group, in order."""
+    operations = getattr(request, "include_authorized_operations", False)
+    described = await asyncio.gather(*(_describe(services, group) for group in request.groups))
+    return {
+        "groups": [
+            _show(group, found, call.version, operations=operations)
+            for group, found in zip(request.groups, described, strict=True)
+        ]
+    }
+
+
+async def _describe(services: Services, group: str) -> ClassicDescription:
+    try:
+        return await services.groups.describe_classic(group)
+    except KafkaError as error:
+        return ClassicDescription(error=error.code, message=str(error) or None, state="")
+
+
+def _show(group: str, found: ClassicDescription, version: int, *, operations: bool) -> Values:
+    error = found.error
+    if error == Code.GROUP_ID_NOT_FOUND and version < _FIRST_VERSION_WITH_NOT_FOUND:
+        error = Code.NONE
+    shown: Values = {
+        "error_code": error,
+        "error_message": found.message,
+        "group_id": group,
+        "group_state": found.state,
+        "protocol_type": found.protocol_type,
+        "protocol_data": found.protocol_name,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client.id,
+                "client_host": member.client.host,
+                "member_metadata": member.metadata,
+                "member_assignment": member.assignment,
+            }
+            for member in found.members
+        ],
+    }
+    if operations and not error:
+        shown["authorized_operations"] = GROUP_OPERATIONS
+    return shown
+
+
+API = Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", handle=handle)

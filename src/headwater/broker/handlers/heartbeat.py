@@ -1,0 +1,33 @@
+"""Heartbeat, versions 0-4.
+
+Behaviour: a member of a classic group says that it lives, and learns whether the group is
+gathering again (27). Codes: 15, 16, 22, 24 (no group id), 25, 27, 82.
+
+Notes by version: static members from 3.
+
+Left out: nothing.
+"""
+
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.groups.requests import HeartbeatRequest
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """The group's word, or the coordinator's error in its place."""
+    if not request.group_id:
+        return {"error_code": Code.INVALID_GROUP_ID}
+    heartbeat = HeartbeatRequest(
+        member_id=request.member_id,
+        instance_id=getattr(request, "group_instance_id", None),
+        generation=request.generation_id,
+    )
+    return {"error_code": await services.groups.heartbeat(request.group_id, heartbeat)}
+
+
+API = Api(ApiKey.HEARTBEAT, "Heartbeat", handle=handle)

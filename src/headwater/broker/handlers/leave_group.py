@@ -1,0 +1,47 @@
+"""LeaveGroup, versions 0-5.
+
+Behaviour: members leave a group, of either protocol, at once. Codes: 15, 16, 24 (no group id);
+for a member 25 and 82.
+
+Notes by version: one member up to 2, whose error is the request's; several from 3 on, by member
+id or by instance id, each with its own; a reason from 5.
+
+Left out: nothing.
+"""
+
+from typing import Any, Final
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.groups.requests import LeavingMember
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
+
+_FIRST_VERSION_WITH_MEMBERS: Final = 3
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """Answered when they have left."""
+    if not request.group_id:
+        return {"error_code": Code.INVALID_GROUP_ID}
+    if call.version < _FIRST_VERSION_WITH_MEMBERS:
+        reply = await services.groups.leave(
+            request.group_id, [LeavingMember(request.member_id, None)]
+        )
+        return {"error_code": reply.error or sum(error for _, _, error in reply.members)}
+    members = [
+        LeavingMember(one.member_id, one.group_instance_id, getattr(one, "reason", None))
+        for one in request.members
+    ]
+    reply = await services.groups.leave(request.group_id, members)
+    return {
+        "error_code": reply.error,
+        "members": [
+            {"member_id": member_id, "group_instance_id": instance_id, "error_code": error}
+            for member_id, instance_id, error in reply.members
+        ],
+    }
+
+
+API = Api(ApiKey.LEAVE_GROUP, "LeaveGroup", handle=handle)

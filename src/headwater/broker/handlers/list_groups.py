@@ -1,0 +1,39 @@
+"""ListGroups, versions 0-5.
+
+Behaviour: the groups that this broker coordinates; a client that wants all asks every broker.
+Code: 15 where the metadata store does not answer.
+
+Notes by version: states, and a filter by them, from 4; types (``classic``, ``consumer``), and
+a filter, from 5. Filters do not look at case; one that names nothing known lists nothing.
+
+Left out: share and streams groups.
+"""
+
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.wire.api_versions import ApiKey
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """An empty filter lets everything through."""
+    states = {state.lower() for state in getattr(request, "states_filter", ())}
+    kinds = {kind.lower() for kind in getattr(request, "types_filter", ())}
+    return {
+        "groups": [
+            {
+                "group_id": one.group,
+                "protocol_type": one.protocol_type,
+                "group_state": one.state,
+                "group_type": one.kind,
+            }
+            for one in await services.groups.list()
+            if (not states or one.state.lower() in states)
+            and (not kinds or one.kind.lower() in kinds)
+        ]
+    }
+
+
+API = Api(ApiKey.LIST_GROUPS, "ListGroups", handle=handle)

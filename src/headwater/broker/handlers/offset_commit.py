@@ -1,0 +1,103 @@
+"""OffsetCommit, versions 2-10.
+
+Behaviour: a group's positions become durable before the answer. Each partition has its own
+code: 3 where it does not exist (100 where no topic has the id), 12 where the metadata is too
+long, and for the group 15, 16, 22, 25, 27, 82, 110 and 113. A group that does not exist is made
+by a commit from outside any membership, the group "" included, as Kafka does.
+
+Notes by version: retention chosen by the client up to 4; leader epochs from 6; static members
+from 7; members of consumer groups from 9; topic ids in place of names from 10.
+
+Left out: nothing.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.group_members import milliseconds
+from headwater.broker.group_topics import (
+    FIRST_VERSION_WITH_IDS,
+    find_topic,
+    naming,
+    unknown_topic,
+)
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.engine import Topic
+from headwater.groups.requests import CommitRequest, CommittedOffset, Partition
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """What exists goes to the group; what does not is answered here."""
+    by_id = call.version >= FIRST_VERSION_WITH_IDS
+    now_ms = services.clock.now_ms()
+    expires_ms = _expiry(request, now_ms)
+    offsets: dict[Partition, CommittedOffset] = {}
+    topics: list[Topic | None] = []
+    for asked in request.topics:
+        topic = await find_topic(services, asked, by_id=by_id)
+        topics.append(topic)
+        if topic is None:
+            continue
+        count = len(topic.streams)
+        for one in asked.partitions:
+            if 0 <= one.partition_index < count:
+                offsets[topic.name, one.partition_index] = CommittedOffset(
+                    offset=one.committed_offset,
+                    leader_epoch=getattr(one, "committed_leader_epoch", -1),
+                    metadata=one.committed_metadata or "",
+                    committed_ms=now_ms,
+                    expires_ms=expires_ms,
+                )
+    codes: Mapping[Partition, int] = {}
+    if offsets:
+        codes = await services.groups.commit(
+            CommitRequest(
+                group=request.group_id,
+                member_id=request.member_id,
+                instance_id=getattr(request, "group_instance_id", None),
+                epoch=request.generation_id_or_member_epoch,
+                version=call.version,
+                offsets=offsets,
+            )
+        )
+    return {
+        "topics": [
+            {
+                **naming(asked, by_id=by_id),
+                "partitions": _codes(asked, topic, codes, by_id=by_id),
+            }
+            for asked, topic in zip(request.topics, topics, strict=True)
+        ]
+    }
+
+
+def _expiry(request: Any, now_ms: int) -> int | None:
+    retention = getattr(request, "retention_time", None)
+    if retention is None or (kept_ms := milliseconds(retention)) == -1:
+        return None
+    return now_ms + kept_ms
+
+
+def _codes(
+    asked: Any, topic: Topic | None, codes: Mapping[Partition, int], *, by_id: bool
+) -> list[Values]:
+    if topic is None:
+        code = unknown_topic(by_id=by_id)
+        return [
+            {"partition_index": one.partition_index, "error_code": code} for one in asked.partitions
+        ]
+    name = topic.name
+    return [
+        {
+            "partition_index": one.partition_index,
+            "error_code": codes.get((name, one.partition_index), Code.UNKNOWN_TOPIC_OR_PARTITION),
+        }
+        for one in asked.partitions
+    ]
+
+
+API = Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", handle=handle)

@@ -1,0 +1,54 @@
+"""SyncGroup, versions 0-5.
+
+Behaviour: the leader brings every member's assignment, and each member waits for its own; the
+wait holds up its own connection alone. Codes: 15, 16, 22, 23, 24 (no group id), 25, 27, 82.
+
+Notes by version: static members from 3; from 5 on protocol type and name must be given and be
+the group's (23).
+
+Left out: nothing.
+"""
+
+from typing import Any, Final
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.errors import KafkaError
+from headwater.groups.requests import SyncReply, SyncRequest
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
+
+_FIRST_VERSION_WITH_PROTOCOL: Final = 5
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """Answered when the leader's assignments are durable."""
+    protocol_type = getattr(request, "protocol_type", None)
+    protocol_name = getattr(request, "protocol_name", None)
+    if call.version >= _FIRST_VERSION_WITH_PROTOCOL and None in (protocol_type, protocol_name):
+        reply = SyncReply(error=Code.INCONSISTENT_GROUP_PROTOCOL)
+    elif not request.group_id:
+        reply = SyncReply(error=Code.INVALID_GROUP_ID)
+    else:
+        sync = SyncRequest(
+            member_id=request.member_id,
+            instance_id=getattr(request, "group_instance_id", None),
+            generation=request.generation_id,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments={one.member_id: one.assignment for one in request.assignments},
+        )
+        try:
+            reply = await services.groups.sync(request.group_id, sync)
+        except KafkaError as error:
+            reply = SyncReply(error=error.code)
+    return {
+        "error_code": reply.error,
+        "protocol_type": reply.protocol_type,
+        "protocol_name": reply.protocol_name,
+        "assignment": reply.assignment,
+    }
+
+
+API = Api(ApiKey.SYNC_GROUP, "SyncGroup", handle=handle)
