@@ -228,6 +228,13 @@ class InvalidRecord(KafkaError):
     code = 87
 
 
+class ThrottlingQuotaExceeded(KafkaError):
+    """Raised when a client creates or deletes partitions faster than its quota allows."""
+
+    code = 89
+    retriable = True
+
+
 class UnknownTopicId(KafkaError):
     """Raised when no topic has that id."""
 

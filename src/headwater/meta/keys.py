@@ -16,6 +16,10 @@ TOPIC_IDS = "topic-ids/"
 DELETED_TOPICS = "deleted-topics/"
 COORDINATORS = "coordinators/"
 """The leases of the coordinators' shards."""
+BROKER_CONFIGS = "configs/brokers/"
+"""Dynamic configurations of brokers: all of them under ``default``, one under its id."""
+GROUP_CONFIGS = "configs/groups/"
+QUOTAS = "quotas/"
 NEXT_STREAM = "next/stream"
 NEXT_PRODUCER = "next/producer"
 
@@ -125,3 +129,17 @@ def offsets_of_topic(group_prefix: str, topic: str) -> str:
 def committed_offset(group_prefix: str, topic: str, partition: int) -> str:
     """One partition's offset, below ``offsets_of_group``."""
     return f"{group_prefix}{quote(topic, safe='')}/{partition:010d}"
+
+
+def broker_configs(broker_id: int | None) -> str:
+    """A broker's dynamic configurations; None: those of all brokers."""
+    return f"{BROKER_CONFIGS}{'default' if broker_id is None else f'{broker_id:010d}'}"
+
+
+def group_configs(group: str) -> str:
+    return f"{GROUP_CONFIGS}{quote(group, safe='')}"
+
+
+def quota(entity: str) -> str:
+    """An entity's quotas; ``entity`` is quoted already."""
+    return f"{QUOTAS}{entity}"
