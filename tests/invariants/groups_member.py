@@ -1,0 +1,164 @@
+"""One member of a group as a process: librdkafka that writes down what it owns, does and is told.
+
+``python -m tests.invariants.groups_member BOOTSTRAP GROUP TOPIC KIND NAME INSTANCE FILE``, where
+KIND is an assignor of the classic protocol or ``consumer``, and INSTANCE is empty for a member
+that is not static. FILE gets lines of JSON, each written with one call before what follows from
+it is done, so that a kill loses none that matters. SIGTERM makes it leave its group and end.
+"""
+
+import json
+import os
+import signal
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+SESSION_MS = 6_000
+"""The least that Kafka allows a classic member."""
+COMMIT_SECONDS = 0.2
+COMMIT_RECORDS = 200
+MARK = b"CGMDv2:"
+
+
+def configuration(kind: str, instance: str) -> dict[str, Any]:
+    """What differs from librdkafka's defaults, so that faults are noticed within the test."""
+    settings: dict[str, Any] = {
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "max.poll.interval.ms": SESSION_MS,
+        "socket.timeout.ms": 2_000,
+        "topic.metadata.refresh.interval.ms": 2_000,
+        "reconnect.backoff.max.ms": 200,
+        "retry.backoff.max.ms": 200,
+        "fetch.wait.max.ms": 100,
+        "fetch.error.backoff.ms": 50,
+        "coordinator.query.interval.ms": 1_000,
+        "log_level": 0,
+    }
+    if kind == "consumer":
+        settings["group.protocol"] = "consumer"
+    else:
+        settings["partition.assignment.strategy"] = kind
+        settings["session.timeout.ms"] = SESSION_MS
+        settings["heartbeat.interval.ms"] = 500
+    if instance:
+        settings["group.instance.id"] = instance
+    return settings
+
+
+class Member:
+    """Owns, processes and commits until it is told to stop."""
+
+    def __init__(
+        self, bootstrap: str, group: str, topic: str, kind: str, name: str, instance: str, file: str
+    ) -> None:
+        self._topic = topic
+        self._eager = kind not in ("consumer", "cooperative-sticky")
+        self._instance = instance
+        self._out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._owned: set[int] = set()
+        self._processed: dict[int, int] = {}
+        self._stopping = False
+        self._consumer: Consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "client.id": name,
+                **configuration(kind, instance),
+            }
+        )
+
+    def run(self) -> None:
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+        committed, waiting = time.monotonic(), 0
+        while not self._stopping:
+            message = self._consumer.poll(0.05)
+            if message is not None and message.error() is None:
+                self._process(message)
+                waiting += 1
+            if waiting >= COMMIT_RECORDS or time.monotonic() > committed + COMMIT_SECONDS:
+                self._commit(list(self._processed))
+                committed, waiting = time.monotonic(), 0
+        self._commit(list(self._processed))
+        self._consumer.close()
+
+    def stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def _process(self, message: Message) -> None:
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        self._write("processed", partition=partition, offset=offset)
+        self._processed[partition] = offset + 1
+
+    def _assigned(self, _: Consumer, given: Sequence[TopicPartition]) -> None:
+        partitions = {each.partition for each in given}
+        self._owned = partitions if self._eager else self._owned | partitions
+        owner, generation = self._identity()
+        self._write(
+            "claim", owner=owner, generation=generation, partitions=sorted(self._owned),
+            at=time.monotonic(),
+        )  # fmt: skip
+
+    def _revoked(self, _: Consumer, taken: Sequence[TopicPartition]) -> None:
+        self._commit([each.partition for each in taken if each.partition in self._processed])
+        self._forget(taken)
+
+    def _lost(self, _: Consumer, taken: Sequence[TopicPartition]) -> None:
+        self._forget(taken)
+
+    def _forget(self, taken: Sequence[TopicPartition]) -> None:
+        for each in taken:
+            self._owned.discard(each.partition)
+            self._processed.pop(each.partition, None)
+
+    def _commit(self, partitions: list[int]) -> None:
+        """Commit what was processed and is not committed; what fails is done again next time."""
+        if not partitions:
+            return
+        offsets = [TopicPartition(self._topic, each, self._processed[each]) for each in partitions]
+        before, invoked = self._identity(), time.monotonic()
+        try:
+            results = self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            self._write("refused", error=error.args[0].name())
+            return
+        completed = time.monotonic()
+        generation = before[1] if self._identity() == before else -1
+        for each in results:
+            if each.error is not None:
+                self._write("refused", error=each.error.name())
+                continue
+            self._write(
+                "committed", owner=before[0], generation=generation, partition=each.partition,
+                offset=each.offset, invoked=invoked, completed=completed,
+            )  # fmt: skip
+            if self._processed.get(each.partition) == each.offset:
+                del self._processed[each.partition]
+
+    def _identity(self) -> tuple[str, int]:
+        """Who the coordinator takes this member for, and in which generation or at which epoch.
+
+        librdkafka tells it in the bytes that a transactional producer hands on.
+        """
+        data: bytes = self._consumer.consumer_group_metadata()
+        assert data.startswith(MARK), data
+        (generation,) = struct.unpack_from("=i", data, len(MARK))
+        member = data[len(MARK) + 4 :].split(b"\x00")[1].decode()
+        return self._instance or member, generation
+
+    def _write(self, event: str, **fields: object) -> None:
+        os.write(self._out, json.dumps({"event": event, **fields}).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    member = Member(*sys.argv[1:])
+    signal.signal(signal.SIGTERM, member.stop)
+    member.run()

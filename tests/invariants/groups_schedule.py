@@ -1,0 +1,191 @@
+"""One schedule of groups: members at work, records coming in, harm being done, and the drain."""
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+)
+from confluent_kafka.admin import AdminClient
+
+from tests.invariants.clients import TOPIC, Connection
+from tests.invariants.cluster import SETTINGS, Cluster
+from tests.invariants.groups_fleet import Fleet
+from tests.invariants.groups_history import Fetched, GroupHistory
+from tests.invariants.groups_nemesis import GroupNemesis
+
+FAULTS = int(os.environ.get("HEADWATER_CHAOS_FAULTS", "6"))
+PARTITIONS = 18
+RECORDS_PER_SECOND = 300
+DRAIN_SECONDS = 90.0
+FLUSH_SECONDS = 45.0
+
+GROUPS: Mapping[str, int] = {
+    "initial_rebalance_delay_ms": 200,
+    "consumer_session_timeout_ms": 6_000,
+    "consumer_heartbeat_interval_ms": 500,
+}
+"""Settings of the brokers, so that faults are noticed within the test."""
+
+
+@asynccontextmanager
+async def running_groups(directory: Path, kinds: Mapping[str, int]) -> AsyncIterator[
+    tuple[Cluster, Fleet]
+]:  # fmt: skip
+    """Three brokers, a topic, and a group of so many members of each kind; all end with the block.
+
+    A member's kind is the assignor of its classic group, or ``consumer``.
+    """
+    cluster, fleet = Cluster(directory, SETTINGS), Fleet()
+    try:
+        for number in range(1, 4):
+            broker = cluster.add(number)
+            for name, value in GROUPS.items():
+                broker.environment[f"HEADWATER_GROUPS_{name.upper()}"] = str(value)
+        await asyncio.gather(*(broker.start() for broker in cluster.brokers.values()))
+        async with await Connection.open(cluster.brokers[1]) as connection:
+            await connection.create_topic(PARTITIONS)
+        for kind, count in kinds.items():
+            fleet.add(directory, bootstrap(cluster), TOPIC, f"group-{kind}", kind, count)
+        fleet.start()
+        yield cluster, fleet
+    except BaseException as error:
+        error.add_note(cluster.logs())
+        raise
+    finally:
+        await fleet.kill()
+        await cluster.kill_all()
+
+
+async def run_groups(cluster: Cluster, fleet: Fleet, rng: Random, faults: int) -> GroupHistory:
+    """Produce, consume and do ``faults`` harms at once; then wait until all is processed."""
+    history = GroupHistory()
+    stop_producing, stop_watching = threading.Event(), threading.Event()
+    nemesis = GroupNemesis(cluster, fleet, Random(rng.random()), faults)
+    work = asyncio.create_task(asyncio.to_thread(produce, cluster, history, stop_producing))
+    watch = [
+        asyncio.create_task(
+            asyncio.to_thread(watch_offsets, cluster, group, history, stop_watching)
+        )
+        for group in fleet.groups
+    ]
+    try:
+        await until_claimed(fleet)
+        await nemesis.run()
+        stop_producing.set()
+        await work
+        await until_drained(cluster, fleet, history)
+    except BaseException as error:
+        error.add_note(f"done: {dict(nemesis.done)}")
+        error.add_note("\n".join(f"{each.files.name}: {each.log()}" for each in fleet.fallen()))
+        raise
+    finally:
+        stop_producing.set()
+        stop_watching.set()
+        await asyncio.wait([work, *watch])
+    await asyncio.gather(*watch)
+    assert not fleet.fallen()
+    await fleet.leave()
+    fleet.tell(history)
+    return history
+
+
+async def until_claimed(fleet: Fleet) -> None:
+    """Every group has begun: harm before that says little."""
+    async with asyncio.timeout(DRAIN_SECONDS):
+        waiting = set(fleet.groups)
+        while waiting:
+            await asyncio.sleep(0.1)
+            history = GroupHistory()
+            fleet.tell(history)
+            waiting -= {claim.group for claim in history.claims}
+
+
+async def until_drained(cluster: Cluster, fleet: Fleet, history: GroupHistory) -> None:
+    """Every group has committed the end of every partition."""
+    async with await Connection.open(cluster.brokers[1]) as connection:
+        ends = {
+            partition: end
+            for partition in range(PARTITIONS)
+            if (end := (await connection.bounds(partition))[1])
+        }
+    wanted = {(group, partition): end for group in fleet.groups for partition, end in ends.items()}
+    deadline = time.monotonic() + DRAIN_SECONDS
+    while True:
+        latest = {(one.group, one.partition): one.offset for one in history.fetched}
+        behind = {
+            key: (latest.get(key), end) for key, end in wanted.items() if latest.get(key) != end
+        }
+        if not behind:
+            return
+        assert time.monotonic() < deadline, f"after {DRAIN_SECONDS} s without faults: {behind}"
+        await asyncio.sleep(0.2)
+
+
+def produce(cluster: Cluster, history: GroupHistory, stop: threading.Event) -> None:
+    """Send records to all partitions at a steady rate until ``stop``; all must be delivered."""
+    failed: list[KafkaError] = []
+
+    def report(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failed.append(error)
+            return
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        history.produced.add((partition, offset))
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap(cluster),
+            "enable.idempotence": True,
+            "message.timeout.ms": 120_000,
+            "socket.timeout.ms": 2_000,
+            "reconnect.backoff.max.ms": 200,
+            "retry.backoff.max.ms": 200,
+            "log_level": 0,
+        }
+    )
+    sent = 0
+    while not stop.wait(PARTITIONS / RECORDS_PER_SECOND):
+        for partition in range(PARTITIONS):
+            producer.produce(TOPIC, b"%d" % sent, partition=partition, on_delivery=report)
+            sent += 1
+        producer.poll(0)
+    assert producer.flush(FLUSH_SECONDS) == 0, "records were not delivered"
+    assert not failed, failed[0]
+
+
+def watch_offsets(
+    cluster: Cluster, group: str, history: GroupHistory, stop: threading.Event
+) -> None:
+    """Read a group's committed offsets on and on; no answer is no news."""
+    admin = AdminClient({"bootstrap.servers": bootstrap(cluster), "log_level": 0})
+    while not stop.wait(0.2):
+        invoked = time.monotonic()
+        with contextlib.suppress(KafkaException):
+            future = admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], request_timeout=2
+            )[group]
+            found = future.result().topic_partitions or []
+            completed = time.monotonic()
+            history.fetched += [
+                Fetched(group, each.partition, each.offset, invoked, completed)
+                for each in found
+                if each.error is None and each.offset >= 0
+            ]
+
+
+def bootstrap(cluster: Cluster) -> str:
+    return ",".join(f"127.0.0.1:{broker.port}" for broker in cluster.brokers.values())
