@@ -74,3 +74,24 @@ def test_lines_below_the_level_are_left_out() -> None:
     logs.configure("json", "warning", stream=out)
     logging.getLogger("headwater").info("Quiet")
     assert out.getvalue() == ""
+
+
+def record(message: str, created: float, level: int = logging.WARNING) -> logging.LogRecord:
+    made = logging.makeLogRecord({"name": "headwater.log", "msg": message, "levelno": level})
+    made.created = created
+    return made
+
+
+def test_a_line_that_is_repeated_passes_every_ten_seconds_and_says_how_often_it_came() -> None:
+    repeats = logs.Repeats()
+    lines = [record("the disk is full", 100 + 0.25 * step) for step in range(90)]
+    passed = [line for line in lines if repeats.filter(line)]
+    assert [line.created for line in passed] == [100, 110, 120]
+    assert [getattr(line, "repeated", 0) for line in passed] == [0, 39, 39]
+
+
+def test_lines_that_differ_all_pass_and_few_are_remembered() -> None:
+    repeats = logs.Repeats()
+    assert all(repeats.filter(record(f"stream {n} is late", 100)) for n in range(1000))
+    assert not repeats.filter(record("stream 999 is late", 100))
+    assert repeats.filter(record("stream 1 is late", 100))

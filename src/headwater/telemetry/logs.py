@@ -9,10 +9,12 @@ so that a line can be searched by its message and by each value.
 
 import json
 import logging
+import math
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Literal, TextIO
+from typing import Final, Literal, TextIO
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -30,7 +32,39 @@ def configure(
         handler.setFormatter(JsonFormatter())
     else:
         handler.setFormatter(TextFormatter(colour=out.isatty()))
+    handler.addFilter(Repeats())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class Repeats(logging.Filter):
+    """Lets a warning pass that differs from the last ones, a repeated one every ten seconds.
+
+    What is tried again and again, with a full disk or a store that does not answer, would
+    otherwise fill the log. A line that passes says in ``repeated`` how many it stands for.
+    """
+
+    SECONDS: Final = 10.0
+    REMEMBERED: Final = 256
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        key = (record.name, record.getMessage())
+        since, repeated = self._seen.get(key, (-math.inf, 0))
+        if record.created < since + self.SECONDS:
+            self._seen[key] = since, repeated + 1
+            return False
+        self._seen[key] = record.created, 0
+        self._seen.move_to_end(key)
+        if len(self._seen) > self.REMEMBERED:
+            self._seen.popitem(last=False)
+        if repeated:
+            record.repeated = repeated
+        return True
 
 
 class JsonFormatter(logging.Formatter):
