@@ -68,6 +68,7 @@ async def running_broker(
     engine: Engine | None = None,
     settings: BrokerSettings | None = None,
     groups: GroupService | None = None,
+    storage_url: str = "memory://",
 ) -> AsyncIterator[RunningBroker]:
     async with _engine() as log_engine:
         listener = listen("127.0.0.1", 0)
@@ -85,6 +86,7 @@ async def running_broker(
                 asyncio.get_running_loop().time,
                 Random(1),
             ),
+            storage_url=storage_url,
         )
         server = Server(services, listener)
         await server.start()

@@ -165,6 +165,7 @@ class Broker:
                 rng,
             ),
             metrics=self._metrics,
+            storage_url=self._settings.objects_url,
         )
         self._server = Server(services, listener)
         await self._start_telemetry()
