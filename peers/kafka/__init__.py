@@ -55,9 +55,13 @@ def install() -> Path:
 
 
 def java_command(
-    main: str, *arguments: str | Path, heap: str = "256m", options: Sequence[str] = ()
+    main: str,
+    *arguments: str | Path,
+    heap: str = "256m",
+    options: Sequence[str] = (),
+    classes: Sequence[Path] = (),
 ) -> list[str]:
-    """The command line that runs one of Kafka's main classes."""
+    """The command line that runs one of Kafka's main classes, or one of ``classes``."""
     jars = install()
     return [
         str(require_command("java", "default-jre-headless")),
@@ -65,7 +69,7 @@ def java_command(
         *options,
         f"-Dlog4j2.configurationFile={HERE / 'log4j2.yaml'}",
         "-cp",
-        f"{jars}/*",
+        ":".join([*map(str, classes), f"{jars}/*"]),
         main,
         *map(str, arguments),
     ]
