@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headwater.errors import UnknownFormat
 from headwater.log import formats
 from headwater.log.formats import IndexEntry, Layout, Tail
-from headwater.meta.values import Value, decode, encode
+from headwater.meta.values import Value, decode, encode, format_of
 
 KINDS: Sequence[type[Value]] = (
     formats.Tail,
@@ -79,7 +79,7 @@ def test_every_value_comes_back(kind: type[Value]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_newer_format_is_refused(kind: type[Value]) -> None:
-    newer = msgspec.msgpack.encode({"v": kind.FORMAT + 1})
+    newer = msgspec.msgpack.encode({"v": format_of(kind) + 1})
     with pytest.raises(UnknownFormat, match="newer release"):
         decode(kind, newer)
 
@@ -112,11 +112,6 @@ def test_an_index_entry_with_every_field_set_still_fits() -> None:
     ]
     assert not unset
     assert decode(IndexEntry, encode(entry)) == entry
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_kind_has_more_fields_than_a_small_map_holds(kind: type[Value]) -> None:
-    assert len(kind.__struct_fields__) <= 14
 
 
 def test_values_do_not_share_their_defaults() -> None:

@@ -222,9 +222,8 @@ class Writer:
                 join_batches(stream, buffer.batches[stream]) for stream in sorted(buffer.batches)
             ]
             section, placements = await self._upload(chunks, buffer.size)
-            if before is not None:
-                # Not awaited itself: to be cancelled here must not cancel another flush's turn.
-                await asyncio.wait([before])
+            if before is not None and not before.done():
+                await _end_of(before)
             for part in self._parts(chunks, placements, section):
                 outcome = await self._commit(part)
                 starts = self._committed(part.chunks, outcome)
@@ -344,6 +343,18 @@ class Writer:
                 await asyncio.wait(set(self._flushes))
         self._failure = self._failure or RequestTimedOut("the broker is stopping")
         await self._files.close()
+
+
+def _end_of(before: asyncio.Future[None]) -> asyncio.Future[None]:
+    """A future of one's own: to cancel it must not cancel another flush's turn."""
+    own: asyncio.Future[None] = before.get_loop().create_future()
+
+    def ended(_: asyncio.Future[None]) -> None:
+        if not own.done():
+            own.set_result(None)
+
+    before.add_done_callback(ended)
+    return own
 
 
 def _pass_turn(before: asyncio.Future[None] | None, turn: asyncio.Future[None]) -> None:

@@ -5,22 +5,31 @@ know are kept and written back; a version that it does not know is refused.
 """
 
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from headwater.errors import UnknownFormat
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder()
 
 V = TypeVar("V", bound="Value")
 
 
-class Value(msgspec.Struct, dict=True, omit_defaults=True, kw_only=True):
-    """The root of stored values; ``unknown`` holds the fields of newer releases."""
+class Value(
+    msgspec.Struct,
+    dict=True,
+    omit_defaults=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="v",
+    tag=1,
+):
+    """The root of stored values; ``unknown`` holds the fields of newer releases.
 
-    FORMAT: ClassVar[int] = 1
+    A kind's format version is its ``tag``: a kind in its second format is declared with
+    ``tag=2``.
+    """
 
     @property
     def unknown(self) -> dict[str, Any]:
@@ -28,31 +37,44 @@ class Value(msgspec.Struct, dict=True, omit_defaults=True, kw_only=True):
         return kept
 
 
+def format_of(kind: type[Value]) -> int:
+    """The format version that this release writes."""
+    version = kind.__struct_config__.tag
+    assert isinstance(version, int)
+    return version
+
+
 def encode(value: Value) -> bytes:
-    fields = msgspec.structs.asdict(value) if value.unknown else None
-    if fields is not None:
-        return _encoder.encode({"v": value.FORMAT, **fields, **value.unknown})
-    body = _encoder.encode(value)
-    assert 0x80 <= body[0] < 0x8F, "a map of fewer than 15 fields has room for one more"
-    return bytes((body[0] + 1, 0xA1, 0x76, value.FORMAT)) + body[1:]
+    if value.__dict__:
+        known = msgspec.to_builtins(value, builtin_types=(bytes,))
+        return _encoder.encode(known | value.unknown)
+    return _encoder.encode(value)
 
 
 def decode(kind: type[V], data: bytes) -> V:
     """Raises ``UnknownFormat`` when the value was written in a newer format."""
-    fields: dict[str, Any] = _decoder.decode(data)
-    version = fields.pop("v")
-    if version != kind.FORMAT:
+    try:
+        value: V = _decoder(kind).decode(data)
+    except msgspec.ValidationError:
+        return _decode_foreign(kind, data)
+    return value
+
+
+def _decode_foreign(kind: type[V], data: bytes) -> V:
+    """A value that another release wrote: in another format, or with fields unknown here."""
+    fields: dict[str, Any] = msgspec.msgpack.decode(data)
+    version, known = fields.get("v"), format_of(kind)
+    if version != known:
         raise UnknownFormat(
-            f"{kind.__name__} has format {version}, this release knows {kind.FORMAT}; "
+            f"{kind.__name__} has format {version}, this release knows {known}; "
             "run a newer release of headwater on this data"
         )
-    value = msgspec.convert(fields, kind)
-    unknown = fields.keys() - _known_fields(kind)
-    if unknown:
-        value.__dict__["unknown"] = {name: fields[name] for name in unknown}
+    names = {"v", *kind.__struct_fields__}
+    value = msgspec.convert({name: fields[name] for name in names & fields.keys()}, kind)
+    value.__dict__["unknown"] = {name: fields[name] for name in fields.keys() - names}
     return value
 
 
 @cache
-def _known_fields(kind: type[Value]) -> frozenset[str]:
-    return frozenset(kind.__struct_fields__)
+def _decoder(kind: type[V]) -> msgspec.msgpack.Decoder[V]:
+    return msgspec.msgpack.Decoder(kind)
