@@ -1,0 +1,42 @@
+"""The ``range`` assignor: to each member a run of partitions of every topic it subscribes to."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from headwater.groups.assignors.spec import Partitions, Subscriber
+
+__all__ = ("assign_ranges",)
+
+
+def assign_ranges(
+    members: Mapping[str, Subscriber], counts: Mapping[UUID, int]
+) -> dict[str, Partitions]:
+    """Members stand in one order for all topics, so that equal topics are split alike.
+
+    Static members come first, by their instance ids: they keep their place, and so their
+    partitions, when dynamic ones come and go.
+    """
+    order = sorted(members, key=lambda member_id: _place(member_id, members[member_id]))
+    subscribers: dict[UUID, list[str]] = {}
+    for member_id in order:
+        for topic in members[member_id].topics:
+            subscribers.setdefault(topic, []).append(member_id)
+    found: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in order}
+    for topic, readers in subscribers.items():
+        least, extra = divmod(counts[topic], len(readers))
+        start = 0
+        for index, member_id in enumerate(readers):
+            end = start + least + (index < extra)
+            if end > start:
+                found[member_id][topic] = frozenset(range(start, end))
+            start = end
+    return {
+        member_id: members[member_id].target if members[member_id].target == mine else mine
+        for member_id, mine in found.items()
+    }
+
+
+def _place(member_id: str, member: Subscriber) -> tuple[bool, str]:
+    if member.instance_id is None:
+        return True, member_id
+    return False, member.instance_id

@@ -1,0 +1,205 @@
+"""What the requests to a consumer group share: its members' lives and their way to the target."""
+
+import base64
+from collections.abc import Collection, Mapping
+from random import Random
+from typing import Final, Self
+
+from headwater.groups.classic_timers import Timers
+from headwater.groups.consumer_describe import describe, state_name
+from headwater.groups.consumer_members import Facts, Member, MemberState
+from headwater.groups.consumer_state import GroupState
+from headwater.groups.machine import Effects
+from headwater.groups.requests import Assignment, ClassicDescription, ConsumerDescription
+from headwater.groups.settings import GroupSettings
+from headwater.groups.subscriptions import TopicsImage
+from headwater.wire.error_codes import Code
+
+__all__ = ("JOIN", "REBALANCE", "SESSION", "SYNC", "Core")
+
+SESSION: Final = "session/"
+"""A member is gone when it is silent for that long,"""
+REBALANCE: Final = "rebalance/"
+"""or did not give up in time what it was told to;"""
+JOIN: Final = "join/"
+"""a classic one when it did not join again,"""
+SYNC: Final = "sync/"
+"""or did not fetch its assignment."""
+
+
+class Core:
+    """A machine (``groups.machine``) without its requests.
+
+    ``settings`` may be replaced at any time: what begins from then on follows it.
+    """
+
+    kind = "consumer"
+    protocol_type = "consumer"
+
+    def __init__(self, group_id: str, settings: GroupSettings, rng: Random) -> None:
+        self.group_id = group_id
+        self.settings = settings
+        self._rng = rng
+        self._state = GroupState()
+        self._timers = Timers()
+        self._topics_version: int | None = None
+        self._resolve_after = 0.0
+
+    @classmethod
+    def restore(
+        cls,
+        group_id: str,
+        records: Mapping[str, bytes],
+        settings: GroupSettings,
+        rng: Random,
+        now: float,
+    ) -> Self:
+        """The group whose records those are; its members' sessions begin now."""
+        group = cls(group_id, settings, rng)
+        group._state = GroupState.restore(records)
+        for member in group._state.members.values():
+            group._start_session(member, now)
+            group._watch_revocation(member, now)
+        return group
+
+    # What others may see
+
+    @property
+    def state(self) -> str:
+        return state_name(self._state)
+
+    @property
+    def empty(self) -> bool:
+        return not self._state.members
+
+    @property
+    def empty_since_ms(self) -> int | None:
+        return self._state.empty_since_ms
+
+    @property
+    def unwritten(self) -> bool:
+        """Nothing was ever stored: a machine made for a request that was refused may go."""
+        return self._state.unwritten
+
+    @property
+    def deadline(self) -> float | None:
+        return self._timers.next()
+
+    def subscribed_to(self, topic: str) -> bool:
+        return self._state.subscriptions.has_topic(topic)
+
+    def describe(self, topics: TopicsImage) -> ConsumerDescription:
+        """As ConsumerGroupDescribe shows it."""
+        return describe(self._state, topics)
+
+    def describe_classic(self) -> ClassicDescription:
+        """DescribeGroups knows classic groups only."""
+        return ClassicDescription(
+            error=Code.GROUP_ID_NOT_FOUND,
+            message=f"Group {self.group_id} is not a classic group.",
+        )
+
+    def check_commit(self, member_id: str, instance_id: str | None, epoch: int, now: float) -> int:
+        if epoch < 0 and self.empty:
+            return Code.NONE
+        code = self._check_epoch(member_id, epoch)
+        if not code:
+            self._start_session(self._state.members[member_id], now)
+        return code
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> int:
+        if member_id is None and epoch < 0:
+            return Code.NONE
+        return self._check_epoch(member_id or "", epoch)
+
+    def _check_epoch(self, member_id: str, epoch: int) -> int:
+        member = self._state.members.get(member_id)
+        if member is None:
+            return Code.UNKNOWN_MEMBER_ID
+        if member.holding.epoch == epoch:
+            return Code.NONE
+        return Code.ILLEGAL_GENERATION if member.classic else Code.STALE_MEMBER_EPOCH
+
+    def expire(self, now: float, now_ms: int) -> Effects:
+        while (timer := self._timers.pop_due(now)) is not None:
+            _, member_id = timer.split("/", 1)
+            self._fence([member_id], now_ms)
+        return self._effects()
+
+    def _effects(self) -> Effects:
+        return Effects(records=self._state.take_records())
+
+    # Members' lives
+
+    def _fence(self, member_ids: Collection[str], now_ms: int) -> None:
+        for member_id in member_ids:
+            self._forget_timers(member_id)
+        self._state.fence(member_ids, now_ms)
+
+    def _start_session(self, member: Member, now: float) -> None:
+        classic = member.facts.classic
+        timeout_ms = (
+            self.settings.consumer_session_timeout_ms
+            if classic is None
+            else classic.session_timeout_ms
+        )
+        self._timers.set(SESSION + member.id, now + timeout_ms / 1000)
+
+    def _watch_revocation(self, member: Member, now: float) -> None:
+        """A member has its rebalance timeout for giving up what it was told to."""
+        if member.holding.state is MemberState.UNREVOKED and not member.classic:
+            due = now + member.facts.rebalance_timeout_ms / 1000
+            self._timers.set(REBALANCE + member.id, due)
+        else:
+            self._timers.cancel(REBALANCE + member.id)
+
+    def _forget_timers(self, member_id: str) -> None:
+        for name in (SESSION, REBALANCE, JOIN, SYNC):
+            self._timers.cancel(name + member_id)
+
+    def _new_id(self) -> str:
+        """A random UUID as Kafka writes it."""
+        while True:
+            text = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
+            if not text.startswith("-"):  # it would look like an option on a command line
+                return text
+
+    # The way to the target
+
+    def _advance(
+        self,
+        member: Member,
+        facts: Facts,
+        topics: TopicsImage,
+        owned: Assignment | None,
+        now: float,
+    ) -> Member:
+        """Take in what a member says, make a target where one is due, and take it a step on."""
+        state = self._state
+        changed = (
+            facts.topic_names != member.facts.topic_names
+            or facts.topic_regex != member.facts.topic_regex
+        )
+        member = state.set_facts(member, facts)
+        topics_changed = self._follow(topics, now, anyway=changed)
+        if changed or topics_changed or state.epoch == 0:
+            state.bump()
+        if state.epoch > state.assignment_epoch:
+            state.assign(topics)
+        before = member
+        member = state.reconcile(member, topics, owned, subscription_changed=changed)
+        if member is not before:
+            self._watch_revocation(member, now)
+        return member
+
+    def _follow(self, topics: TopicsImage, now: float, *, anyway: bool) -> bool:
+        """Look at the topics again where they or the subscriptions changed since."""
+        stale = topics.version != self._topics_version or self._state.subscriptions.unresolved
+        if not (anyway or stale or self._patterns_due(now)):
+            return False
+        self._topics_version = topics.version
+        self._resolve_after = now + self.settings.consumer_regex_refresh_interval_ms / 1000
+        return self._state.follow(topics)
+
+    def _patterns_due(self, now: float) -> bool:
+        return now >= self._resolve_after and bool(self._state.subscriptions.patterns)

@@ -1,0 +1,219 @@
+"""The stored values of a consumer group, one small record for each thing that changes alone.
+
+========================== =====================================================
+``consumer/group``         epochs, the topics' fingerprint, since when it is empty
+``consumer/member/<id>``   what a member told about itself
+``consumer/target/<id>``   a member's target; left out where it is empty
+``consumer/current/<id>``  what a member holds
+``consumer/regex/<hash>``  a pattern and the topics that it matched
+========================== =====================================================
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from urllib.parse import quote, unquote
+from uuid import UUID
+
+import msgspec
+
+from headwater.groups.assignors import Partitions
+from headwater.groups.consumer_members import ClassicFacts, Facts, Held, Holding, MemberState
+from headwater.groups.requests import Client
+from headwater.meta.values import Value, decode, encode
+
+__all__ = (
+    "GROUP",
+    "GroupRecord",
+    "current_name",
+    "decode_facts",
+    "decode_group",
+    "decode_holding",
+    "decode_regex",
+    "decode_target",
+    "encode_facts",
+    "encode_group",
+    "encode_holding",
+    "encode_regex",
+    "encode_target",
+    "member_name",
+    "members_of",
+    "regex_name",
+    "regexes_of",
+    "target_name",
+)
+
+GROUP = "consumer/group"
+_MEMBER = "consumer/member/"
+_TARGET = "consumer/target/"
+_CURRENT = "consumer/current/"
+_REGEX = "consumer/regex/"
+
+
+class GroupRecord(Value):
+    """The group itself; ``fingerprint`` is None until its topics were looked at again."""
+
+    epoch: int = 0
+    assignment_epoch: int = 0
+    fingerprint: int | None = None
+    empty_since_ms: int | None = None
+
+
+class _MemberRecord(Value):
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topic_names: list[str] = msgspec.field(default_factory=list)
+    topic_regex: str = ""
+    assignor: str | None = None
+    session_timeout_ms: int | None = None
+    protocols: list[tuple[str, bytes]] = msgspec.field(default_factory=list)
+
+
+class _TargetRecord(Value):
+    topics: dict[bytes, list[int]] = msgspec.field(default_factory=dict)
+
+
+class _CurrentRecord(Value):
+    """Held partitions by topic and by the epoch at which they were given."""
+
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: int = 0
+    assigned: dict[bytes, dict[int, list[int]]] = msgspec.field(default_factory=dict)
+    revoking: dict[bytes, dict[int, list[int]]] = msgspec.field(default_factory=dict)
+
+
+class _RegexRecord(Value):
+    pattern: str
+    topics: list[str] = msgspec.field(default_factory=list)
+
+
+def member_name(member_id: str) -> str:
+    return _MEMBER + quote(member_id, safe="")
+
+
+def target_name(member_id: str) -> str:
+    return _TARGET + quote(member_id, safe="")
+
+
+def current_name(member_id: str) -> str:
+    return _CURRENT + quote(member_id, safe="")
+
+
+def regex_name(pattern: str) -> str:
+    """By hash, because a pattern may be longer than a key should be."""
+    return _REGEX + blake2b(pattern.encode(), digest_size=16).hexdigest()
+
+
+def members_of(records: Mapping[str, bytes]) -> list[str]:
+    return sorted(unquote(name[len(_MEMBER) :]) for name in records if name.startswith(_MEMBER))
+
+
+def regexes_of(records: Mapping[str, bytes]) -> list[bytes]:
+    return [value for name, value in records.items() if name.startswith(_REGEX)]
+
+
+def encode_group(record: GroupRecord) -> bytes:
+    return encode(record)
+
+
+def decode_group(data: bytes) -> GroupRecord:
+    return decode(GroupRecord, data)
+
+
+def encode_facts(facts: Facts) -> bytes:
+    classic = facts.classic
+    return encode(
+        _MemberRecord(
+            client_id=facts.client.id,
+            client_host=facts.client.host,
+            instance_id=facts.instance_id,
+            rack_id=facts.rack_id,
+            rebalance_timeout_ms=facts.rebalance_timeout_ms,
+            topic_names=sorted(facts.topic_names),
+            topic_regex=facts.topic_regex,
+            assignor=facts.assignor,
+            session_timeout_ms=classic.session_timeout_ms if classic else None,
+            protocols=list(classic.protocols) if classic else [],
+        )
+    )
+
+
+def decode_facts(data: bytes) -> Facts:
+    record = decode(_MemberRecord, data)
+    classic = None
+    if record.session_timeout_ms is not None:
+        classic = ClassicFacts(record.session_timeout_ms, tuple(record.protocols))
+    return Facts(
+        client=Client(record.client_id, record.client_host),
+        instance_id=record.instance_id,
+        rack_id=record.rack_id,
+        rebalance_timeout_ms=record.rebalance_timeout_ms,
+        topic_names=frozenset(record.topic_names),
+        topic_regex=record.topic_regex,
+        assignor=record.assignor,
+        classic=classic,
+    )
+
+
+def encode_target(target: Partitions) -> bytes:
+    return encode(
+        _TargetRecord(topics={topic.bytes: sorted(numbers) for topic, numbers in target.items()})
+    )
+
+
+def decode_target(data: bytes) -> Partitions:
+    record = decode(_TargetRecord, data)
+    return {UUID(bytes=topic): frozenset(numbers) for topic, numbers in record.topics.items()}
+
+
+def encode_holding(holding: Holding) -> bytes:
+    return encode(
+        _CurrentRecord(
+            epoch=holding.epoch,
+            previous_epoch=holding.previous_epoch,
+            state=int(holding.state),
+            assigned=_by_epoch(holding.assigned),
+            revoking=_by_epoch(holding.revoking),
+        )
+    )
+
+
+def decode_holding(data: bytes) -> Holding:
+    record = decode(_CurrentRecord, data)
+    return Holding(
+        epoch=record.epoch,
+        previous_epoch=record.previous_epoch,
+        state=MemberState(record.state),
+        assigned=_by_partition(record.assigned),
+        revoking=_by_partition(record.revoking),
+    )
+
+
+def _by_epoch(held: Held) -> dict[bytes, dict[int, list[int]]]:
+    found: dict[bytes, dict[int, list[int]]] = {}
+    for topic, numbers in held.items():
+        epochs = found.setdefault(topic.bytes, {})
+        for number in sorted(numbers):
+            epochs.setdefault(numbers[number], []).append(number)
+    return found
+
+
+def _by_partition(record: dict[bytes, dict[int, list[int]]]) -> Held:
+    return {
+        UUID(bytes=topic): {
+            number: epoch for epoch, numbers in epochs.items() for number in numbers
+        }
+        for topic, epochs in record.items()
+    }
+
+
+def encode_regex(pattern: str, topics: frozenset[str]) -> bytes:
+    return encode(_RegexRecord(pattern=pattern, topics=sorted(topics)))
+
+
+def decode_regex(data: bytes) -> tuple[str, frozenset[str]]:
+    record = decode(_RegexRecord, data)
+    return record.pattern, frozenset(record.topics)

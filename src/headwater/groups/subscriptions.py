@@ -1,0 +1,125 @@
+"""What the members of a group want to read: names, patterns, and the topics behind them.
+
+Patterns are RE2's, as Kafka's are (RE2/J), and match a topic's whole name.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import blake2b
+from typing import Protocol
+from uuid import UUID
+
+import re2
+
+from headwater.engine import Topic
+
+__all__ = ("Subscriptions", "TopicsImage", "fingerprint", "pattern_fault", "resolve")
+
+
+class TopicsImage(Protocol):
+    """The topics of the cluster as far as this broker knows them."""
+
+    @property
+    def version(self) -> int:
+        """Changes whenever any topic changes."""
+        ...
+
+    def get(self, name: str) -> Topic | None: ...
+
+    def get_by_id(self, topic_id: UUID) -> Topic | None: ...
+
+    def names(self) -> Iterable[str]: ...
+
+
+class _Quiet:
+    """RE2 would write every faulty pattern of a client to standard error."""
+
+    options = re2.Options()
+    options.log_errors = False
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """Why RE2 does not take that pattern; None where it does."""
+    try:
+        re2.compile(pattern, _Quiet.options)
+    except re2.error as fault:
+        text = fault.args[0] if fault.args else "malformed"
+        return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    return None
+
+
+def resolve(patterns: Iterable[str], topics: TopicsImage) -> dict[str, frozenset[str]]:
+    """The names of the existing topics that each pattern matches."""
+    names = list(topics.names())
+    found = {}
+    for pattern in patterns:
+        matches = re2.compile(pattern, _Quiet.options).fullmatch
+        found[pattern] = frozenset(name for name in names if matches(name))
+    return found
+
+
+def fingerprint(names: Collection[str], topics: TopicsImage) -> int:
+    """One number for what exists of those topics: their ids and numbers of partitions.
+
+    It is the same in every process, so that a coordinator that takes over can tell whether
+    topics changed in between.
+    """
+    digest = blake2b(digest_size=7)
+    for name in sorted(names):
+        topic = topics.get(name)
+        if topic is not None:
+            digest.update(topic.id.bytes + len(topic.streams).to_bytes(4))
+    return int.from_bytes(digest.digest())
+
+
+class Subscriptions:
+    """Counts of the names and patterns that members subscribe to."""
+
+    __slots__ = ("_names", "_patterns", "resolved")
+
+    def __init__(self) -> None:
+        self._names: Counter[str] = Counter()
+        self._patterns: Counter[str] = Counter()
+        self.resolved: dict[str, frozenset[str]] = {}
+        """The topics of each pattern, once ``resolve`` was asked."""
+
+    def add(self, names: Collection[str], pattern: str) -> None:
+        self._names.update(names)
+        if pattern:
+            self._patterns[pattern] += 1
+
+    def remove(self, names: Collection[str], pattern: str) -> None:
+        for name in names:
+            _decrement(self._names, name)
+        if pattern:
+            _decrement(self._patterns, pattern)
+
+    @property
+    def patterns(self) -> Mapping[str, int]:
+        return self._patterns
+
+    @property
+    def unresolved(self) -> bool:
+        """A pattern was not looked at yet."""
+        return not self._patterns.keys() <= self.resolved.keys()
+
+    def topics(self, names: frozenset[str], pattern: str) -> frozenset[str]:
+        """The names of topics behind one member's subscription."""
+        return names | self.resolved.get(pattern, frozenset()) if pattern else names
+
+    def all_topics(self) -> set[str]:
+        found = set(self._names)
+        for pattern in self._patterns:
+            found |= self.resolved.get(pattern, frozenset())
+        return found
+
+    def has_topic(self, name: str) -> bool:
+        return name in self._names or any(
+            name in self.resolved.get(pattern, ()) for pattern in self._patterns
+        )
+
+
+def _decrement(counter: Counter[str], key: str) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]
