@@ -35,6 +35,7 @@ class Group:
     """Drives one machine; ``replies`` has every answer by its ticket."""
 
     settings: GroupSettings = SETTINGS
+    name: str = "g"
     now: float = 1_000.0
     replies: dict[Ticket, Any] = field(default_factory=dict)
     records: dict[str, bytes] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class Group:
     machine: ClassicGroup = field(init=False)
 
     def __post_init__(self) -> None:
-        self.machine = ClassicGroup("g", self.settings, Random(7), self.now_ms)
+        self.machine = ClassicGroup(self.name, self.settings, Random(7), self.now_ms)
 
     @property
     def now_ms(self) -> int:
@@ -146,7 +147,7 @@ class Group:
     def restart(self, settings: GroupSettings | None = None) -> None:
         """The coordinator dies and another one reads the records."""
         self.machine = ClassicGroup.restore(
-            "g", dict(self.records), settings or self.settings, Random(8), self.now
+            self.name, dict(self.records), settings or self.settings, Random(8), self.now
         )
 
     def answer(self, ticket: Ticket, kind: type[T]) -> T:
