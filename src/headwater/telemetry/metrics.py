@@ -138,8 +138,11 @@ class Metrics:
         "connections",
         "flush_bytes",
         "flushes",
+        "group_write_seconds",
+        "group_writes",
         "object_bytes",
         "object_requests",
+        "offset_commits",
         "refreshers",
         "request_seconds",
         "requests",
@@ -162,6 +165,12 @@ class Metrics:
         """Commits whose answer was lost and had to be found out."""
         self.commit_seconds = Histogram()
         """From a data commit's first attempt to its end."""
+        self.group_writes = Counter()
+        """Transactions that made groups' records and offsets durable, many at once."""
+        self.group_write_seconds = Histogram()
+        """From such a transaction's first attempt to its end."""
+        self.offset_commits = Counter()
+        """Offset commits of clients that became durable."""
         self.object_requests = Family("kind", Counter)
         """Object store requests: put, get, delete, list, retry, error."""
         self.object_bytes = Family("direction", Counter)

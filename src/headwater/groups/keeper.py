@@ -1,0 +1,264 @@
+"""Holding shards: taking leases, loading groups, leaving, and handing over.
+
+A shard is held from the moment that its lease is written and its groups are loaded until it is
+left: because the session ran out, a write was refused, or its lease is handed to the broker that
+should have it. A broker that has come since gets its share by such hand-overs, slowly.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import suppress
+from typing import Final
+
+from headwater.errors import (
+    CoordinatorNotAvailable,
+    KafkaError,
+    NotCoordinator,
+    SessionLost,
+    StoreError,
+)
+from headwater.groups.leases import Leases, Members
+from headwater.groups.shards import SHARDS, Shard, again, shard_of
+from headwater.groups.writer import Writer
+from headwater.meta.store import MetadataStore
+from headwater.telemetry.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 1.0
+SETTLE_SECONDS: Final = 10.0
+"""How long another broker must have been the better choice before a shard is handed to it."""
+PATIENCE: Final = 5.0
+
+Load = Callable[[Shard], Awaitable[None]]
+
+
+class Keeper:
+    """The shards of this broker. ``load`` fills a shard's groups from the store.
+
+    ``margin`` is how long before the session's certain end answers from memory stop.
+    """
+
+    def __init__(
+        self,
+        meta: MetadataStore,
+        members: Members,
+        metrics: Metrics,
+        *,
+        incarnation: str,
+        load: Load,
+        margin: float,
+    ) -> None:
+        self._members = members
+        self._load = load
+        self._margin = margin
+        self._loop = asyncio.get_running_loop()
+        self.leases = Leases(meta, members, incarnation)
+        self.writer = Writer(meta, metrics, leave=self.leave, renew=self.leases.next_value)
+        self._shards: list[Shard | None] = [None] * SHARDS
+        self._opening: dict[int, asyncio.Future[KafkaError | None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._look = asyncio.Event()
+        self._misplaced_since: dict[int, float] = {}
+        self._releasing: int | None = None
+        self._closing = False
+        members.listen(self._look.set)
+
+    def held(self, name: str) -> Shard | None:
+        """The shard of a group, where requests may be answered from it at this moment."""
+        shard = self._shards[shard_of(name)]
+        return shard if shard is not None and self.vouched(shard) else None
+
+    def vouched(self, shard: Shard) -> bool:
+        """Nobody else can have the shard's lease yet."""
+        return not shard.left and self._loop.time() < shard.session.valid_until - self._margin
+
+    def shards(self) -> Iterator[Shard]:
+        return (shard for shard in self._shards if shard is not None)
+
+    def coordinator(self, name: str) -> int:
+        """The broker that clients are sent to."""
+        number = shard_of(name)
+        holder = self.leases.holder(number)
+        if holder is not None and self._members.lives(holder):
+            return holder
+        return self._members.chosen(number)
+
+    async def obtain(self, number: int) -> Shard:
+        """Take and load a shard that is not held, or wait while that is under way.
+
+        Raises ``NotCoordinator`` where it is another broker's, ``CoordinatorNotAvailable``
+        where the store does not answer in time.
+        """
+        shard = self._shards[number]
+        if shard is not None and not self._drop_if_lost(shard):
+            if self.vouched(shard):
+                return shard
+            raise NotCoordinator("this broker's lease is about to run out")
+        opening = self._opening.get(number)
+        if opening is None:
+            if not self._mine(number):
+                raise NotCoordinator("another broker coordinates this group")
+            self._open([number])
+            opening = self._opening[number]
+        try:
+            async with asyncio.timeout(PATIENCE):
+                error = await asyncio.shield(opening)
+        except TimeoutError:
+            raise CoordinatorNotAvailable("groups are being loaded") from None
+        if error is not None:
+            raise again(error)
+        shard = self._shards[number]
+        if shard is None or not self.vouched(shard):
+            raise NotCoordinator("this broker's lease ran out")
+        return shard
+
+    async def obtain_all(self) -> list[Shard]:
+        """Every shard that is this broker's or should be."""
+        held = []
+        for number in range(SHARDS):
+            if self._shards[number] is not None or number in self._opening or self._mine(number):
+                with suppress(NotCoordinator):
+                    held.append(await self.obtain(number))
+        return held
+
+    def leave(self, shard: Shard, error: KafkaError) -> None:
+        """Stop answering for a shard; what waits for it gets the error."""
+        if shard.left:
+            return
+        shard.leave(error)
+        self.writer.discard(shard, error)
+        if self._shards[shard.number] is shard:
+            self._shards[shard.number] = None
+        self._look.set()
+
+    async def run(self) -> None:
+        """Follow the leases, take what should be this broker's, hand over what should not."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.leases.follow(self._lease_changed))
+            tasks.create_task(self._look_after())
+
+    async def close(self) -> None:
+        """Let writes end, then give all leases back so that others go on at once."""
+        self._closing = True
+        error = NotCoordinator("this broker is stopping")
+        held = list(self.shards())
+        for shard in held:
+            for group in shard.groups.values():
+                group.refuse(error)
+        await self.writer.close()
+        for shard in held:
+            self.leave(shard, error)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if held:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await self.leases.release(held)
+            except (StoreError, TimeoutError) as reason:
+                logger.warning("leases of groups run out by themselves: %s", reason)
+
+    def _mine(self, number: int) -> bool:
+        if self._closing or number == self._releasing or not self.leases.free(number):
+            return False
+        node = self._members.node_id
+        # A lease that is ours without a shard is what an attempt with a lost answer left.
+        return self._members.chosen(number) == node or self.leases.holder(number) == node
+
+    def _drop_if_lost(self, shard: Shard) -> bool:
+        if shard.session.lost:
+            self.leave(shard, NotCoordinator("this broker's session has ended"))
+        return shard.left
+
+    def _lease_changed(self, number: int, value: bytes | None, revision: int) -> None:
+        shard = self._shards[number]
+        if shard is not None and revision > shard.revision and value != shard.lease:
+            self.leave(shard, NotCoordinator("this group's lease is gone"))
+        self._look.set()
+
+    async def _look_after(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._look.wait()
+            self._look.clear()
+            for shard in list(self.shards()):
+                self._drop_if_lost(shard)
+            if self.leases.followed and self._registered():
+                wanted = [number for number in range(SHARDS) if self._wanted(number)]
+                if wanted:
+                    self._open(wanted)
+                    await asyncio.wait(self._tasks)
+                await self._hand_over_one()
+
+    def _registered(self) -> bool:
+        session = self._members.session
+        return session is not None and not session.lost
+
+    def _wanted(self, number: int) -> bool:
+        return self._shards[number] is None and number not in self._opening and self._mine(number)
+
+    def _open(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            self._opening[number] = self._loop.create_future()
+        task = asyncio.create_task(self._take(numbers))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _take(self, numbers: Collection[int]) -> None:
+        error: KafkaError = CoordinatorNotAvailable("groups could not be loaded")
+        try:
+            session = self._members.session
+            if session is None:
+                error = NotCoordinator("this broker is not registered")
+                return
+            for shard in await self.leases.acquire(numbers, session):
+                self._opened(shard.number, await self._filled(shard))
+            error = NotCoordinator("another broker coordinates this group")
+        except SessionLost:
+            error = NotCoordinator("this broker's session has ended")
+        except CoordinatorNotAvailable as reason:
+            error = reason
+        except StoreError as reason:
+            error = CoordinatorNotAvailable(f"cannot take a lease: {reason}")
+        finally:
+            for number in numbers:
+                self._opened(number, error)
+
+    async def _filled(self, shard: Shard) -> KafkaError | None:
+        """Load a shard's groups; why not, where that failed. The next request tries again."""
+        try:
+            await self._load(shard)
+        except StoreError as reason:
+            logger.warning("groups of shard %d cannot be loaded: %s", shard.number, reason)
+            return CoordinatorNotAvailable(f"groups cannot be loaded: {reason}")
+        self._shards[shard.number] = shard
+        return None
+
+    def _opened(self, number: int, error: KafkaError | None) -> None:
+        opening = self._opening.pop(number, None)
+        if opening is not None:
+            opening.set_result(error)
+
+    async def _hand_over_one(self) -> None:
+        """Give one shard to the broker that should have it, if that is clear for some time."""
+        now = self._loop.time()
+        due = None
+        for shard in self.shards():
+            if self._members.chosen(shard.number) == self._members.node_id:
+                self._misplaced_since.pop(shard.number, None)
+            elif now - self._misplaced_since.setdefault(shard.number, now) >= SETTLE_SECONDS:
+                due = shard
+        if due is None:
+            return
+        del self._misplaced_since[due.number]
+        self._releasing = due.number
+        self.leave(due, NotCoordinator("another broker takes this group over"))
+        try:
+            await self.leases.release([due])
+        except StoreError as reason:
+            logger.warning("a lease was not handed over: %s", reason)
+        finally:
+            self._releasing = None

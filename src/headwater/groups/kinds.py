@@ -1,0 +1,45 @@
+"""The two kinds of groups behind one door: making, restoring, and telling them apart."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Final
+from urllib.parse import unquote
+
+from headwater.groups.classic import ClassicGroup
+from headwater.groups.classic_records import HEADER
+from headwater.groups.consumer import ConsumerGroup
+from headwater.groups.consumer_records import GROUP
+from headwater.groups.machine import Machine
+from headwater.groups.settings import GroupSettings
+from headwater.groups.shards import OFFSETS_MARK, Shard
+from headwater.meta import keys
+from headwater.meta.store import Entry
+
+HAS_OFFSETS: Final = b""
+
+
+def restore(
+    name: str, records: Mapping[str, bytes], settings: GroupSettings, rng: Random, now: float
+) -> Machine | None:
+    """The machine whose records those are; None where the group only has offsets."""
+    if GROUP in records:
+        return ConsumerGroup.restore(name, records, settings, rng, now)
+    if HEADER in records:
+        return ClassicGroup.restore(name, records, settings, rng, now)
+    return None
+
+
+def fill(
+    shard: Shard, entries: Sequence[Entry], settings: GroupSettings, rng: Random, now: float
+) -> None:
+    """Give a shard the groups that those records say."""
+    prefix = keys.group_records(shard.number)
+    by_group: dict[str, dict[str, bytes]] = {}
+    for entry in entries:
+        name, record = entry.key.removeprefix(prefix).split("/", 1)
+        by_group.setdefault(unquote(name), {})[record] = entry.value
+    for name, records in by_group.items():
+        group = shard.group(name)
+        group.has_offsets = records.pop(OFFSETS_MARK, None) is not None
+        group.records = set(records)
+        group.machine = restore(name, records, settings, rng, now)

@@ -1,0 +1,104 @@
+"""Removing offsets that have had their time, and groups that have nothing left.
+
+A sweep reads offsets from the store while clients go on to commit. It takes away nothing that it
+did not read: what was submitted before it began is durable before it reads, and groups that
+commit after that are left to the next sweep.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from headwater.clock import Clock
+from headwater.engine import Topics
+from headwater.errors import KafkaError, StoreError
+from headwater.groups import expiry
+from headwater.groups.settings import GroupSettings
+from headwater.groups.shards import OFFSETS_MARK, Group, Shard, Write
+from headwater.groups.writer import Writer
+from headwater.meta.store import MetadataStore
+
+logger = logging.getLogger(__name__)
+
+MINUTE_MS: Final = 60_000
+
+
+class Sweeper:
+    """Sweeps the shards that ``shards`` gives, each time that the interval has passed."""
+
+    def __init__(
+        self,
+        meta: MetadataStore,
+        topics: Topics,
+        clock: Clock,
+        settings: GroupSettings,
+        writer: Writer,
+        shards: Callable[[], Iterable[Shard]],
+    ) -> None:
+        self._meta = meta
+        self._topics = topics
+        self._clock = clock
+        self._settings = settings
+        self._writer = writer
+        self._shards = shards
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.offsets_retention_check_interval_ms / 1000)
+            for shard in list(self._shards()):
+                try:
+                    await self.sweep(shard)
+                except (StoreError, KafkaError) as error:
+                    logger.warning("offsets of shard %d are not swept: %s", shard.number, error)
+
+    async def sweep(self, shard: Shard) -> None:
+        """Remove what may go from one shard."""
+        busy: set[str] = set()
+        shard.committed_since = busy
+        try:
+            await self._settled(shard)
+            seen = set()
+            async for name, entries in expiry.offsets_by_group(self._meta, shard.number):
+                seen.add(name)
+                topics = await expiry.existing_topics(self._topics, entries)
+                if shard.left:
+                    return
+                group = shard.groups.get(name)
+                if group is None or name in busy:
+                    continue
+                keep = self._settings.offsets_retention_minutes * MINUTE_MS
+                due = expiry.due(group.machine, entries, topics, self._clock.now_ms(), keep)
+                if len(due) == len(entries):
+                    self._without_offsets(group, due)
+                elif due:
+                    self._writer.submit(Write(shard, dict.fromkeys(due)))
+            for group in list(shard.groups.values()):
+                if group.name not in seen and group.name not in busy:
+                    self._without_offsets(group, ())
+                if group.forgettable:
+                    shard.forget(group)
+        finally:
+            shard.committed_since = None
+
+    async def _settled(self, shard: Shard) -> None:
+        """Wait until all that was submitted for a shard is durable."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._writer.submit(Write(shard, {}, waiting=[(done, None)]))
+        await done
+
+    def _without_offsets(self, group: Group, keys: Iterable[str]) -> None:
+        """A group loses its last offsets; with no members either it goes altogether."""
+        machine = group.machine
+        if group.tickets or (machine is not None and machine.deadline is not None):
+            busy = True
+        else:
+            busy = group.populated
+        if not busy:
+            if group.exists:
+                self._writer.submit(group.removal())
+        elif group.has_offsets:
+            group.has_offsets = False
+            changes: dict[str, bytes | None] = dict.fromkeys(keys)
+            changes[group.records_prefix + OFFSETS_MARK] = None
+            self._writer.submit(Write(group.shard, changes))

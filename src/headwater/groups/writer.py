@@ -1,0 +1,244 @@
+"""The one writer of a coordinator: everything that is pending goes into one transaction.
+
+Writes of all shards are made durable in the order in which they were submitted, one transaction
+at a time; while one is under way the next ones gather, so that load makes transactions larger
+and not more. Each transaction compares the leases of the shards involved.
+
+How one can fail, and what follows:
+
+- A lease is not this broker's any more: that shard is left, the others are tried again.
+- The answer was lost: the same changes are written again together with a new lease, which
+  voids the attempt that may still be under way. Values are absolute, so that writing them twice
+  does no harm; nobody else can have written in between.
+- The store is away for longer than ``patience``: the shards involved are left. What their
+  machines hold beyond the store is forgotten with them; whoever asks next takes the lease anew,
+  which voids what may still be under way, and reads the groups again.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from headwater.errors import (
+    CoordinatorNotAvailable,
+    KafkaError,
+    NotCoordinator,
+    SessionLost,
+    StoreError,
+    StoreUnavailable,
+    UnknownOutcome,
+)
+from headwater.groups.shards import Shard, Write
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.telemetry.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES: Final = 1 << 20
+MOST_CHANGES: Final = 5_000
+PAUSES: Final = (0.01, 0.02, 0.05, 0.1, 0.2)
+
+Leave = Callable[[Shard, KafkaError], None]
+
+
+class _LeaseLost(Exception):
+    """Raised inside a transaction whose shards are not all this broker's; names those."""
+
+    def __init__(self, shards: list[Shard]) -> None:
+        super().__init__()
+        self.shards = shards
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Writes of one transaction, folded into one change per key."""
+
+    writes: list[Write] = field(default_factory=list)
+    changes: dict[str, bytes | None] = field(default_factory=dict)
+    ranges: list[tuple[str, str]] = field(default_factory=list)
+    shards: dict[Shard, set[bytes]] = field(default_factory=dict)
+    """With the leases that may stand in the store, if an answer was lost."""
+    size: int = 0
+
+    def add(self, write: Write) -> None:
+        self.writes.append(write)
+        self.shards.setdefault(write.shard, {write.shard.lease})
+        for start, end in write.ranges:
+            for key in [key for key in self.changes if start <= key < end]:
+                del self.changes[key]
+            self.ranges.append((start, end))
+        self.changes.update(write.changes)
+        self.size += weight(write)
+
+    @property
+    def operations(self) -> int:
+        """At most: a lease may have to be written for each shard."""
+        return len(self.changes) + len(self.ranges) + len(self.shards)
+
+
+class Writer:
+    """Makes what is submitted durable; ``leave`` is told of shards that failed.
+
+    ``renew`` gives a lease that no other was the same as.
+    """
+
+    def __init__(
+        self,
+        meta: MetadataStore,
+        metrics: Metrics,
+        *,
+        leave: Leave,
+        renew: Callable[[], bytes],
+        patience: float = 5.0,
+    ) -> None:
+        self._meta = meta
+        self._metrics = metrics
+        self._leave = leave
+        self._renew = renew
+        self._patience = patience
+        self._queue: deque[Write] = deque()
+        self._working: asyncio.Task[None] | None = None
+        operations = meta.limits.operations
+        self._most_operations = MOST_CHANGES if operations is None else operations
+
+    def submit(self, write: Write) -> None:
+        """Write after all that was submitted before.
+
+        More changes than a transaction holds are written in several, in their order.
+        """
+        most = self._most_operations - len(write.ranges) - 1
+        while len(write.changes) > most:
+            first = dict(islice(write.changes.items(), most))
+            self._queue.append(Write(write.shard, first, write.ranges))
+            write.changes = {k: v for k, v in write.changes.items() if k not in first}
+            write.ranges = ()
+        self._queue.append(write)
+        if self._working is None or self._working.done():
+            self._working = asyncio.create_task(self._work())
+
+    def discard(self, shard: Shard, error: KafkaError) -> None:
+        """Forget what a shard has queued; what is under way takes its course."""
+        for write in self._queue:
+            if write.shard is shard:
+                write.fail(error)
+        self._queue = deque(write for write in self._queue if write.shard is not shard)
+
+    async def close(self) -> None:
+        """Wait a bounded time for what is queued and under way."""
+        if self._working is not None and not self._working.done():
+            await asyncio.wait([self._working], timeout=self._patience)
+            self._working.cancel()
+            await asyncio.gather(self._working, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while self._queue:
+            await self._write(self._take())
+
+    def _take(self) -> _Batch:
+        batch = _Batch()
+        queue = self._queue
+        while queue:
+            write = queue[0]
+            grown = batch.operations + len(write.changes) + len(write.ranges) + 1
+            if batch.writes and (
+                grown > self._most_operations or batch.size + weight(write) > MOST_BYTES
+            ):
+                break
+            batch.add(queue.popleft())
+        return batch
+
+    async def _write(self, batch: _Batch) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        attempt, uncertain = 0, False
+        while batch.writes:
+            try:
+                await self._attempt(batch, renewing=uncertain)
+            except _LeaseLost as lost:
+                batch = self._without(batch, lost.shards)
+                continue
+            except SessionLost:
+                batch = self._without(batch, list(batch.shards))
+                continue
+            except (UnknownOutcome, StoreUnavailable, TimeoutError) as error:
+                uncertain = uncertain or not isinstance(error, StoreUnavailable)
+                if loop.time() - started >= self._patience:
+                    self._give_up(batch, error)
+                    return
+                await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
+                attempt += 1
+                gone = [shard for shard in batch.shards if shard.left]
+                if gone:
+                    batch = self._without(batch, gone)
+                continue
+            except StoreError as error:
+                self._give_up(batch, error)
+                return
+            self._metrics.group_writes.inc()
+            self._metrics.group_write_seconds.observe(loop.time() - started)
+            for write in batch.writes:
+                write.succeed()
+            return
+
+    async def _attempt(self, batch: _Batch, *, renewing: bool) -> None:
+        leases = {keys.coordinator_shard(shard.number): shard for shard in batch.shards}
+        accepted = {key: frozenset(batch.shards[shard]) for key, shard in leases.items()}
+        writes = Writes(
+            puts={key: value for key, value in batch.changes.items() if value is not None},
+            deletes=[key for key, value in batch.changes.items() if value is None],
+            range_deletes=list(batch.ranges),
+        )
+        if renewing:
+            for key, shard in leases.items():
+                value = self._renew()
+                batch.shards[shard].add(value)
+                writes.put(key, value, session=shard.session.id)
+
+        def decide(values: Values) -> tuple[Writes, None]:
+            lost = []
+            for key, shard in leases.items():
+                there = values[key]
+                if there is None or there.value not in accepted[key]:
+                    lost.append(shard)
+            if lost:
+                raise _LeaseLost(lost)
+            return writes, None
+
+        async with asyncio.timeout(self._patience):
+            committed = await self._meta.transact(0, list(leases), decide)
+        if renewing:
+            for key, shard in leases.items():
+                shard.lease, shard.revision = writes.puts[key], committed.revision
+
+    def _without(self, batch: _Batch, shards: list[Shard]) -> _Batch:
+        """Leave those shards; the rest of the batch as a batch of its own."""
+        rest = _Batch()
+        error = NotCoordinator("another broker coordinates this group, or soon will")
+        for write in batch.writes:
+            if write.shard in shards:
+                write.fail(error)
+            else:
+                rest.add(write)
+        for shard in rest.shards:
+            rest.shards[shard] = batch.shards[shard]
+        for shard in shards:
+            self._leave(shard, error)
+        return rest
+
+    def _give_up(self, batch: _Batch, reason: Exception) -> None:
+        logger.warning("groups cannot be written: %s", reason)
+        error = CoordinatorNotAvailable(f"the metadata store does not take writes: {reason}")
+        for write in batch.writes:
+            write.fail(error)
+        for shard in batch.shards:
+            self._leave(shard, error)
+
+
+def weight(write: Write) -> int:
+    """About how many bytes a write has."""
+    return sum(len(key) + len(value or b"") for key, value in write.changes.items())

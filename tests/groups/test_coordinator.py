@@ -1,0 +1,75 @@
+"""One coordinator: requests to machines, records to the store, replies to clients."""
+
+import asyncio
+
+from headwater.groups.requests import (
+    CommittedOffset,
+    HeartbeatRequest,
+    LeavingMember,
+    Listed,
+)
+from headwater.meta.memory import MemoryStore
+from headwater.wire.error_codes import Code
+from tests.groups.cluster import Topics, committing, joining, one_node, syncing
+
+
+async def test_a_member_joins_syncs_commits_and_leaves() -> None:
+    async with one_node(Topics(orders=2)) as node:
+        groups = node.groups
+        joined = await groups.join("g", joining())
+        assert (joined.error, joined.generation, joined.leader) == (0, 1, joined.member_id)
+        me = joined.member_id
+        synced = await groups.sync("g", syncing(me, 1, **{me: b"all"}))
+        assert (synced.error, synced.assignment) == (0, b"all")
+        beat = HeartbeatRequest(member_id=me, instance_id=None, generation=1)
+        assert await groups.heartbeat("g", beat) == 0
+        mine = committing("g", {("orders", 0): 7}, member_id=me, epoch=1)
+        assert await groups.commit(mine) == {("orders", 0): 0}
+        code, found = await groups.fetch("g", [("orders", 0), ("orders", 1)])
+        assert code == 0
+        assert found["orders", 0].offset == 7
+        assert found["orders", 1] == CommittedOffset()
+        assert await groups.list() == [Listed("g", "consumer", "Stable", "classic")]
+        left = await groups.leave("g", [LeavingMember(me, None)])
+        assert left.members == ((me, None, 0),)
+        assert (await groups.describe_classic("g")).state == "Empty"
+
+
+async def test_another_coordinator_goes_on_with_generation_members_and_offsets() -> None:
+    store, topics = MemoryStore(), Topics(orders=1)
+    async with one_node(topics, meta=store) as node:
+        joined = await node.groups.join("g", joining())
+        me = joined.member_id
+        await node.groups.sync("g", syncing(me, 1, **{me: b"all"}))
+        await node.groups.commit(committing("g", {("orders", 0): 7}, member_id=me, epoch=1))
+    async with one_node(topics, meta=store) as node:
+        beat = HeartbeatRequest(member_id=me, instance_id=None, generation=1)
+        assert await node.groups.heartbeat("g", beat) == 0
+        assert (await node.groups.sync("g", syncing(me, 1))).assignment == b"all"
+        _, found = await node.groups.fetch("g", None)
+        assert {where: offset.offset for where, offset in found.items()} == {("orders", 0): 7}
+
+
+async def test_a_join_whose_client_went_away_leaves_nothing_waiting() -> None:
+    async with one_node(Topics()) as node:
+        first = await node.groups.join("g", joining())
+        waiting = asyncio.create_task(node.groups.join("g", joining()))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        again = await node.groups.join("g", joining(first.member_id))
+        assert again.error == 0
+        assert again.generation == 2
+
+
+async def test_requests_for_a_group_that_nobody_made_leave_no_group() -> None:
+    async with one_node(Topics()) as node:
+        beat = HeartbeatRequest(member_id="m", instance_id=None, generation=1)
+        assert await node.groups.heartbeat("g", beat) == Code.UNKNOWN_MEMBER_ID
+        assert (await node.groups.sync("g", syncing("m", 1))).error == Code.UNKNOWN_MEMBER_ID
+        assert (await node.groups.join("g", joining("m"))).error == Code.UNKNOWN_MEMBER_ID
+        left = await node.groups.leave("g", [LeavingMember("m", None)])
+        assert left.members == (("m", None, Code.UNKNOWN_MEMBER_ID),)
+        assert await node.groups.list() == []
+        assert (await node.groups.describe_classic("g")).error == Code.GROUP_ID_NOT_FOUND
+        assert await node.groups.delete("g") == Code.GROUP_ID_NOT_FOUND
