@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 SESSION_MS = 6_000
 """The least that Kafka allows a classic member."""
+COORDINATOR_SECONDS = 3.0
 COMMIT_SECONDS = 0.2
 COMMIT_RECORDS = 200
 MARK = b"CGMDv2:"
@@ -61,8 +62,11 @@ class Member:
         self._instance = instance
         self._out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._owned: set[int] = set()
+        self._floors: dict[int, int] = {}
+        """Where each partition's work began, by the committed offset that was read then."""
         self._processed: dict[int, int] = {}
         self._stopping = False
+        self._join_again = False
         self._consumer: Consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -73,13 +77,15 @@ class Member:
         )
 
     def run(self) -> None:
-        self._consumer.subscribe(
-            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
-        )
+        self._subscribe()
         committed, waiting = time.monotonic(), 0
         while not self._stopping:
             message = self._consumer.poll(0.05)
-            if message is not None and message.error() is None:
+            if self._join_again:
+                self._join_again = False
+                self._consumer.unsubscribe()
+                self._subscribe()
+            elif message is not None and message.error() is None:
                 self._process(message)
                 waiting += 1
             if waiting >= COMMIT_RECORDS or time.monotonic() > committed + COMMIT_SECONDS:
@@ -91,14 +97,26 @@ class Member:
     def stop(self, *_: object) -> None:
         self._stopping = True
 
+    def _subscribe(self) -> None:
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
     def _process(self, message: Message) -> None:
+        """Note a record as done.
+
+        A librdkafka that wakes up may hand out what it had fetched before it lost a partition,
+        also after it was given that partition again; a commit of that would go back by itself.
+        """
         partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
+        if offset < self._floors.get(partition, offset + 1):
+            return
         self._write("processed", partition=partition, offset=offset)
         self._processed[partition] = offset + 1
 
-    def _assigned(self, _: Consumer, given: Sequence[TopicPartition]) -> None:
+    def _assigned(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
         partitions = {each.partition for each in given}
         self._owned = partitions if self._eager else self._owned | partitions
         owner, generation = self._identity()
@@ -106,6 +124,19 @@ class Member:
             "claim", owner=owner, generation=generation, partitions=sorted(self._owned),
             at=time.monotonic(),
         )  # fmt: skip
+        starts = list(given)
+        if given:
+            try:
+                starts = consumer.committed(starts, timeout=COORDINATOR_SECONDS)
+            except KafkaException:
+                self._join_again = True
+        if any(each.error is not None for each in starts):
+            self._join_again = True
+        self._floors |= {each.partition: max(0, each.offset) for each in starts}
+        if self._eager:
+            consumer.assign(starts)
+        else:
+            consumer.incremental_assign(starts)
 
     def _revoked(self, _: Consumer, taken: Sequence[TopicPartition]) -> None:
         self._commit([each.partition for each in taken if each.partition in self._processed])
@@ -117,6 +148,7 @@ class Member:
     def _forget(self, taken: Sequence[TopicPartition]) -> None:
         for each in taken:
             self._owned.discard(each.partition)
+            self._floors.pop(each.partition, None)
             self._processed.pop(each.partition, None)
 
     def _commit(self, partitions: list[int]) -> None:
