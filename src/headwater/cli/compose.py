@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Self
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from headwater.broker.broker_lock import BrokerLock
 from headwater.broker.cluster import BrokerAddress
+from headwater.broker.config_state import DynamicState
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.membership import Membership
 from headwater.broker.server import Server, listen
@@ -25,8 +26,8 @@ from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
 from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
-from headwater.errors import ConfigurationError, CoordinatorNotAvailable, StoreError
-from headwater.groups.service import GroupService
+from headwater.errors import ConfigurationError, StoreError
+from headwater.groups.coordinator import Coordinator
 from headwater.groups.settings import GroupSettings
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.gc import fence
@@ -61,8 +62,10 @@ class Broker:
         self._open = AsyncExitStack()
         self._meta: MetadataStore
         self._objects: ObjectStore
+        self._dynamic: DynamicState
         self._engine: LogEngine
         self._membership: Membership
+        self._groups: Coordinator
         self._server: Server
         self.address: Address
         """Where it listens."""
@@ -87,8 +90,10 @@ class Broker:
         """Serve until ``stop`` is set; raises what ends the broker before that."""
         async with asyncio.TaskGroup() as tasks:
             work = [
+                tasks.create_task(self._dynamic.run()),
                 tasks.create_task(self._engine.run()),
                 tasks.create_task(self._membership.run()),
+                tasks.create_task(self._groups.run()),
             ]
             await stop.wait()
             for task in work:
@@ -130,6 +135,13 @@ class Broker:
             metrics=settings.metrics.listen,
             session_seconds=settings.broker.session_timeout_s,
         )
+        self._dynamic = DynamicState(
+            self._meta,
+            broker_id=broker_id,
+            group_settings=group_settings(settings),
+            now=asyncio.get_running_loop().time,
+        )
+        await self._dynamic.load()
         self._engine = LogEngine(
             meta=self._meta,
             objects=self._objects,
@@ -141,11 +153,21 @@ class Broker:
             metrics=self._metrics,
             living=self._membership.living,
             share=lambda stream: self._membership.leader(stream) == broker_id,
+            topic_defaults=lambda: self._dynamic.brokers.topic_defaults,
         )
         await self._engine.start()
         await self._membership.join()
         self._open.push_async_callback(self._membership.leave)
         self._open.push_async_callback(self._engine.close)
+        self._groups = Coordinator(
+            meta=self._meta,
+            members=self._membership,
+            topics=self._engine.topics,
+            clock=clock,
+            rng=rng,
+            settings=group_settings(settings),
+            metrics=self._metrics,
+        )
         await self._serve(listener, clock, rng)
 
     async def _serve(self, listener: socket.socket, clock: Clock, rng: Random) -> None:
@@ -153,7 +175,8 @@ class Broker:
         own = broker_settings(self._settings)
         services = Services(
             engine=self._engine,
-            groups=cast("GroupService", _AbsentGroups()),
+            dynamic=self._dynamic,
+            groups=self._groups,
             group_settings=group_settings(self._settings),
             cluster=self._membership,
             settings=own,
@@ -171,6 +194,8 @@ class Broker:
         await self._start_telemetry()
         await self._server.start()
         self._open.push_async_callback(self._server.stop)
+        # Before the server stops, so that members that wait are answered and go elsewhere.
+        self._open.push_async_callback(self._groups.close)
 
     async def _start_telemetry(self) -> None:
         self._metrics.refreshers.append(self._count_object_traffic)
@@ -225,13 +250,6 @@ class Broker:
             metrics.object_requests[kind].value = count
         metrics.object_bytes["written"].value = traffic.bytes_written
         metrics.object_bytes["read"].value = traffic.bytes_read
-
-
-class _AbsentGroups:
-    """Stands where the coordinator will: clients are told to come back later."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise CoordinatorNotAvailable("groups are not served yet")
 
 
 def group_settings(settings: Settings) -> GroupSettings:

@@ -10,7 +10,7 @@ Notes by version: from 1 on the member chooses its own id and may subscribe by a
 Left out: nothing.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from headwater.broker.dispatch import Api
 from headwater.broker.group_members import (
@@ -21,24 +21,23 @@ from headwater.broker.group_members import (
 )
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.errors import InvalidRequest, KafkaError
+from headwater.errors import KafkaError
+from headwater.groups.consumer_checks import request_refusal
 from headwater.groups.requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from headwater.wire.api_versions import ApiKey
-
-_FIRST_VERSION_WITH_OWN_IDS: Final = 1
-_JOIN: Final = 0
-_LEAVE: Final = -1
-_LEAVE_FOR_A_WHILE: Final = -2
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """Checked here for what holds whatever the group's state is."""
-    try:
-        heartbeat = _read(request, call)
-        _check(request.group_id, heartbeat)
-        reply = await services.groups.consumer_heartbeat(request.group_id, heartbeat)
-    except KafkaError as error:
-        reply = ConsumerHeartbeatReply(error=error.code, message=str(error) or None)
+    heartbeat = _read(request, call)
+    refusal = request_refusal(request.group_id, heartbeat)
+    if refusal is not None:
+        reply = ConsumerHeartbeatReply(error=refusal.code, message=refusal.message)
+    else:
+        try:
+            reply = await services.groups.consumer_heartbeat(request.group_id, heartbeat)
+        except KafkaError as error:
+            reply = ConsumerHeartbeatReply(error=error.code, message=str(error) or None)
     shown: Values = {
         "error_code": reply.error,
         "error_message": reply.message,
@@ -66,37 +65,6 @@ def _read(request: Any, call: Call) -> ConsumerHeartbeatRequest:
         owned=None if owned is None else read_assignment(owned),
         version=call.version,
     )
-
-
-def _check(group: str, request: ConsumerHeartbeatRequest) -> None:
-    """Kafka's own checks in Kafka's own order and words. Raises ``InvalidRequest``."""
-    epoch = request.epoch
-    needs_id = request.version >= _FIRST_VERSION_WITH_OWN_IDS or epoch > _JOIN or epoch == _LEAVE
-    if needs_id:
-        _refuse_blank(request.member_id, "MemberId")
-    _refuse_blank(group, "GroupId")
-    _refuse_blank(request.instance_id, "InstanceId")
-    _refuse_blank(request.rack_id, "RackId")
-    if epoch == _JOIN:
-        if request.rebalance_timeout_ms == -1:
-            raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
-        if request.owned is None or request.owned:
-            raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
-        if request.topic_names is None and request.topic_regex is None:
-            raise InvalidRequest(
-                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
-                "(re-)joining."
-            )
-    elif epoch == _LEAVE_FOR_A_WHILE:
-        if request.instance_id is None:
-            raise InvalidRequest("InstanceId can't be null.")
-    elif epoch < _LEAVE_FOR_A_WHILE:
-        raise InvalidRequest("MemberEpoch is invalid.")
-
-
-def _refuse_blank(value: str | None, name: str) -> None:
-    if value is not None and not value.strip():
-        raise InvalidRequest(f"{name} can't be empty.")
 
 
 API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", handle=handle)
