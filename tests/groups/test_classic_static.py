@@ -109,6 +109,39 @@ def test_a_rebalance_that_no_static_member_joins_is_tried_until_their_sessions_e
     assert group.machine.empty
 
 
+def test_a_rebalance_that_nobody_joined_in_time_goes_on_with_the_first_who_does() -> None:
+    group = Group()
+    ids = group.stable_static("a", "b", "c", session_ms=30_000, rebalance_ms=20_000)
+    group.leave(ids[0])
+    group.pass_time(25, alive=ids[1:])
+    ticket = group.join(ids[1], instance="b", session_ms=30_000, rebalance_ms=20_000)
+    group.pass_time(20, alive=ids[1:])
+    assert {member.member_id for member in group.joined(ticket).members} == set(ids[1:])
+
+
+def test_a_static_member_that_starts_again_before_its_sync_may_still_sync() -> None:
+    group = Group()
+    tickets = [group.join(instance=name, rebalance_ms=20_000) for name in "ab"]
+    group.pass_time(6)
+    leader = group.joined(tickets[0]).member_id
+    group.sync(leader, {group.joined(tickets[1]).member_id: b"share"}, instance="a")
+    again = group.joined(group.join(instance="b", rebalance_ms=20_000)).member_id
+    assert group.synced(group.sync(again, instance="b")) == b"share"
+    group.pass_time(30, alive=[leader, again])
+    assert group.machine.state == "Stable"
+
+
+def test_a_static_member_that_starts_again_and_never_syncs_is_removed() -> None:
+    group = Group()
+    tickets = [group.join(instance=name, rebalance_ms=20_000) for name in "ab"]
+    group.pass_time(6)
+    leader = group.joined(tickets[0]).member_id
+    group.sync(leader, {}, instance="a")
+    again = group.joined(group.join(instance="b", rebalance_ms=20_000)).member_id
+    group.pass_time(30, alive=[leader, again])
+    assert [member.member_id for member in group.machine.members] == [leader]
+
+
 def test_a_replaced_id_outlives_the_coordinator() -> None:
     group = Group()
     _, old = group.stable_static("a", "b")
