@@ -43,11 +43,11 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
 async def _describe(services: Services, group: str) -> ConsumerDescription:
     if not group:
-        return ConsumerDescription(error=Code.INVALID_GROUP_ID, state="")
+        return ConsumerDescription(error=Code.INVALID_GROUP_ID)
     try:
         return await services.groups.describe_consumer(group)
     except KafkaError as error:
-        return ConsumerDescription(error=error.code, message=str(error) or None, state="")
+        return ConsumerDescription(error=error.code, message=str(error) or None)
 
 
 def _show(
@@ -57,7 +57,7 @@ def _show(
         "error_code": found.error,
         "error_message": found.message,
         "group_id": group,
-        "group_state": found.state,
+        "group_state": "" if found.error else found.state,
         "group_epoch": found.epoch,
         "assignment_epoch": found.assignment_epoch,
         "assignor_name": found.assignor,
