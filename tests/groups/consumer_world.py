@@ -142,8 +142,13 @@ class World:
             self.store(self.group.expire(self.now, self.now_ms))
 
     def restart(self) -> None:
-        """The coordinator dies and another takes over from the records."""
-        self.group = ConsumerGroup.restore(GROUP, self.records, self.settings, Random(2), self.now)
+        """The coordinator dies and another takes over from the records, if there are any."""
+        if self.records:
+            self.group = ConsumerGroup.restore(
+                GROUP, self.records, self.settings, Random(2), self.now
+            )
+        else:
+            self.group = ConsumerGroup(GROUP, self.settings, Random(2))
 
     def partitions(self, name: str, *numbers: int) -> Assignment:
         return {self.topics.of(name).id: numbers} if numbers else {}

@@ -74,7 +74,7 @@ class GroupState:
                 empty_since_ms=self.empty_since_ms,
             )
         )
-        if group != self._written:
+        if self.epoch and group != self._written:
             self._written = self._records[stored.GROUP] = group
         records, self._records = self._records, {}
         return records

@@ -1,0 +1,352 @@
+"""Consumer groups: epochs, reconciliation, subscriptions and what is stored."""
+
+from headwater.groups.requests import (
+    Assignment,
+    ClassicDescription,
+    ConsumerHeartbeatReply,
+    ConsumerHeartbeatRequest,
+)
+from headwater.groups.settings import GroupSettings
+from headwater.wire.error_codes import Code
+from tests.groups.consumer_world import CLIENT, World
+
+
+def settle(world: World, *member_ids: str) -> dict[str, Assignment]:
+    """Heartbeats of members that do at once what they are told, until the group is stable."""
+    for _ in range(10):
+        for member in world.group.describe(world.topics).members:
+            if not member_ids or member.member_id in member_ids:
+                instance = member.instance_id
+                world.beat(member.member_id, member.epoch, member.assigned, instance=instance)
+        if world.group.state == "Stable":
+            break
+    return {m.member_id: m.assigned for m in world.group.describe(world.topics).members}
+
+
+def test_first_member_gets_everything_at_once() -> None:
+    world = World(t=3)
+    reply = world.join("a")
+    assert reply == ConsumerHeartbeatReply(
+        member_id="a",
+        epoch=1,
+        heartbeat_interval_ms=5_000,
+        assignment=world.partitions("t", 0, 1, 2),
+    )
+    assert world.group.state == "Stable"
+
+
+def test_plain_heartbeat_says_nothing_new_and_stores_nothing() -> None:
+    world = World(t=3)
+    world.join("a")
+    reply = world.beat("a", 1)
+    assert (reply.error, reply.epoch, reply.assignment) == (0, 1, None)
+    assert world.last.records == {}
+
+
+def test_full_heartbeat_is_answered_with_the_assignment() -> None:
+    world = World(t=2)
+    world.join("a")
+    reply = world.join("a")
+    assert reply.assignment == world.partitions("t", 0, 1)
+    assert world.last.records == {}
+
+
+def test_partition_moves_only_after_its_holder_gave_it_up() -> None:
+    world = World(t=2)
+    world.join("a")
+    reply = world.join("b")
+    assert (reply.epoch, reply.assignment) == (2, {})
+    assert world.group.state == "Reconciling"
+
+    told = world.beat("a", 1)
+    assert (told.epoch, told.assignment) == (1, world.partitions("t", 0))
+    assert world.beat("b", 2).assignment is None  # a has not said that it gave it up
+
+    done = world.beat("a", 1, world.partitions("t", 0))
+    assert (done.epoch, done.assignment) == (2, None)
+    assert world.beat("b", 2).assignment == world.partitions("t", 1)
+    assert world.group.state == "Stable"
+
+
+def test_heartbeat_that_still_owns_what_it_must_give_up_changes_nothing() -> None:
+    world = World(t=2)
+    world.join("a")
+    world.join("b")
+    world.beat("a", 1)
+    reply = world.beat("a", 1, world.partitions("t", 0, 1))
+    assert (reply.epoch, reply.assignment) == (1, None)
+    assert world.beat("b", 2).assignment is None
+
+
+def test_member_that_does_not_give_up_within_its_rebalance_timeout_is_fenced() -> None:
+    world = World(t=2)
+    world.join("a", rebalance_timeout_ms=10_000)
+    world.join("b")
+    world.beat("a", 1)
+    for _ in range(3):
+        world.pass_time(4)
+        world.beat("a", 1)
+        world.beat("b", 2)
+    assert world.beat("a", 1).error == Code.UNKNOWN_MEMBER_ID
+    assert settle(world) == {"b": world.partitions("t", 0, 1)}
+
+
+def test_giving_up_in_time_ends_the_rebalance_timeout() -> None:
+    world = World(t=2)
+    world.join("a", rebalance_timeout_ms=10_000)
+    world.join("b")
+    world.beat("a", 1)
+    world.beat("a", 1, world.partitions("t", 0))
+    for _ in range(4):
+        world.pass_time(4)
+        assert world.beat("a", 2).error == 0
+
+
+def test_silent_member_is_fenced_after_its_session() -> None:
+    world = World(t=2)
+    world.join("a")
+    world.join("b")
+    world.pass_time(44)
+    world.beat("b", 2)
+    world.pass_time(1.5)
+    assert world.beat("a", 1).error == Code.UNKNOWN_MEMBER_ID
+    assert settle(world) == {"b": world.partitions("t", 0, 1)}
+
+
+def test_commit_keeps_a_member_alive() -> None:
+    world = World(t=1)
+    world.join("a")
+    world.pass_time(40)
+    assert world.group.check_commit("a", None, 1, world.now) == 0
+    world.pass_time(40)
+    assert world.beat("a", 1).error == 0
+
+
+def test_settings_may_change_while_members_live() -> None:
+    world = World(t=1)
+    world.join("a")
+    world.group.settings = GroupSettings(
+        consumer_session_timeout_ms=5_000, consumer_heartbeat_interval_ms=1_000
+    )
+    assert world.beat("a", 1).heartbeat_interval_ms == 1_000
+    world.pass_time(6)
+    assert world.group.empty
+
+
+def test_last_member_leaves_an_empty_group_that_remembers_when() -> None:
+    world = World(t=1)
+    world.join("a")
+    assert world.group.empty_since_ms is None
+    world.now += 5
+    world.leave("a")
+    assert (world.group.state, world.group.empty) == ("Empty", True)
+    assert world.group.empty_since_ms == world.now_ms
+    world.restart()
+    assert world.group.empty_since_ms == world.now_ms
+    assert world.group.deadline is None
+    assert world.join("b").assignment == world.partitions("t", 0)
+    assert world.group.empty_since_ms is None
+
+
+def test_leaving_member_frees_its_partitions_at_once() -> None:
+    world = World(t=2)
+    world.join("a")
+    world.join("b")
+    world.leave("a")
+    assert world.beat("b", 2).assignment == world.partitions("t", 0, 1)
+
+
+def test_lost_reply_is_made_good_by_the_epoch_before() -> None:
+    world = World(t=2)
+    world.join("a")
+    world.join("b")
+    world.beat("a", 1)
+    world.beat("a", 1, world.partitions("t", 0))  # the reply with epoch 2 is lost
+    reply = world.beat("a", 1, world.partitions("t", 0))
+    assert (reply.error, reply.epoch) == (0, 2)
+
+
+def test_member_may_join_again_with_its_id_and_gets_back_what_it_had() -> None:
+    world = World(t=2)
+    world.join("a")
+    world.beat("a", 1)
+    reply = world.join("a")
+    assert (reply.error, reply.epoch) == (0, 1)
+    assert reply.assignment == world.partitions("t", 0, 1)
+
+
+def test_server_makes_an_id_for_old_clients() -> None:
+    world = World(t=1)
+    reply = world.send(
+        ConsumerHeartbeatRequest(
+            client=CLIENT,
+            member_id="",
+            epoch=0,
+            rebalance_timeout_ms=1,
+            topic_names=("t",),
+            owned={},
+            version=0,
+        )
+    )
+    assert reply.member_id is not None
+    assert len(reply.member_id) == 22
+    assert world.beat(reply.member_id, 1).error == 0
+
+
+# Topics
+
+
+def test_new_partitions_raise_the_group_epoch_and_are_assigned() -> None:
+    world = World(t=1)
+    world.join("a")
+    world.topics.put("t", 2)
+    reply = world.beat("a", 1)
+    assert (reply.epoch, reply.assignment) == (2, world.partitions("t", 0, 1))
+
+
+def test_topic_that_is_made_after_its_subscription_is_assigned() -> None:
+    world = World()
+    assert world.join("a", ["late"]).assignment == {}
+    world.topics.put("late", 1)
+    assert world.beat("a", 1).assignment == world.partitions("late", 0)
+
+
+def test_deleted_topic_is_taken_away() -> None:
+    world = World(t=1, u=1)
+    world.join("a", ["t", "u"])
+    world.topics.delete("u")
+    assert world.beat("a", 1).assignment == world.partitions("t", 0)
+
+
+def test_other_topics_change_nothing() -> None:
+    world = World(t=1)
+    world.join("a")
+    world.topics.put("other", 4)
+    assert world.beat("a", 1).epoch == 1
+    assert world.last.records == {}
+
+
+def test_topics_that_changed_between_two_coordinators_are_noticed() -> None:
+    world = World(t=1)
+    world.join("a")
+    world.topics.put("t", 2)
+    world.restart()
+    assert world.beat("a", 1).assignment == world.partitions("t", 0, 1)
+
+
+def test_changed_subscription_raises_the_group_epoch() -> None:
+    world = World(t=1, u=1)
+    world.join("a", ["t"])
+    world.beat("a", 1, names=["u"])
+    assert world.group.describe(world.topics).epoch == 2
+    assert settle(world) == {"a": world.partitions("u", 0)}
+    assert world.group.subscribed_to("u")
+    assert not world.group.subscribed_to("t")
+
+
+def test_pattern_is_resolved_against_whole_names() -> None:
+    world = World(logs_a=1, logs_b=1, my_logs_c=1)
+    reply = world.join("a", None, regex="logs_.*")
+    assert reply.assignment == world.partitions("logs_a", 0) | world.partitions("logs_b", 0)
+    assert world.group.subscribed_to("logs_b")
+    assert not world.group.subscribed_to("my_logs_c")
+
+
+def test_pattern_finds_topics_that_come_later() -> None:
+    world = World(logs_a=1)
+    world.join("a", None, regex="logs_.*")
+    world.topics.put("logs_b", 1)
+    reply = world.beat("a", 1)
+    assert reply.epoch == 2
+    assert reply.assignment == world.partitions("logs_a", 0) | world.partitions("logs_b", 0)
+
+
+def test_pattern_that_nobody_has_any_more_is_forgotten() -> None:
+    world = World(logs_a=1, t=1)
+    world.join("a", None, regex="logs_.*")
+    assert any(name.startswith("consumer/regex/") for name in world.records)
+    world.beat("a", 1, regex="", names=["t"])
+    assert not any(name.startswith("consumer/regex/") for name in world.records)
+    assert not world.group.subscribed_to("logs_a")
+
+
+def test_names_and_pattern_add_up() -> None:
+    world = World(t=1, logs_a=1)
+    reply = world.join("a", ["t"], regex="logs_.*")
+    assert reply.assignment == world.partitions("t", 0) | world.partitions("logs_a", 0)
+
+
+def test_member_without_subscription_is_a_member_without_partitions() -> None:
+    world = World(t=1)
+    reply = world.join("a", [])
+    assert (reply.epoch, reply.assignment) == (1, {})
+    assert world.group.state == "Stable"
+
+
+def test_assignor_is_the_one_that_most_members_want() -> None:
+    world = World(t=1)
+    world.join("a")
+    assert world.group.describe(world.topics).assignor == "uniform"
+    world.join("b", assignor="range")
+    assert world.group.describe(world.topics).assignor == "range"
+
+
+# Static members
+
+
+def test_static_member_comes_back_to_what_it_had_without_a_rebalance() -> None:
+    world = World(t=4)
+    world.join("a", instance="i")
+    world.join("b")
+    before = settle(world)
+    assert world.leave("a", instance="i", epoch=-2) == 0
+    world.beat("b", 2)
+    reply = world.join("a2", instance="i")
+    assert (reply.epoch, reply.assignment) == (2, before["a"])
+    assert settle(world) == {"a2": before["a"], "b": before["b"]}
+
+
+def test_static_member_keeps_its_place_for_a_session_only() -> None:
+    world = World(t=2)
+    world.join("a", instance="i")
+    world.leave("a", instance="i", epoch=-2)
+    world.pass_time(46)
+    assert world.group.empty
+
+
+def test_static_member_that_was_replaced_is_fenced() -> None:
+    world = World(t=2)
+    world.join("a", instance="i")
+    world.leave("a", instance="i", epoch=-2)
+    world.join("a2", instance="i")
+    assert world.beat("a", 1, instance="i").error == Code.FENCED_INSTANCE_ID
+
+
+# Seen from outside
+
+
+def test_describe_groups_does_not_know_a_consumer_group() -> None:
+    assert World().group.describe_classic() == ClassicDescription(
+        error=Code.GROUP_ID_NOT_FOUND, message="Group g is not a classic group."
+    )
+
+
+def test_group_that_nothing_was_stored_of_says_so() -> None:
+    world = World()
+    assert world.beat("a", 5).error == Code.GROUP_ID_NOT_FOUND
+    assert world.group.unwritten
+    world.join("a")
+    assert not world.group.unwritten
+
+
+def test_restored_group_goes_on_where_it_was() -> None:
+    world = World(t=4, logs_a=2)
+    world.join("a", instance="i")
+    world.join("b", None, regex="logs.*", assignor="range")
+    world.beat("a", 1)
+    before = world.group.describe(world.topics)
+    world.restart()
+    assert world.group.describe(world.topics) == before
+    assert world.group.subscribed_to("logs_a")
+    settle(world)
+    assert world.group.state == "Stable"
