@@ -79,7 +79,8 @@ class Member:
     def run(self) -> None:
         self._subscribe()
         committed, waiting = time.monotonic(), 0
-        while not self._stopping:
+        parent = os.getppid()
+        while not self._stopping and os.getppid() == parent:
             message = self._consumer.poll(0.05)
             if self._join_again:
                 self._join_again = False

@@ -10,16 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-)
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, Message, Producer
 
-from tests.invariants.clients import TOPIC, Connection
+from tests.invariants.clients import TOPIC, Connection, Lost, now
 from tests.invariants.cluster import SETTINGS, Cluster
 from tests.invariants.groups_fleet import Fleet
 from tests.invariants.groups_history import Fetched, GroupHistory
@@ -29,6 +22,9 @@ FAULTS = int(os.environ.get("HEADWATER_CHAOS_FAULTS", "6"))
 PARTITIONS = 18
 RECORDS_PER_SECOND = 300
 DRAIN_SECONDS = 90.0
+OFFSET_FETCH = 9
+NOT_HERE = (14, 15, 16)
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 FLUSH_SECONDS = 45.0
 
 GROUPS: Mapping[str, int] = {
@@ -71,12 +67,12 @@ async def running_groups(directory: Path, kinds: Mapping[str, int]) -> AsyncIter
 async def run_groups(cluster: Cluster, fleet: Fleet, rng: Random, faults: int) -> GroupHistory:
     """Produce, consume and do ``faults`` harms at once; then wait until all is processed."""
     history = GroupHistory()
-    stop_producing, stop_watching = threading.Event(), threading.Event()
+    stop_producing, stop_watching = threading.Event(), asyncio.Event()
     nemesis = GroupNemesis(cluster, fleet, Random(rng.random()), faults)
     work = asyncio.create_task(asyncio.to_thread(produce, cluster, history, stop_producing))
     watch = [
         asyncio.create_task(
-            asyncio.to_thread(watch_offsets, cluster, group, history, stop_watching)
+            watch_offsets(cluster, group, history, Random(rng.random()), stop_watching)
         )
         for group in fleet.groups
     ]
@@ -167,24 +163,40 @@ def produce(cluster: Cluster, history: GroupHistory, stop: threading.Event) -> N
     assert not failed, failed[0]
 
 
-def watch_offsets(
-    cluster: Cluster, group: str, history: GroupHistory, stop: threading.Event
+async def watch_offsets(
+    cluster: Cluster, group: str, history: GroupHistory, rng: Random, stop: asyncio.Event
 ) -> None:
-    """Read a group's committed offsets on and on; no answer is no news."""
-    admin = AdminClient({"bootstrap.servers": bootstrap(cluster), "log_level": 0})
-    while not stop.wait(0.2):
-        invoked = time.monotonic()
-        with contextlib.suppress(KafkaException):
-            future = admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group)], request_timeout=2
-            )[group]
-            found = future.result().topic_partitions or []
-            completed = time.monotonic()
-            history.fetched += [
-                Fetched(group, each.partition, each.offset, invoked, completed)
-                for each in found
-                if each.error is None and each.offset >= 0
-            ]
+    """Read a group's committed offsets on and on, through any broker; no answer is no news.
+
+    Those that do not coordinate the group must say so, also one that did a moment ago.
+    """
+    while not stop.is_set():
+        with contextlib.suppress(Lost):
+            broker = rng.choice(list(cluster.brokers.values()))
+            async with await Connection.open(broker) as connection:
+                for _ in range(rng.randint(1, 10)):
+                    invoked = now()
+                    found = await _committed(connection, group)
+                    completed = now()
+                    history.fetched += [
+                        Fetched(group, partition, offset, invoked, completed)
+                        for partition, offset in found.items()
+                    ]
+                    await asyncio.sleep(rng.uniform(0.05, 0.2))
+
+
+async def _committed(connection: Connection, group: str) -> dict[int, int]:
+    """What a broker says is committed; nothing where it does not coordinate the group."""
+    asked = [{"group_id": group, "topics": None}]
+    answer = await connection.call(OFFSET_FETCH, 8, groups=asked, require_stable=False)
+    (found,) = answer.groups
+    assert found.error_code in (0, *NOT_HERE), found.error_code
+    return {
+        int(each.partition_index): int(each.committed_offset)
+        for topic in found.topics
+        for each in topic.partitions
+        if each.error_code == 0 and each.committed_offset >= 0
+    }
 
 
 def bootstrap(cluster: Cluster) -> str:
