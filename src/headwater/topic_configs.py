@@ -21,6 +21,7 @@ LONG_MAX: Final = 2**63 - 1
 class ConfigType(IntEnum):
     """Kafka's numbers for the types in a DescribeConfigs answer."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -46,7 +47,8 @@ class TopicConfig:
     effective: bool = True
 
 
-def _number(text: str, *, low: int, high: int) -> None:
+def check_number(text: str, *, low: int, high: int) -> None:
+    """Raises ``ValueError`` unless ``text`` is a whole number between both ends."""
     value = int(text.strip())
     if value < low:
         raise ValueError(f"Value must be at least {low}")
@@ -112,11 +114,11 @@ def _define(
 
 
 def _int(low: int, high: int = INT_MAX) -> Check:
-    return partial(_number, low=low, high=high)
+    return partial(check_number, low=low, high=high)
 
 
 def _long(low: int) -> Check:
-    return partial(_number, low=low, high=LONG_MAX)
+    return partial(check_number, low=low, high=LONG_MAX)
 
 
 _WEEK = str(7 * 24 * 3_600_000)
@@ -242,7 +244,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
             _UNUSED, effective=False,
         ),
         _define(
-            "retention.bytes", _T.LONG, "-1", partial(_number, low=-(2**63), high=LONG_MAX),
+            "retention.bytes", _T.LONG, "-1", partial(check_number, low=-(2**63), high=LONG_MAX),
             "log.retention.bytes",
             "How much of each partition is kept, in bytes as produced; negative: all of it.",
         ),

@@ -15,6 +15,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from headwater.broker.cluster import BrokerAddress, SingleBroker
+from headwater.broker.config_state import DynamicState
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.server import Server, listen
 from headwater.broker.services import Services
@@ -22,9 +23,11 @@ from headwater.broker.settings import BrokerSettings
 from headwater.clock import SystemClock
 from headwater.engine import Engine
 from headwater.groups.service import GroupService
+from headwater.groups.settings import GroupSettings
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
+from headwater.meta.store import MetadataStore
 from headwater.objects.memory import MemoryObjects
 from headwater.telemetry.metrics import Metrics
 from headwater.wire.records import Record, encode_batch
@@ -70,12 +73,14 @@ async def running_broker(
     groups: GroupService | None = None,
     storage_url: str = "memory://",
 ) -> AsyncIterator[RunningBroker]:
-    async with _engine() as log_engine:
+    meta = MemoryStore()
+    async with dynamic_state(meta) as dynamic, _engine(meta, dynamic) as log_engine:
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]
         settings = settings or BrokerSettings(stop_timeout_s=1)
         services = Services(
             engine=engine or log_engine,
+            dynamic=dynamic,
             groups=groups or FakeGroups(),
             cluster=SingleBroker("cluster", BrokerAddress(1, "127.0.0.1", port)),
             settings=settings,
@@ -97,8 +102,25 @@ async def running_broker(
 
 
 @asynccontextmanager
-async def _engine() -> AsyncIterator[LogEngine]:
-    meta, clock, rng = MemoryStore(), SystemClock(), Random(1)
+async def dynamic_state(meta: MetadataStore, broker_id: int = 1) -> AsyncIterator[DynamicState]:
+    dynamic = DynamicState(
+        meta,
+        broker_id=broker_id,
+        group_settings=GroupSettings(),
+        now=asyncio.get_running_loop().time,
+    )
+    await dynamic.load()
+    task = asyncio.ensure_future(dynamic.run())
+    try:
+        yield dynamic
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _engine(meta: MetadataStore, dynamic: DynamicState) -> AsyncIterator[LogEngine]:
+    clock, rng = SystemClock(), Random(1)
     engine = LogEngine(
         meta=meta,
         objects=MemoryObjects(clock=clock),
@@ -110,6 +132,7 @@ async def _engine() -> AsyncIterator[LogEngine]:
         metrics=Metrics(),
         living=lambda: [engine.incarnation],
         share=lambda _stream: True,
+        topic_defaults=lambda: dynamic.brokers.topic_defaults,
     )
     await engine.start()
     task = asyncio.ensure_future(engine.run())

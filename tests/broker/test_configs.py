@@ -118,7 +118,7 @@ async def test_configurations_are_described_with_their_sources(broker: RunningBr
     await broker.create_topic("t", retention_ms="5")
     asked = [
         (2, "t", ["retention.ms", "nope"]), (2, "t", None), (2, "t", []), (2, "no", None),
-        (4, "1", ["num.partitions"]), (4, "9", None), (4, "", None), (8, "1", None),
+        (4, "1", ["num.partitions"]), (4, "9", None), (4, "", None), (16, "1", None),
     ]  # fmt: skip
     response = await broker.call(
         32, 4,

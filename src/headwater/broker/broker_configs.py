@@ -1,12 +1,16 @@
-"""A broker's settings by the names that Kafka's tools look for; set at start, so read-only."""
+"""A broker's settings by the names that Kafka's tools look for.
+
+What is set at start is read-only; what can be changed while it runs shows where it was set.
+"""
 
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from headwater.broker.config_entries import ConfigEntry, ConfigSource, Synonym
+from headwater.broker.config_entries import BrokerLayers, ConfigEntry, ConfigSource, Synonym
+from headwater.broker.config_rules import DYNAMIC_CONFIGS, DynamicConfig
 from headwater.broker.services import Services
 from headwater.groups.settings import GroupSettings
-from headwater.topic_configs import TOPIC_CONFIGS, ConfigType
+from headwater.topic_configs import ConfigType
 
 Row = tuple[str, ConfigType, str, str]
 """Name, type, value and documentation."""
@@ -17,7 +21,41 @@ _INT: Final = ConfigType.INT
 def broker_entries(
     services: Services, names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """This broker's settings, and the defaults of its topics, all or those named."""
+    """This broker's settings, all or those named, by name."""
+    entries = [*_fixed_entries(services), *_dynamic_entries(services.dynamic.brokers.layers)]
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        if names is None or entry.name in names:
+            yield entry
+
+
+def cluster_entries(
+    services: Services, names: Collection[str] | None = None
+) -> Iterator[ConfigEntry]:
+    """What is set for all brokers, all or what is named."""
+    layers = BrokerLayers({}, services.dynamic.brokers.layers.cluster)
+    for name in sorted(layers.cluster):
+        if names is None or name in names:
+            yield _dynamic_entry(DYNAMIC_CONFIGS[name], tuple(layers.synonyms(name)))
+
+
+def _dynamic_entries(layers: BrokerLayers) -> Iterator[ConfigEntry]:
+    for name, config in DYNAMIC_CONFIGS.items():
+        synonyms = tuple(layers.synonyms(name))
+        if config.default is not None:
+            synonyms += (Synonym(name, config.default, ConfigSource.DEFAULT),)
+        if synonyms:
+            yield _dynamic_entry(config, synonyms)
+
+
+def _dynamic_entry(config: DynamicConfig, synonyms: tuple[Synonym, ...]) -> ConfigEntry:
+    first = synonyms[0]
+    return ConfigEntry(
+        config.name, first.value, first.source, config.type, read_only=False,
+        synonyms=synonyms, doc=config.doc,
+    )  # fmt: skip
+
+
+def _fixed_entries(services: Services) -> Iterator[ConfigEntry]:
     settings, cluster = services.settings, services.cluster
     own = next(broker for broker in cluster.brokers() if broker.id == cluster.node_id)
     flag, number, text = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.STRING
@@ -44,18 +82,12 @@ def broker_entries(
          "A longer request closes its connection."),
     ]  # fmt: skip
     table += _group_rows(services.group_settings)
-    table += [
-        (config.broker_name, config.type, config.default, config.doc)
-        for config in TOPIC_CONFIGS.values()
-        if config.broker_name is not None
-    ]
-    for name, kind, value, doc in sorted(table):
-        if names is None or name in names:
-            source = ConfigSource.STATIC_BROKER
-            yield ConfigEntry(
-                name, value, source, kind, read_only=True,
-                synonyms=(Synonym(name, value, source),), doc=doc,
-            )  # fmt: skip
+    source = ConfigSource.STATIC_BROKER
+    for name, kind, value, doc in table:
+        yield ConfigEntry(
+            name, value, source, kind, read_only=True,
+            synonyms=(Synonym(name, value, source),), doc=doc,
+        )  # fmt: skip
 
 
 def _group_rows(groups: GroupSettings) -> list[Row]:

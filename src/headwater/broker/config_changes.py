@@ -1,24 +1,54 @@
 """What AlterConfigs and IncrementalAlterConfigs share: finding a resource, applying a change."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import Any
 
+from headwater.broker.config_rules import broker_list, check_broker_configs
 from headwater.broker.replies import Values
 from headwater.broker.services import Services
 from headwater.broker.topic_creation import find_or_create
 from headwater.engine import ConfigChange
-from headwater.errors import InvalidRequest, KafkaError
-from headwater.topic_configs import check_configs
+from headwater.errors import InvalidConfig, InvalidRequest, KafkaError
+from headwater.groups.configs import check_group_configs
+from headwater.groups.settings import GroupSettings
+from headwater.topic_configs import TOPIC_CONFIGS, ConfigType, check_configs, text
 
-_TOPIC: Final = 2
-_BROKER: Final = 4
+
+class ResourceType(IntEnum):
+    """Kafka's numbers for what has configurations."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How one kind of resource's configurations are checked."""
+
+    check: Callable[[Mapping[str, str]], None]
+    """Raises what Kafka answers to values that are not legal."""
+    listed: Callable[[Mapping[str, str], str, str], str]
+    """From what is set, a name and a list operation to what that starts from; raises too."""
+
+
+ChangeOf = Callable[[Any, Scheme], ConfigChange]
+"""From a request's resource to its change, which checks its outcome itself."""
 
 
 async def alter_resources(
-    services: Services, request: Any, change_of: Callable[[Any], ConfigChange]
+    services: Services,
+    request: Any,
+    change_of: ChangeOf,
+    alter_loggers: Callable[[Any], None] | None = None,
 ) -> list[Values]:
-    """Apply ``change_of(resource)`` to each topic; one result for each resource."""
+    """Apply ``change_of`` to each resource; one result for each."""
     times = Counter((r.resource_type, r.resource_name) for r in request.resources)
     results = []
     for resource in request.resources:
@@ -29,25 +59,51 @@ async def alter_resources(
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequest("Each resource must appear at most once.")
-            check_resource(resource.resource_type)
             check_keys(resource.configs)
-            topic = await find_or_create(services, resource.resource_name, create=False)
-            change = change_of(resource)
-            check_configs(change(topic.configs))
-            if not request.validate_only:
-                await services.engine.topics.change_configs(topic.name, change)
+            if resource.resource_type == ResourceType.BROKER_LOGGER and alter_loggers is not None:
+                check_broker_id(services, resource.resource_name, "Node id must be an integer")
+                alter_loggers(resource)
+            else:
+                await _alter(services, resource, change_of, request.validate_only)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": str(error)}
         results.append(result)
     return results
 
 
-def check_resource(resource_type: int) -> None:
-    """Raises ``InvalidRequest`` for anything but a topic."""
-    if resource_type == _BROKER:
-        raise InvalidRequest("broker settings are read at start: change its config file")
-    if resource_type != _TOPIC:
-        raise InvalidRequest(f"Unsupported resource type: {resource_type}")
+async def _alter(
+    services: Services,
+    resource: Any,
+    change_of: ChangeOf,
+    validate_only: bool,  # noqa: FBT001
+) -> None:
+    name, dynamic = resource.resource_name, services.dynamic
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            topic = await find_or_create(services, name, create=False)
+            change = change_of(resource, topic_scheme(dynamic.brokers.topic_defaults))
+            present = topic.configs
+            apply: Callable[[ConfigChange], Awaitable[object]] = partial(
+                services.engine.topics.change_configs, topic.name
+            )
+        case ResourceType.BROKER:
+            if name:
+                check_broker_id(services, name, "Node id must be an integer")
+            change = change_of(resource, BROKER_SCHEME)
+            layers = dynamic.brokers.layers
+            present = layers.own if name else layers.cluster
+            apply = partial(dynamic.brokers.change, whole_cluster=not name)
+        case ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("Default group resources are not allowed.")
+            change = change_of(resource, group_scheme(services.group_settings))
+            present = dynamic.groups.of(name)
+            apply = partial(dynamic.groups.change, name)
+        case unknown:
+            raise InvalidRequest(f"Unknown resource type {unknown}")
+    change(present)
+    if not validate_only:
+        await apply(change)
 
 
 def check_keys(configs: Sequence[Any]) -> None:
@@ -55,3 +111,44 @@ def check_keys(configs: Sequence[Any]) -> None:
     names = [config.name for config in configs]
     if len(set(names)) != len(names):
         raise InvalidRequest("Error due to duplicate config keys")
+
+
+def check_broker_id(services: Services, name: str, what: str, expected: str | None = None) -> None:
+    """Raises ``InvalidRequest`` unless the name is this broker's own id."""
+    try:
+        given = int(name)
+    except ValueError:
+        raise InvalidRequest(f"{what}, but it is: {name}") from None
+    own = services.cluster.node_id
+    if given != own:
+        raise InvalidRequest(
+            f"Unexpected broker id, expected {expected or own}, but received {name}"
+        )
+
+
+def topic_scheme(defaults: Mapping[str, str]) -> Scheme:
+    """``defaults`` are the cluster's own for topics."""
+
+    def listed(configs: Mapping[str, str], name: str, operation: str) -> str:
+        config = TOPIC_CONFIGS.get(name)
+        if config is None:
+            raise InvalidConfig(f"Unknown topic config name: {name}")
+        if config.type is not ConfigType.LIST:
+            raise _no_list(name, operation)
+        return text({**defaults, **configs}, name)
+
+    return Scheme(check_configs, listed)
+
+
+def group_scheme(settings: GroupSettings) -> Scheme:
+    def listed(_configs: Mapping[str, str], name: str, operation: str) -> str:
+        raise _no_list(name, operation)
+
+    return Scheme(partial(check_group_configs, settings=settings), listed)
+
+
+BROKER_SCHEME = Scheme(check_broker_configs, broker_list)
+
+
+def _no_list(name: str, operation: str) -> InvalidConfig:
+    return InvalidConfig(f"Can't {operation} to key {name} because its type is not LIST.")

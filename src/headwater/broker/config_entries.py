@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from headwater.groups.configs import GROUP_CONFIGS
+from headwater.groups.settings import GroupSettings
 from headwater.topic_configs import TOPIC_CONFIGS, ConfigType
 
 
@@ -11,8 +13,12 @@ class ConfigSource(IntEnum):
     """Kafka's numbers for where a value comes from."""
 
     DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    DYNAMIC_GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +43,23 @@ class ConfigEntry:
     doc: str
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerLayers:
+    """What was set on running brokers: this one's own, and the whole cluster's."""
+
+    own: Mapping[str, str]
+    cluster: Mapping[str, str]
+
+    def synonyms(self, name: str) -> Iterator[Synonym]:
+        """Where a broker's configuration is set, what counts first."""
+        if (value := self.own.get(name)) is not None:
+            yield Synonym(name, value, ConfigSource.DYNAMIC_BROKER)
+        if (value := self.cluster.get(name)) is not None:
+            yield Synonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+
+
 def topic_entries(
-    configs: Mapping[str, str], names: Collection[str] | None = None
+    configs: Mapping[str, str], layers: BrokerLayers, names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
     """A topic's configurations, all or those named; names that are not known are left out."""
     for config in TOPIC_CONFIGS.values():
@@ -48,12 +69,35 @@ def topic_entries(
         if (value := configs.get(config.name)) is not None:
             synonyms.append(Synonym(config.name, value, ConfigSource.DYNAMIC_TOPIC))
         if config.broker_name is not None:
+            synonyms += layers.synonyms(config.broker_name)
             synonyms.append(Synonym(config.broker_name, config.default, ConfigSource.DEFAULT))
         yield ConfigEntry(
             config.name,
-            config.default if value is None else value,
-            ConfigSource.DEFAULT if value is None else ConfigSource.DYNAMIC_TOPIC,
+            synonyms[0].value if synonyms else config.default,
+            synonyms[0].source if synonyms else ConfigSource.DEFAULT,
             config.type,
+            read_only=False,
+            synonyms=tuple(synonyms),
+            doc=config.doc,
+        )
+
+
+def group_entries(
+    configs: Mapping[str, str], settings: GroupSettings, names: Collection[str] | None = None
+) -> Iterator[ConfigEntry]:
+    """A group's configurations, all or those named."""
+    for config in GROUP_CONFIGS.values():
+        if names is not None and config.name not in names:
+            continue
+        default = str(config.default(settings))
+        synonyms = [Synonym(config.broker_name, default, ConfigSource.DEFAULT)]
+        if (value := configs.get(config.name)) is not None:
+            synonyms.insert(0, Synonym(config.name, value, ConfigSource.DYNAMIC_GROUP))
+        yield ConfigEntry(
+            config.name,
+            synonyms[0].value,
+            synonyms[0].source,
+            ConfigType.INT,
             read_only=False,
             synonyms=tuple(synonyms),
             doc=config.doc,

@@ -59,3 +59,4 @@ class QuotaStore:
             return writes, None
 
         await transact(self._meta, [key], decide)
+        await self._mirror.refresh()

@@ -212,10 +212,9 @@ class MutationQuota:
         if self._bucket is None:
             return
         now = self._now_ms()
-        if self._strict:
-            if wait := self._bucket.throttle_ms(now):
-                self.throttle_ms = max(self.throttle_ms, wait)
-                raise ThrottlingQuotaExceeded("The throttling quota has been exceeded.")
+        if self._strict and (wait := self._bucket.throttle_ms(now)):
+            self.throttle_ms = max(self.throttle_ms, wait)
+            raise ThrottlingQuotaExceeded("The throttling quota has been exceeded.")
         self._bucket.take(partitions, now)
         if not self._strict:
             self.throttle_ms = self._bucket.throttle_ms(now)

@@ -4,6 +4,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from headwater.broker.cluster import Cluster
+from headwater.broker.config_state import DynamicState
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.settings import BrokerSettings
 from headwater.clock import Clock
@@ -18,6 +19,7 @@ class Services:
     """One per broker process. ``executor`` runs codecs; None takes the loop's default."""
 
     engine: Engine
+    dynamic: DynamicState
     groups: GroupService
     cluster: Cluster
     settings: BrokerSettings

@@ -1,5 +1,6 @@
 """What a topic's configurations mean to a produce request, worked out once per change."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,27 +24,27 @@ class TopicRules:
 
 
 class TopicRulesCache:
-    """Rules by topic; an altered topic is another object and is looked at again."""
+    """Rules by topic; where it or the cluster's defaults are another object, they are made anew."""
 
     _SIZE: Final = 20_000
 
     def __init__(self) -> None:
-        self._rules: dict[str, tuple[Topic, TopicRules]] = {}
+        self._rules: dict[str, tuple[Topic, Mapping[str, str], TopicRules]] = {}
 
-    def __getitem__(self, topic: Topic) -> TopicRules:
+    def rules(self, topic: Topic, defaults: Mapping[str, str]) -> TopicRules:
+        """``defaults`` are the cluster's own for topics that set nothing themselves."""
         known = self._rules.get(topic.name)
-        if known is not None and known[0] is topic:
-            return known[1]
+        if known is not None and known[0] is topic and known[1] is defaults:
+            return known[2]
         if len(self._rules) >= self._SIZE:
             self._rules.clear()
-        rules = rules_of(topic)
-        self._rules[topic.name] = topic, rules
+        rules = rules_of({**defaults, **topic.configs})
+        self._rules[topic.name] = topic, defaults, rules
         return rules
 
 
-def rules_of(topic: Topic) -> TopicRules:
-    """Read the configurations, defaults included."""
-    configs = topic.configs
+def rules_of(configs: Mapping[str, str]) -> TopicRules:
+    """Read the configurations, Kafka's defaults included."""
     return TopicRules(
         max_bytes=number(configs, "max.message.bytes"),
         codec=CODECS.get(text(configs, "compression.type")),

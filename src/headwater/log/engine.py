@@ -69,7 +69,8 @@ class LogEngine:
     """See ``headwater.engine.Engine``: ``start`` it, keep ``run`` in a task, then ``close`` it.
 
     ``living`` names the incarnations of the brokers that are registered now, ``share`` says
-    which streams' housekeeping is this broker's.
+    which streams' housekeeping is this broker's, ``topic_defaults`` what holds for topics that
+    set nothing themselves.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class LogEngine:
         metrics: Metrics,
         living: Callable[[], Collection[str]],
         share: Callable[[int], bool],
+        topic_defaults: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._meta = meta
         self._objects = objects
@@ -125,6 +127,7 @@ class LogEngine:
             rng=rng,
             living=living,
             share=share,
+            topic_defaults=topic_defaults,
         )
         self._follower = Follower(
             meta,

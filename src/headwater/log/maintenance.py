@@ -51,6 +51,7 @@ class Maintenance:
         rng: Random,
         living: Callable[[], Collection[str]],
         share: Callable[[int], bool],
+        topic_defaults: Callable[[], Mapping[str, str]],
     ) -> None:
         self._meta = meta
         self._topics = topics
@@ -64,6 +65,7 @@ class Maintenance:
         self._rng = rng
         self._living = living
         self._share = share
+        self._topic_defaults = topic_defaults
         self._small_entries: dict[int, int] = {}
         self.deleted_topics = asyncio.Event()
         """Set to have deleted topics cleaned up soon."""
@@ -122,7 +124,8 @@ class Maintenance:
             for stream in topic.streams:
                 if self._share(stream):
                     # One stream that cannot be served must not keep the others from it.
-                    await self._attempt(partial(self._sweep_stream, stream, topic.configs))
+                    configs = {**self._topic_defaults(), **topic.configs}
+                    await self._attempt(partial(self._sweep_stream, stream, configs))
 
     async def _sweep_stream(self, stream: int, configs: Mapping[str, str]) -> None:
         await self._retain(stream, configs)

@@ -42,6 +42,13 @@ class Mirror:
             self._values = values
             self._changed(values)
 
+    async def refresh(self) -> None:
+        """Let this process see its own write at once; where that fails the watch brings it."""
+        try:
+            await self.load()
+        except StoreError as error:
+            logger.warning("cannot read %s again: %s", self._prefix, error)
+
     async def run(self) -> None:
         """Follow changes until cancelled."""
         while True:

@@ -1,22 +1,23 @@
 """AlterConfigs, versions 0-2.
 
-Behaviour: replaces everything that is set on a topic by what the request gives. Codes: 3
-unknown topic, 40 an unknown name or an illegal value, 42 a null value, a resource or name given
-twice, or a resource that is no topic. ``validate_only`` checks and changes nothing.
+Behaviour: replaces everything that is set on a topic, a group, this broker or (with an empty
+name) all brokers by what the request gives. Codes: 3 unknown topic, 40 a topic's or group's
+unknown name or illegal value, 42 the same of a broker, what only a restart changes, another
+broker's id, a null value, a resource or name given twice, or a kind of resource that is not
+served. ``validate_only`` checks and changes nothing.
 
-Left out: brokers and loggers.
+Left out: loggers, which Kafka leaves out here too, and client metrics.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.broker.config_changes import alter_resources
+from headwater.broker.config_changes import Scheme, alter_resources
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidRequest
-from headwater.topic_configs import check_configs
 from headwater.wire.api_versions import ApiKey
 
 
@@ -25,12 +26,12 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     return {"responses": await alter_resources(services, request, _replacement)}
 
 
-def _replacement(resource: Any) -> ConfigChange:
+def _replacement(resource: Any, scheme: Scheme) -> ConfigChange:
     nulls = [config.name for config in resource.configs if config.value is None]
     if nulls:
         raise InvalidRequest(f"Null value not supported for : {','.join(nulls)}")
     configs = {config.name: config.value for config in resource.configs}
-    check_configs(configs)
+    scheme.check(configs)
 
     def change(_present: Mapping[str, str]) -> Mapping[str, str]:
         return configs

@@ -83,7 +83,7 @@ async def _create(services: Services, asked: Any, partitions: int, validate_only
                 "config_source": int(entry.source),
                 "is_sensitive": False,
             }
-            for entry in topic_entries(configs)
+            for entry in topic_entries(configs, services.dynamic.brokers.layers)
         ],
     }
     if not validate_only:

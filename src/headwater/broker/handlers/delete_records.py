@@ -49,7 +49,7 @@ async def _delete(services: Services, name: str, partition: int, before: int) ->
         topic = await services.engine.topics.find(name)
         if not 0 <= partition < len(topic.streams):
             raise UnknownTopicOrPartition(f"{name} has no partition {partition}")
-        if not is_deleted(topic.configs):
+        if not is_deleted({**services.dynamic.brokers.topic_defaults, **topic.configs}):
             raise PolicyViolation(
                 f"Records of partition {name}-{partition} can not be deleted due to the "
                 "configured policy"

@@ -1,30 +1,29 @@
 """DescribeConfigs, versions 1-4.
 
-Behaviour: a topic's configurations, all or those named, with where each value comes from; for
-this broker's id its settings by Kafka's names, all read-only; for an empty broker name, which
-stands for the cluster's dynamic defaults, none, as there are none. Names that are not known
-are left out, as Kafka does. Codes: 3 unknown topic, 17 illegal name, 42 another broker's id or
-a kind of resource that is not served.
+Behaviour: a topic's or group's configurations, all or those named, with where each value comes
+from; for this broker's id its settings by Kafka's names; for an empty broker name what is set
+for all brokers; the levels of this broker's loggers. Names that are not known are left out, as
+Kafka does. Codes: 3 unknown topic, 17 illegal name, 42 another broker's id, an empty group or a
+kind of resource that is not served.
 
 Notes by version: types and documentation from 3 on, the latter only when asked for.
 
-Left out: broker loggers, client metrics and groups.
+Left out: client metrics.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
-from headwater.broker.broker_configs import broker_entries
-from headwater.broker.config_entries import ConfigEntry, topic_entries
+from headwater.broker.broker_configs import broker_entries, cluster_entries
+from headwater.broker.config_changes import ResourceType, check_broker_id
+from headwater.broker.config_entries import ConfigEntry, group_entries, topic_entries
+from headwater.broker.config_loggers import logger_entries
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.broker.topic_creation import find_or_create
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.api_versions import ApiKey
-
-_TOPIC: Final = 2
-_BROKER: Final = 4
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
@@ -50,20 +49,28 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
 async def _entries(services: Services, resource: Any) -> Iterable[ConfigEntry]:
     names = resource.configuration_keys or None
-    if resource.resource_type == _TOPIC:
-        topic = await find_or_create(services, resource.resource_name, create=False)
-        return topic_entries(topic.configs, names)
-    if resource.resource_type == _BROKER:
-        if not resource.resource_name:
-            return ()
-        node_id = services.cluster.node_id
-        if resource.resource_name != str(node_id):
-            raise InvalidRequest(
-                f"Unexpected broker id, expected {node_id} or empty string, but received "
-                f"{resource.resource_name}"
-            )
-        return broker_entries(services, names)
-    raise InvalidRequest(f"Unsupported resource type: {resource.resource_type}")
+    name, dynamic = resource.resource_name, services.dynamic
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            topic = await find_or_create(services, name, create=False)
+            return topic_entries(topic.configs, dynamic.brokers.layers, names)
+        case ResourceType.BROKER:
+            if not name:
+                return cluster_entries(services, names)
+            own = f"{services.cluster.node_id} or empty string"
+            check_broker_id(services, name, "Broker id must be an integer", own)
+            return broker_entries(services, names)
+        case ResourceType.BROKER_LOGGER:
+            if not name:
+                raise InvalidRequest("Broker id must not be empty")
+            check_broker_id(services, name, "Broker id must be an integer")
+            return logger_entries(names)
+        case ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("Group name must not be empty")
+            return group_entries(dynamic.groups.of(name), services.group_settings, names)
+        case unknown:
+            raise InvalidRequest(f"Unsupported resource type: {unknown}")
 
 
 def _show(entry: ConfigEntry, synonyms: bool, documented: bool) -> Values:  # noqa: FBT001

@@ -1,74 +1,83 @@
 """IncrementalAlterConfigs, versions 0-1.
 
-Behaviour: changes a topic's configurations one by one: SET, DELETE (back to the default),
-APPEND and SUBTRACT (lists only, over the default where nothing is set). Codes: 3 unknown
-topic, 40 an unknown name, an illegal value or a list operation on something else, 42 a null
-value, an unknown operation, a resource or name given twice, or a resource that is no topic.
-``validate_only`` checks and changes nothing.
+Behaviour: changes the configurations of a topic, a group, this broker or (with an empty name)
+all brokers one by one: SET, DELETE (back to the default), APPEND and SUBTRACT (lists only, over
+the default where nothing is set). The levels of this broker's loggers are set and deleted
+likewise and forgotten when it stops. Codes: 3 unknown topic, 40 a topic's, group's or logger's
+unknown name or illegal value, or a list operation on something else, 42 the same of a broker,
+what only a restart changes, another broker's id, a null value, an unknown operation, a resource
+or name given twice, or a kind of resource that is not served. ``validate_only`` checks and
+changes nothing.
 
-Left out: brokers, loggers, client metrics and groups.
+Left out: client metrics.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
-from headwater.broker.config_changes import alter_resources
+from headwater.broker.config_changes import Scheme, alter_resources
+from headwater.broker.config_loggers import check_level, set_level
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.engine import ConfigChange
-from headwater.errors import InvalidConfig, InvalidRequest
-from headwater.topic_configs import TOPIC_CONFIGS, ConfigType, check_configs, list_value, text
+from headwater.errors import InvalidRequest
+from headwater.topic_configs import list_value
 from headwater.wire.api_versions import ApiKey
 
-_SET: Final = 0
-_DELETE: Final = 1
-_APPEND: Final = 2
-_SUBTRACT: Final = 3
-_NAMES: Final = {_APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
+_OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each resource."""
-    return {"responses": await alter_resources(services, request, _change_of)}
+    levels = partial(_alter_levels, validate_only=request.validate_only)
+    return {"responses": await alter_resources(services, request, _change_of, levels)}
 
 
-def _change_of(resource: Any) -> ConfigChange:
+def _change_of(resource: Any, scheme: Scheme) -> ConfigChange:
     def change(present: Mapping[str, str]) -> Mapping[str, str]:
         configs = dict(present)
         for one in resource.configs:
-            apply_operation(configs, one.name, one.config_operation, one.value)
-        check_configs(configs)
+            _apply(configs, scheme, one)
+        scheme.check(configs)
         return configs
 
     return change
 
 
-def apply_operation(configs: dict[str, str], name: str, operation: int, value: str | None) -> None:
-    """Change ``configs`` in place. Raises ``InvalidConfig`` or ``InvalidRequest``."""
-    if operation == _DELETE:
-        configs.pop(name, None)
+def _apply(configs: dict[str, str], scheme: Scheme, one: Any) -> None:
+    operation = _operation(one)
+    if operation == "DELETE":
+        configs.pop(one.name, None)
         return
-    if value is None:
-        raise InvalidRequest(f"Null value not supported for : {name}")
-    if operation == _SET:
-        configs[name] = value
+    if one.value is None:
+        raise InvalidRequest(f"Null value not supported for : {one.name}")
+    if operation == "SET":
+        configs[one.name] = one.value
         return
-    if operation not in _NAMES:
-        raise InvalidRequest(f"Unknown operation type {operation}")
-    config = TOPIC_CONFIGS.get(name)
-    if config is None:
-        raise InvalidConfig(f"Unknown topic config name: {name}")
-    if config.type is not ConfigType.LIST:
-        raise InvalidConfig(
-            f"Can't {_NAMES[operation]} to key {name} because its type is not LIST."
-        )
-    items, given = list_value(text(configs, name)), list_value(value)
-    if operation == _APPEND:
+    items = list_value(scheme.listed(configs, one.name, operation))
+    given = list_value(one.value)
+    if operation == "APPEND":
         items += [item for item in given if item not in items]
     else:
         items = [item for item in items if item not in given]
-    configs[name] = ",".join(items)
+    configs[one.name] = ",".join(items)
+
+
+def _operation(one: Any) -> str:
+    if not 0 <= one.config_operation < len(_OPERATIONS):
+        raise InvalidRequest(f"Unknown operations type {one.config_operation}")
+    return _OPERATIONS[one.config_operation]
+
+
+def _alter_levels(resource: Any, *, validate_only: bool) -> None:
+    """All of them or, where one is not legal, none."""
+    changes = [(one.name, one.value, _operation(one)) for one in resource.configs]
+    for name, level, operation in changes:
+        check_level(name, level, operation)
+    for name, level, operation in () if validate_only else changes:
+        set_level(name, None if operation == "DELETE" else level)
 
 
 API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", handle=handle)

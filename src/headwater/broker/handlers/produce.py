@@ -158,7 +158,7 @@ class _Admission:
         try:
             if not 0 <= place.index < len(topic.streams):
                 raise UnknownTopicOrPartition(f"{topic.name} has no partition {place.index}")
-            rules = _rules[topic]
+            rules = _rules.rules(topic, services.dynamic.brokers.topic_defaults)
             batch = admit_records(records, rules, self._version, services.clock.now_ms())
             if batch.is_transactional or self._request.transactional_id is not None:
                 self._refuse(place, _INVALID_TXN_STATE, "transactions are not supported yet")

@@ -1,0 +1,137 @@
+"""What can be set for one group: Kafka's group configurations, kept in the metadata store.
+
+``GroupConfigs`` is one broker's copy of them, which a watch keeps up to date. A coordinator asks
+it whenever it needs a time, so that a change holds from the members' next heartbeat on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from headwater.engine import ConfigChange
+from headwater.errors import InvalidConfig
+from headwater.groups.settings import GroupSettings
+from headwater.meta import keys
+from headwater.meta.mirror import Mirror
+from headwater.meta.store import MetadataStore
+from headwater.stored_configs import change_configs, stored_configs
+
+SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """One configuration, a time in milliseconds; ``broker_name`` is its default's name.
+
+    ``low`` and ``high`` are Kafka's limits. An operator whose own default lies outside of them
+    has moved them.
+    """
+
+    name: str
+    broker_name: str
+    default: Callable[[GroupSettings], int]
+    low: int
+    high: int
+    doc: str
+
+    def check(self, text: str, settings: GroupSettings) -> None:
+        """Raises ``InvalidConfig``."""
+        try:
+            value = int(text.strip())
+        except ValueError:
+            raise InvalidConfig(
+                f"Invalid value {text} for configuration {self.name}: Not a number of type INT"
+            ) from None
+        default = self.default(settings)
+        if value < min(self.low, default):
+            raise InvalidConfig(
+                f"{self.name} must be greater than or equal to {self._limit('min')}"
+            )
+        if value > max(self.high, default):
+            raise InvalidConfig(f"{self.name} must be less than or equal to {self._limit('max')}")
+
+    def _limit(self, which: str) -> str:
+        return self.broker_name.replace("group.consumer.", f"group.consumer.{which}.")
+
+
+GROUP_CONFIGS: Final[Mapping[str, GroupConfig]] = {
+    config.name: config
+    for config in (
+        GroupConfig(
+            name=HEARTBEAT_INTERVAL,
+            broker_name="group.consumer.heartbeat.interval.ms",
+            default=lambda settings: settings.consumer_heartbeat_interval_ms,
+            low=5_000,
+            high=15_000,
+            doc="How often members of the new protocol are told to report.",
+        ),
+        GroupConfig(
+            name=SESSION_TIMEOUT,
+            broker_name="group.consumer.session.timeout.ms",
+            default=lambda settings: settings.consumer_session_timeout_ms,
+            low=45_000,
+            high=60_000,
+            doc="Silence after which a member of the new protocol counts as gone.",
+        ),
+    )
+}
+"""Every configuration by name. Those of share and streams groups, which are not served, and of
+how long an assignment is put off, which it never is here, are unknown."""
+
+
+def check_group_configs(configs: Mapping[str, str], settings: GroupSettings) -> None:
+    """Raises ``InvalidConfig`` for an unknown name or a value that is not legal."""
+    for name, value in configs.items():
+        config = GROUP_CONFIGS.get(name)
+        if config is None:
+            raise InvalidConfig(f"Unknown group config name: {name}")
+        config.check(value, settings)
+    session, heartbeat = (_number(configs, name, settings) for name in GROUP_TIMES)
+    if session <= heartbeat:
+        raise InvalidConfig(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
+
+
+GROUP_TIMES: Final = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)
+
+
+def _number(configs: Mapping[str, str], name: str, settings: GroupSettings) -> int:
+    text = configs.get(name)
+    return GROUP_CONFIGS[name].default(settings) if text is None else int(text)
+
+
+class GroupConfigs:
+    """Every group's configurations: ``load``, then keep ``run`` in a task."""
+
+    def __init__(self, meta: MetadataStore, settings: GroupSettings) -> None:
+        self._meta = meta
+        self._settings = settings
+        self._by_group: dict[str, Mapping[str, str]] = {}
+        self._mirror = Mirror(meta, keys.GROUP_CONFIGS, self._changed)
+        self.load = self._mirror.load
+        self.run = self._mirror.run
+
+    def session_timeout_ms(self, group: str) -> int:
+        """Silence after which a member of a consumer group counts as gone."""
+        return _number(self.of(group), SESSION_TIMEOUT, self._settings)
+
+    def heartbeat_interval_ms(self, group: str) -> int:
+        """How often the members of a consumer group are told to report."""
+        return _number(self.of(group), HEARTBEAT_INTERVAL, self._settings)
+
+    def of(self, group: str) -> Mapping[str, str]:
+        """What is set for a group; defaults are not in it."""
+        return self._by_group.get(group, {})
+
+    def groups(self) -> Sequence[str]:
+        """The groups for which something is set."""
+        return sorted(self._by_group)
+
+    async def change(self, group: str, change: ConfigChange) -> None:
+        """Replace what is set for a group; every broker follows. Raises what ``change`` raises."""
+        await change_configs(self._meta, keys.group_configs(group), change)
+        await self._mirror.refresh()
+
+    def _changed(self, values: Mapping[str, bytes]) -> None:
+        self._by_group = {unquote(name): stored_configs(value) for name, value in values.items()}

@@ -1,0 +1,41 @@
+"""Configurations that administrators set, one record for each thing that they are set on."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from headwater.engine import ConfigChange
+from headwater.log.transactions import transact
+from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.values import Value, decode, encode
+
+
+class ConfigRecord(Value):
+    """What is set, as text; an absent record is one where nothing is."""
+
+    configs: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def stored_configs(value: bytes | None) -> Mapping[str, str]:
+    """What a record sets."""
+    return {} if value is None else decode(ConfigRecord, value).configs
+
+
+async def change_configs(meta: MetadataStore, key: str, change: ConfigChange) -> None:
+    """Replace what is set under ``key``, atomically.
+
+    ``change`` may run again over its own outcome. Raises what it raises, and a ``KafkaError``
+    where the store does not answer.
+    """
+
+    def decide(values: Values) -> tuple[Writes, None]:
+        writes, there = Writes(), values[key]
+        record = ConfigRecord() if there is None else decode(ConfigRecord, there.value)
+        record.configs = dict(change(record.configs))
+        if record.configs:
+            writes.put(key, encode(record))
+        elif there is not None:
+            writes.delete(key)
+        return writes, None
+
+    await transact(meta, [key], decide)
