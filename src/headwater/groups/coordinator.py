@@ -388,7 +388,6 @@ class Coordinator:
         if entry.records:
             self._store(entry, dict.fromkeys(entry.records))
         entry.machine = machine
-        entry.scheduled = None
 
     def _expire(self, entry: Group, now: float) -> None:
         if entry.machine is not None and self._keeper.vouched(entry.shard):

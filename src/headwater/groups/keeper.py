@@ -68,7 +68,9 @@ class Keeper:
     def held(self, name: str) -> Shard | None:
         """The shard of a group, where requests may be answered from it at this moment."""
         shard = self._shards[shard_of(name)]
-        return shard if shard is not None and self.vouched(shard) else None
+        if shard is None or self._closing or not self.vouched(shard):
+            return None
+        return shard
 
     def vouched(self, shard: Shard) -> bool:
         """Nobody else can have the shard's lease yet."""
@@ -91,6 +93,8 @@ class Keeper:
         Raises ``NotCoordinator`` where it is another broker's, ``CoordinatorNotAvailable``
         where the store does not answer in time.
         """
+        if self._closing:
+            raise NotCoordinator("this broker is stopping")
         shard = self._shards[number]
         if shard is not None and not self._drop_if_lost(shard):
             if self.vouched(shard):
@@ -161,7 +165,7 @@ class Keeper:
                 logger.warning("leases of groups run out by themselves: %s", reason)
 
     def _mine(self, number: int) -> bool:
-        if self._closing or number == self._releasing or not self.leases.free(number):
+        if number == self._releasing or not self.leases.free(number):
             return False
         node = self._members.node_id
         # A lease that is ours without a shard is what an attempt with a lost answer left.
@@ -186,7 +190,7 @@ class Keeper:
             self._look.clear()
             for shard in list(self.shards()):
                 self._drop_if_lost(shard)
-            if self.leases.followed and self._registered():
+            if self.leases.followed and self._registered() and not self._closing:
                 wanted = [number for number in range(SHARDS) if self._wanted(number)]
                 if wanted:
                     self._open(wanted)

@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from typing import Final
 
 from headwater.groups.shards import Group
+
+AGAIN_SECONDS: Final = 1.0
 
 
 class Timers:
@@ -25,8 +28,10 @@ class Timers:
     def watch(self, group: Group) -> None:
         """Take note of the group's deadline after any call of its machine."""
         deadline = None if group.machine is None else group.machine.deadline
-        if deadline is None or (group.scheduled is not None and group.scheduled <= deadline):
-            return
+        if deadline is not None and (group.scheduled is None or deadline < group.scheduled):
+            self._schedule(group, deadline)
+
+    def _schedule(self, group: Group, deadline: float) -> None:
         group.scheduled = deadline
         heappush(self._heap, (deadline, next(self._numbers), group))
         if self._handle is None or deadline < self._handle.when():
@@ -55,6 +60,9 @@ class Timers:
                 continue
             wanted = group.machine.deadline
             if wanted is not None and wanted <= now:
+                # Where it could not be looked after, by a lease in doubt, it is tried again.
+                self._schedule(group, now + AGAIN_SECONDS)
                 self._due(group, now)
-            self.watch(group)
+            else:
+                self.watch(group)
         self._arm()
