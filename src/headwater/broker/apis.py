@@ -5,6 +5,7 @@ from typing import Final
 
 from headwater.broker.dispatch import Api, api_table
 from headwater.broker.handlers import (
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -16,6 +17,7 @@ from headwater.broker.handlers import (
     delete_groups,
     delete_records,
     delete_topics,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -31,6 +33,7 @@ from headwater.broker.handlers import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_partition_reassignments,
@@ -47,6 +50,7 @@ from headwater.broker.handlers import (
 APIS: Final[Mapping[int, Api]] = api_table(
     module.API
     for module in (
+        alter_client_quotas,
         alter_configs,
         alter_partition_reassignments,
         alter_replica_log_dirs,
@@ -58,6 +62,7 @@ APIS: Final[Mapping[int, Api]] = api_table(
         delete_groups,
         delete_records,
         delete_topics,
+        describe_client_quotas,
         describe_cluster,
         describe_configs,
         describe_groups,
@@ -73,6 +78,7 @@ APIS: Final[Mapping[int, Api]] = api_table(
         init_producer_id,
         join_group,
         leave_group,
+        list_config_resources,
         list_groups,
         list_offsets,
         list_partition_reassignments,

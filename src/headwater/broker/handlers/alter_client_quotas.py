@@ -1,0 +1,62 @@
+"""AlterClientQuotas, versions 0-1.
+
+Behaviour: sets or removes limits of users, client ids, both together, and addresses; every
+broker holds clients to them from then on (see ``quotas``). Each entity is judged on its own.
+Codes: 42 for whatever is not legal: an entity without parts, of an unknown kind, with an empty
+name or given twice, an address that is none or is combined with something else, a limit that
+its kind does not have, is not above zero, is too large or may not be a fraction, or is given
+twice. ``validate_only`` checks and changes nothing.
+"""
+
+from collections import Counter
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.quota_entities import Entity, check_alteration, shown
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.errors import InvalidRequest, KafkaError
+from headwater.wire.api_versions import ApiKey
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """One result for each entity."""
+    entities = [_entity(entry) for entry in request.entries]
+    times = Counter(entities)
+    results: dict[Entity, Values] = {}
+    for entry, entity in zip(request.entries, entities, strict=True):
+        result: Values = {
+            "entity": [
+                {"entity_type": kind, "entity_name": name}
+                for kind, name in sorted(entity, key=lambda part: part[0])
+            ]
+        }
+        try:
+            await _alter(services, entity, entry.ops, times[entity], request.validate_only)
+        except KafkaError as error:
+            result |= {"error_code": error.code, "error_message": str(error)}
+        results[entity] = result
+    return {"entries": list(results.values())}
+
+
+def _entity(entry: Any) -> Entity:
+    """Of a kind that is named twice the last name counts, as in Kafka."""
+    return frozenset({part.entity_type: part.entity_name for part in entry.entity}.items())
+
+
+async def _alter(
+    services: Services,
+    entity: Entity,
+    operations: Any,
+    times: int,
+    validate_only: bool,  # noqa: FBT001
+) -> None:
+    limits = {one.key: None if one.remove else one.value for one in operations}
+    if times > 1 or len(limits) != len(operations):
+        raise InvalidRequest(f"Ignoring duplicate entity {shown(entity)}")
+    check_alteration(entity, limits)
+    if not validate_only:
+        await services.dynamic.stored_quotas.change(entity, limits)
+
+
+API = Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", handle=handle)

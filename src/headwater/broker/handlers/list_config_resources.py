@@ -1,0 +1,50 @@
+"""ListConfigResources, versions 0-1.
+
+Behaviour: what DescribeConfigs can be asked for: every topic, the live brokers and their
+loggers, and the groups for which something is set, all kinds or those named. Codes: 35 a kind
+of resource that Kafka does not list.
+
+Notes by version: 0 lists client metrics alone, and there are none.
+"""
+
+from typing import Any
+
+from headwater.broker.config_changes import ResourceType
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.wire.api_versions import ApiKey
+from headwater.wire.error_codes import Code
+
+
+async def handle(services: Services, request: Any, call: Call) -> Values:
+    """Kinds in Kafka's order of asking, names sorted within each."""
+    kinds = (
+        (ResourceType.CLIENT_METRICS,)
+        if call.version == 0
+        else dict.fromkeys(request.resource_types) or tuple(ResourceType)
+    )
+    found = []
+    for kind in kinds:
+        if kind not in tuple(ResourceType):
+            return {"error_code": Code.UNSUPPORTED_VERSION}
+        found += [
+            {"resource_type": int(kind), "resource_name": name}
+            for name in await _names(services, kind)
+        ]
+    return {"config_resources": found}
+
+
+async def _names(services: Services, kind: int) -> list[str]:
+    match kind:
+        case ResourceType.TOPIC:
+            return [topic.name for topic in await services.engine.topics.all()]
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return [str(broker.id) for broker in services.cluster.brokers()]
+        case ResourceType.GROUP:
+            return list(services.dynamic.groups.groups())
+        case _:
+            return []
+
+
+API = Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", handle=handle)
