@@ -155,8 +155,10 @@ async def schedule(seed: int, loop: SimulatedLoop) -> None:
     committers = [Committer(world, f"simple-{number}", number) for number in range(3)]
     consumers = [Consumer(world, told[number % 2], 10 + number) for number in range(5)]
     async with asyncio.TaskGroup() as tasks:
-        for client in (*committers, *consumers):
-            tasks.create_task(client.run(SECONDS))
+        for committer in committers:
+            tasks.create_task(committer.run(SECONDS))
+        for consumer in consumers:
+            tasks.create_task(consumer.run(SECONDS))
         tasks.create_task(world.trouble(SECONDS - 20))
     world.stop_faults()
     for each in (*committers, *(consumer.offsets for consumer in consumers)):

@@ -1,0 +1,224 @@
+"""The writer: order, batches, leases compared, and what follows where the store fails."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from headwater.errors import (
+    CoordinatorNotAvailable,
+    KafkaError,
+    NotCoordinator,
+    StorageFull,
+    StoreUnavailable,
+    UnknownOutcome,
+)
+from headwater.groups.shards import Shard, Write
+from headwater.groups.writer import Writer
+from headwater.meta import keys
+from headwater.meta.memory import MemoryStore
+from headwater.meta.store import Committed, Decide, Limits, T, Writes
+from headwater.telemetry.metrics import Metrics
+
+
+class Troubled(MemoryStore):
+    """A store whose next transactions fail as they are told to; None lets one pass."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__(limits)
+        self.failures: list[Exception | None] = []
+        self.lands = False
+        self.transactions: list[Writes] = []
+        self.late: list[tuple[Sequence[str], Decide[object]]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        await self.gate.wait()
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None and not self.lands:
+            self.late.append((keys, decide))
+            raise failure
+
+        def noting(values: object) -> tuple[Writes, T]:
+            writes, result = decide(values)  # type: ignore[arg-type]
+            self.transactions.append(writes)
+            return writes, result
+
+        committed = await super().transact(domain, keys, noting)
+        if failure is not None:
+            raise failure
+        return committed
+
+
+class Bench:
+    """A writer on a troubled store, with shards whose leases stand in it."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.store = Troubled(limits)
+        self.left: list[tuple[int, type[KafkaError]]] = []
+        self._terms = 0
+        self.metrics = Metrics()
+        self.writer = Writer(
+            self.store, self.metrics, leave=self._leave, renew=self._renew, patience=0.2
+        )
+
+    def _renew(self) -> bytes:
+        self._terms += 1
+        return b"lease %d" % self._terms
+
+    def _leave(self, shard: Shard, error: KafkaError) -> None:
+        if not shard.left:
+            shard.leave(error)
+            self.left.append((shard.number, type(error)))
+            self.writer.discard(shard, error)
+
+    async def shard(self, number: int) -> Shard:
+        session = await self.store.session(60)
+        lease, key = self._renew(), keys.coordinator_shard(number)
+        await MemoryStore.transact(self.store, 0, [], lambda _: (Writes(puts={key: lease}), None))
+        return Shard(number, lease, 0, session)
+
+    def submit(self, shard: Shard, key: str, value: bytes | None) -> "asyncio.Future[str]":
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.writer.submit(Write(shard, {key: value}, waiting=[(done, key)]))
+        return done
+
+    def value(self, key: str) -> bytes | None:
+        entry = self.store.database.entries.get(key)
+        return None if entry is None else entry.value
+
+    async def close(self) -> None:
+        await self.writer.close()
+        await self.store.close()
+
+
+async def test_what_waits_while_a_transaction_is_under_way_shares_the_next_one() -> None:
+    bench = Bench()
+    shards = [await bench.shard(number) for number in range(3)]
+    bench.store.gate.clear()
+    first = bench.submit(shards[0], "first", b"1")
+    await asyncio.sleep(0)
+    others = [bench.submit(shards[n % 3], f"k{n}", b"%d" % n) for n in range(30)]
+    await asyncio.sleep(0)
+    assert not first.done()
+    bench.store.gate.set()
+    assert await asyncio.gather(first, *others) == ["first", *(f"k{n}" for n in range(30))]
+    assert [len(writes.puts) for writes in bench.store.transactions] == [1, 30]
+    assert bench.metrics.group_writes.value == 2
+    await bench.close()
+
+
+async def test_the_last_of_several_changes_of_a_key_wins() -> None:
+    bench = Bench()
+    shard = await bench.shard(0)
+    await asyncio.gather(
+        bench.submit(shard, "a/put", b"1"),
+        bench.submit(shard, "a/put", b"2"),
+        bench.submit(shard, "a/gone", b"1"),
+        bench.submit(shard, "a/gone", None),
+    )
+    assert (bench.value("a/put"), bench.value("a/gone")) == (b"2", None)
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    bench.submit(shard, "a/before", b"1")
+    bench.writer.submit(Write(shard, {}, (("a/", "a0"),)))
+    bench.writer.submit(Write(shard, {"a/after": b"1"}, waiting=[(done, None)]))
+    await done
+    found = await bench.store.scan("a/", "a0")
+    assert [entry.key for entry in found.entries] == ["a/after"]
+    await bench.close()
+
+
+async def test_a_store_of_few_operations_gets_more_transactions_in_the_same_order() -> None:
+    bench = Bench(Limits(operations=6))
+    shard = await bench.shard(0)
+    large: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    bench.writer.submit(
+        Write(shard, {f"k{n:02d}": b"x" for n in range(20)}, waiting=[(large, None)])
+    )
+    await asyncio.gather(large, *(bench.submit(shard, f"l{n}", b"x") for n in range(9)))
+    written = [key for writes in bench.store.transactions for key in writes.puts]
+    assert written == [*(f"k{n:02d}" for n in range(20)), *(f"l{n}" for n in range(9))]
+    await bench.close()
+
+
+async def test_a_lost_lease_fails_its_shard_and_spares_the_others() -> None:
+    bench = Bench()
+    mine, lost = await bench.shard(1), await bench.shard(2)
+    lost.lease = b"of another time"
+    good, bad = bench.submit(mine, "good", b"1"), bench.submit(lost, "bad", b"1")
+    assert await good == "good"
+    with pytest.raises(NotCoordinator):
+        await bad
+    assert bench.left == [(2, NotCoordinator)]
+    assert (bench.value("good"), bench.value("bad")) == (b"1", None)
+    await bench.close()
+
+
+@pytest.mark.parametrize("lands", [True, False])
+async def test_a_lost_answer_is_found_out_and_what_lands_late_changes_nothing(
+    *, lands: bool
+) -> None:
+    bench = Bench()
+    shard = await bench.shard(0)
+    before = shard.lease
+    bench.store.failures, bench.store.lands = (
+        [UnknownOutcome("lost"), UnknownOutcome("lost")],
+        lands,
+    )
+    assert await bench.submit(shard, "k", b"1") == "k"
+    assert shard.lease != before
+    assert bench.value(keys.coordinator_shard(0)) == shard.lease
+    assert await bench.submit(shard, "k", b"2") == "k"
+    for late_keys, decide in bench.store.late:
+        with pytest.raises(Exception):  # noqa: B017, PT011 - refused inside the transaction
+            await bench.store.transact(0, late_keys, decide)
+    assert bench.value("k") == b"2"
+    assert bench.left == []
+    await bench.close()
+
+
+async def test_a_short_silence_of_the_store_is_waited_out() -> None:
+    bench = Bench()
+    shard = await bench.shard(0)
+    before = shard.lease
+    bench.store.failures = [StoreUnavailable("away")] * 3
+    assert await bench.submit(shard, "k", b"1") == "k"
+    assert shard.lease == before
+    await bench.close()
+
+
+async def test_a_long_silence_fails_the_shard_and_all_that_it_has_queued() -> None:
+    bench = Bench()
+    shard = await bench.shard(0)
+    bench.store.failures = [StoreUnavailable("away")] * 100
+    first = bench.submit(shard, "k", b"1")
+    await asyncio.sleep(0.05)
+    second = bench.submit(shard, "l", b"1")
+    for failed in (first, second):
+        with pytest.raises(CoordinatorNotAvailable):
+            await failed
+    assert bench.left == [(0, CoordinatorNotAvailable)]
+    await bench.close()
+
+
+async def test_a_full_store_is_not_tried_again() -> None:
+    bench = Bench()
+    shard = await bench.shard(0)
+    bench.store.failures = [StorageFull("no space left")]
+    with pytest.raises(CoordinatorNotAvailable):
+        await bench.submit(shard, "k", b"1")
+    assert bench.left == [(0, CoordinatorNotAvailable)]
+    await bench.close()
+
+
+async def test_a_waiting_client_that_went_away_hinders_nobody() -> None:
+    bench = Bench()
+    shard = await bench.shard(0)
+    bench.store.gate.clear()
+    gone, here = bench.submit(shard, "a", b"1"), bench.submit(shard, "b", b"1")
+    gone.cancel()
+    bench.store.gate.set()
+    assert await here == "b"
+    assert bench.value("a") == b"1"
+    await bench.close()
