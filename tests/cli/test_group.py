@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,20 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer
 
 from headwater.cli.root import headwater
-from tests.cli.conftest import Serving
+from tests.cli.conftest import Serving, serve
 
 PROTOCOLS = ("classic", "consumer")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One that lets a first member begin at once."""
+    folder: Path = tmp_path_factory.mktemp("groups")
+    config = folder / "headwater.yaml"
+    config.write_text("groups: {initial_rebalance_delay_ms: 0}")
+    serving = serve(folder / "data", "--config", config)
+    yield serving
+    serving.stop()
 
 
 @contextmanager
