@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from tests.broker.serving import HEARTBEAT_MS
+
 TOPIC = "t"
-HEARTBEAT_MS = 300
 SESSION_MS = 6000
 
 
