@@ -1,8 +1,11 @@
 """Servers for the whole run, topics for each test, and the record of what passed."""
 
+import gc
 import itertools
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from peers.process import Server
 from tests.interop.capabilities import TIMED
 from tests.interop.clients import CLIENTS, LIBRDKAFKA
+from tests.interop.clients.driven import DRIVEN
 from tests.interop.matrix import Cell, Matrix
 from tests.interop.servers import UNDER_TEST, start_server
 
@@ -54,6 +58,11 @@ def pytest_runtest_makereport(
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Only a run of every test of this folder against Headwater may speak for the matrix."""
+    for client in DRIVEN:
+        client.stop()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # as for the tests themselves
+        gc.collect()
     ran = {item.path for item in session.items}
     outcomes = session.config.stash[matrix]
     expected = {cell for item in session.items for cell in cells_of(item)}
@@ -90,9 +99,14 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 numbers = itertools.count()
 
 
+def fresh_name(kind: str) -> str:
+    """One that no other test of the run uses."""
+    return f"{kind}-{next(numbers)}"
+
+
 def create_topic(bootstrap: str, *, partitions: int = 1, **configs: str) -> str:
     """A new topic. It keeps its records for ever, because some tests send old ones."""
-    name = f"topic-{next(numbers)}"
+    name = fresh_name("topic")
     given = {key.replace("_", "."): value for key, value in configs.items()}
     settings = {"retention.ms": "-1", **given}
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -120,3 +134,10 @@ def timed_topic(bootstrap: str, topic: str) -> str:
     """``capabilities.TIMED`` in one partition."""
     LIBRDKAFKA.produce(bootstrap, topic, TIMED)
     return topic
+
+
+@pytest.fixture
+def leaving() -> Iterator[ExitStack]:
+    """What is called when the test ends."""
+    with ExitStack() as stack:
+        yield stack

@@ -12,13 +12,23 @@ from peers.process import Server
 
 UNDER_TEST = os.environ.get("HEADWATER_INTEROP_SERVER", "headwater")
 
+# Groups form without the wait for stragglers, and hear of changes soon: the tests wait less.
+HEADWATER_SETTINGS = {
+    "HEADWATER_GROUPS_INITIAL_REBALANCE_DELAY_MS": "0",
+    "HEADWATER_GROUPS_CONSUMER_HEARTBEAT_INTERVAL_MS": "500",
+}
+KAFKA_SETTINGS = {
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
+
 
 def start_server(data: Path, *, port: int | None = None, workers: int = 1) -> Server:
     """Apache Kafka has no workers: there it is one broker all the same."""
     match UNDER_TEST:
         case "headwater":
-            return start_headwater(data, port=port, workers=workers)
+            return start_headwater(data, port=port, workers=workers, environment=HEADWATER_SETTINGS)
         case "kafka":
-            return start_kafka(data, port=port)
+            return start_kafka(data, port=port, properties=KAFKA_SETTINGS)
         case other:
             raise ValueError(f"HEADWATER_INTEROP_SERVER is {other!r}: headwater or kafka")

@@ -5,27 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from peers.process import Server, free_port
 from tests.interop.clients import CLIENTS, Client
 from tests.interop.conftest import create_topic
 from tests.interop.records import numbered
-from tests.interop.servers import start_server
-
-
-class Restartable:
-    """One server over one folder and one port, ended and started again at will."""
-
-    def __init__(self, data: Path) -> None:
-        self.data, self.port = data, free_port()
-        self.server: Server = start_server(data, port=self.port)
-
-    def restart(self, *, kill: bool) -> str:
-        if kill:
-            self.server.kill()
-        else:
-            self.server.stop()
-        self.server = start_server(self.data, port=self.port)
-        return self.server.bootstrap
+from tests.interop.restartable import Restartable
 
 
 @pytest.fixture

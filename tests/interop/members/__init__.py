@@ -1,0 +1,66 @@
+"""Members of consumer groups, each client's behind one small face."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from tests.interop.clients.driven import FRANZ_GO, JAVA, KAFKAJS, SARAMA
+from tests.interop.members.aiokafka import AiokafkaGroups
+from tests.interop.members.confluent import ConfluentGroups
+from tests.interop.members.driven import DrivenGroups
+from tests.interop.members.kafka_python import KafkaPythonGroups
+from tests.interop.members.state import Committed, Kind, State
+
+
+class Member(Protocol):
+    """A consumer in a group, which polls all the time."""
+
+    def state(self) -> State: ...
+
+    def commit(self, offsets: Mapping[str, Committed]) -> None:
+        """By place, which is ``topic:partition``."""
+        ...
+
+    def leave(self) -> None:
+        """Close the consumer; with automatic commits, it commits what it received."""
+        ...
+
+
+class GroupClient(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What it offers, its usual one first."""
+        ...
+
+    @property
+    def static(self) -> bool:
+        """Whether it has ``group.instance.id``."""
+        ...
+
+    def join(
+        self,
+        bootstrap: str,
+        group: str,
+        topic: str,
+        *,
+        kind: Kind,
+        instance: str = "",
+        auto_commit: bool = False,
+    ) -> Member: ...
+
+
+GROUP_CLIENTS: tuple[GroupClient, ...] = (
+    DrivenGroups(
+        JAVA, (Kind.RANGE, Kind.ROUND_ROBIN, Kind.STICKY, Kind.COOPERATIVE, Kind.CONSUMER)
+    ),
+    ConfluentGroups(),
+    DrivenGroups(
+        FRANZ_GO, (Kind.COOPERATIVE, Kind.RANGE, Kind.ROUND_ROBIN, Kind.STICKY, Kind.CONSUMER)
+    ),
+    DrivenGroups(SARAMA, (Kind.RANGE, Kind.ROUND_ROBIN, Kind.STICKY, Kind.COOPERATIVE)),
+    DrivenGroups(KAFKAJS, (Kind.ROUND_ROBIN,), static=False),
+    AiokafkaGroups(),
+    KafkaPythonGroups(),
+)
