@@ -7,6 +7,7 @@ Rules.
 - Replies leave in the order of their requests.
 - A connection is not read while too much of it is unanswered or the engine has no room, and
   none of its requests is taken up while its replies are not being read.
+- A client over its quota is answered at once and then left alone for as long as it was told.
 - Whatever goes wrong here closes this connection, with one logged reason, and no other.
 """
 
@@ -14,10 +15,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, cast
+from functools import partial
+from typing import Final, cast
 
 from headwater.broker.dispatch import Api
 from headwater.broker.failures import error_reply
+from headwater.broker.pending_request import PendingRequest
+from headwater.broker.quotas_throttle import Timed, throttle_ms, timed_call
 from headwater.broker.receive_buffer import FrameTooLarge, ReceiveBuffer
 from headwater.broker.replies import Encoded, NoReply, Reply, encode_reply
 from headwater.broker.room import RoomGate
@@ -25,7 +29,7 @@ from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError, MalformedRequest
 from headwater.wire.api_versions import ApiKey, is_served
 from headwater.wire.encoder import Segments
-from headwater.wire.requests import Header, parse_request, read_header
+from headwater.wire.requests import parse_request, read_header
 
 log = logging.getLogger(__name__)
 
@@ -34,23 +38,6 @@ _WRITE_BUFFER: Final = 256 * 1024
 """What may wait to be sent before requests are no longer taken up."""
 _HALF_CLOSED_SECONDS: Final = 1.0
 """How long a client that sends no more may wait for answers."""
-
-
-class _Request:
-    """A request from its arrival until its reply has been handed to the socket."""
-
-    __slots__ = ("api", "arrived", "body", "call", "header", "reply", "size")
-
-    def __init__(
-        self, api: Api, header: Header, call: Call, body: Any, size: int, arrived: float
-    ) -> None:
-        self.api = api
-        self.header = header
-        self.call = call
-        self.body = body
-        self.size = size
-        self.arrived = arrived
-        self.reply: Segments | NoReply | None = None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -64,20 +51,23 @@ class Connection(asyncio.BufferedProtocol):
         closed: Callable[["Connection"], None],
     ) -> None:
         self._services = services
+        self._quotas = services.dynamic.quotas
         self._apis = apis
         self._gate = gate
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._buffer = ReceiveBuffer(services.settings.max_request_bytes)
-        self._waiting: deque[_Request] = deque()
+        self._waiting: deque[PendingRequest] = deque()
         self._waiting_bytes = 0
-        self._unanswered: deque[_Request] = deque()
+        self._unanswered: deque[PendingRequest] = deque()
         self._task: asyncio.Task[None] | None = None
         self._taking_up = False
         self._sending: asyncio.Handle | None = None
         self._writable = True
         self._reading = True
         self._ending = False
+        self._muted: asyncio.TimerHandle | None = None
+        """Set while the client is throttled; then nothing of it is read or taken up."""
         self._idle: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
@@ -89,6 +79,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER)
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "?"
+        if self._quotas.counts_connections and isinstance(name, tuple):
+            wait = self._quotas.connected(name[0])
+            if wait:
+                self._hold_off(wait)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -96,6 +90,8 @@ class Connection(asyncio.BufferedProtocol):
         self._unanswered.clear()
         if self._task is not None:
             self._task.cancel()
+        if self._muted is not None:
+            self._muted.cancel()
         self._gate.release(self)
         self._wake_idle()
         self._closed(self)
@@ -158,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
             request = parse_request(frame)
             call, body = Call(header.version, request.client_id, self._peer), request.payload
         size = len(frame)
-        self._waiting.append(_Request(api, header, call, body, size, self._loop.time()))
+        self._waiting.append(PendingRequest(api, header, call, body, size, self._loop.time()))
         self._waiting_bytes += size
         return True
 
@@ -178,6 +174,7 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting_bytes >= settings.max_queued_bytes
             or len(self._waiting) + len(self._unanswered) >= settings.max_queued_requests
             or self._ending
+            or self._muted is not None
             or not self._gate.admits(self)
         )
         if full and self._reading:
@@ -200,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._taking_up = True
         try:
-            while self._waiting and self._task is None and self._writable:
+            while self._waiting and self._task is None and self._writable and self._muted is None:
                 request = self._waiting[0]
                 if request.api.admit is None and self._unanswered:
                     break
@@ -209,7 +206,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._waiting.popleft()
                 self._waiting_bytes -= request.size
                 self._unanswered.append(request)
-                self._start(request)
+                if self._quotas.timed:
+                    timed_call(partial(self._start, request), self._spending(request))
+                else:
+                    self._start(request)
         finally:
             self._taking_up = False
         if self._transport is not None and not self._reading:
@@ -219,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._ending:
                 self._end()
 
-    def _start(self, request: _Request) -> None:
+    def _start(self, request: PendingRequest) -> None:
         api = request.api
         try:
             if api.admit is not None:
@@ -240,8 +240,10 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - a handler that fails must still answer
             self._fail(request, error)
 
-    async def _wait_for(self, request: _Request, outcome: Awaitable[Reply | None]) -> None:
+    async def _wait_for(self, request: PendingRequest, outcome: Awaitable[Reply | None]) -> None:
         """Hold back the requests behind this one until its reply, or its admission, is there."""
+        if self._quotas.timed:
+            outcome = Timed(outcome, self._spending(request))
         try:
             reply = await outcome
         except Exception as error:  # noqa: BLE001 - a handler that fails must still answer
@@ -253,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._finish(request, reply)
         self._take_up()
 
-    def _fail(self, request: _Request, error: Exception) -> None:
+    def _fail(self, request: PendingRequest, error: Exception) -> None:
         if request.reply is not None:
             log.error("%s failed after its reply", request.api.name, exc_info=error)
             return
@@ -269,14 +271,21 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answering.
 
-    def _finish(self, request: _Request, reply: Reply | NoReply) -> None:
+    def _finish(self, request: PendingRequest, reply: Reply | NoReply) -> None:
         if self._transport is None or request.reply is not None:
             return
+        wait = 0
+        if self._quotas.active:
+            wait = throttle_ms(
+                self._quotas, request.header.api_key, request.call, request.size, reply
+            )
+            if wait:
+                self._mute(wait)
         if isinstance(reply, NoReply):
             request.reply = reply
         else:
             try:
-                request.reply = self._encode(request, reply)
+                request.reply = self._encode(request, reply, wait)
             except Exception:
                 log.exception("the reply to %s cannot be encoded", request.api.name)
                 request.reply = NoReply.CLOSE
@@ -286,11 +295,11 @@ class Connection(asyncio.BufferedProtocol):
             # A commit answers many requests in one turn of the loop: they share one write.
             self._sending = self._loop.call_soon(self._send_ready)
 
-    def _encode(self, request: _Request, reply: Reply) -> Segments:
+    def _encode(self, request: PendingRequest, reply: Reply, wait: int) -> Segments:
         api_key, version, correlation_id = request.header
         if api_key == ApiKey.API_VERSIONS and request.body is None:
             version = 0
-        return encode_reply(api_key, version, correlation_id, reply)
+        return encode_reply(api_key, version, correlation_id, reply, wait)
 
     def _send_ready(self) -> None:
         self._sending = None
@@ -318,6 +327,34 @@ class Connection(asyncio.BufferedProtocol):
         elif self._task is None:
             self._take_up()
 
+    # Throttling.
+
+    def _spending(self, request: PendingRequest) -> Callable[[float], None]:
+        return partial(self._quotas.spent, request.call.client_id)
+
+    def _mute(self, milliseconds: int) -> None:
+        """Leave the client alone; what it is told in the answer is not left to its good will."""
+        until = self._loop.time() + milliseconds / 1000
+        if self._muted is not None:
+            if self._muted.when() >= until:
+                return
+            self._muted.cancel()
+        self._muted = self._loop.call_at(until, self._unmute)
+        self._regulate_reading()
+
+    def _unmute(self) -> None:
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
+        self._take_up()
+        self._regulate_reading()
+
+    def _hold_off(self, milliseconds: int) -> None:
+        """Too many connections come from there: this one is not served, and closed late."""
+        self._ending = True
+        self._regulate_reading()
+        self._loop.call_later(milliseconds / 1000, self._end)
+
     # Stopping.
 
     def _is_idle(self) -> bool:
@@ -335,6 +372,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading:
             self._reading = False
             self._transport.pause_reading()
+        if self._muted is not None:
+            self._unmute()
         if self._is_idle():
             self._transport.close()
             return

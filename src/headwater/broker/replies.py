@@ -20,9 +20,12 @@ class Encoded(ABC):
 
     __slots__ = ()
 
+    throttle_ms: int = 0
+    """How long the handler wants the client to wait."""
+
     @abstractmethod
-    def segments(self, version: int, correlation_id: int) -> Segments:
-        """The whole frame."""
+    def segments(self, version: int, correlation_id: int, throttle_ms: int) -> Segments:
+        """The whole frame, which tells the client to wait for ``throttle_ms``."""
 
 
 Reply = Values | Encoded
@@ -36,8 +39,12 @@ class NoReply(Enum):
     """The request failed and the client cannot be told otherwise."""
 
 
-def encode_reply(api_key: int, version: int, correlation_id: int, reply: Reply) -> Segments:
+def encode_reply(
+    api_key: int, version: int, correlation_id: int, reply: Reply, throttle_ms: int = 0
+) -> Segments:
     """A reply as it goes to the socket; ``version`` is the body's."""
     if isinstance(reply, Encoded):
-        return reply.segments(version, correlation_id)
+        return reply.segments(version, correlation_id, throttle_ms)
+    if throttle_ms:
+        reply["throttle_time"] = throttle_ms
     return encode_values(api_key, version, correlation_id, reply)

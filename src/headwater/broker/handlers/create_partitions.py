@@ -2,13 +2,14 @@
 
 Behaviour: raises a topic's number of partitions. Codes: 3 unknown topic, 37 a number that is
 not higher than the present one, 39 assignments that do not fit, 42 a topic named twice, 44
-more partitions than one request may create. ``validate_only`` checks and changes nothing.
+more partitions than one request may create, 89 over the client's quota (from version 3 on; older
+ones are served and made to wait). ``validate_only`` checks and changes nothing.
 
 Left out: the request's time-out.
 """
 
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 from headwater.broker.dispatch import Api
 from headwater.broker.handlers.create_topics import MAX_PARTITIONS_PER_REQUEST
@@ -24,9 +25,13 @@ from headwater.errors import (
 )
 from headwater.wire.api_versions import ApiKey
 
+_STRICT: Final = 3
+"""From this version on a client over its quota is refused (89) and not served late."""
+
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each topic, in order."""
+    quota = services.dynamic.quotas.mutations(call.client_id, strict=call.version >= _STRICT)
     times = Counter(topic.name for topic in request.topics)
     results: list[Values] = []
     for name in times:
@@ -35,16 +40,17 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         try:
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
-            await _check(services, asked)
+            quota.take(await _check(services, asked))
             if not request.validate_only:
                 await services.engine.topics.add_partitions(name, asked.count)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": str(error)}
         results.append(result)
-    return {"results": results}
+    return {"results": results, "throttle_time": quota.throttle_ms}
 
 
-async def _check(services: Services, asked: Any) -> None:
+async def _check(services: Services, asked: Any) -> int:
+    """How many partitions are to be added. Raises the error that the request deserves."""
     topic = await services.engine.topics.find(asked.name)
     present = len(topic.streams)
     if asked.count == present:
@@ -54,11 +60,11 @@ async def _check(services: Services, asked: Any) -> None:
             f"The topic {asked.name} currently has {present} partition(s); {asked.count} would "
             "not be an increase."
         )
-    added = asked.count - present
+    added: int = asked.count - present
     if added > MAX_PARTITIONS_PER_REQUEST:
         raise PolicyViolation(f"Unable to add {added} partitions in one request.")
     if asked.assignments is None:
-        return
+        return added
     if len(asked.assignments) != added:
         raise InvalidReplicaAssignment(
             f"Attempted to add {added} additional partition(s), but only "
@@ -67,6 +73,7 @@ async def _check(services: Services, asked: Any) -> None:
     factor: int | None = None
     for assignment in asked.assignments:
         factor = check_brokers(services.cluster, assignment.broker_ids, factor)
+    return added
 
 
 API = Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", handle=handle)

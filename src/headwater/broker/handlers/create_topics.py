@@ -4,8 +4,9 @@ Behaviour: each topic is checked and created on its own; one that fails leaves t
 -1 stands for the cluster's default number of partitions and replication factor. Codes: 17
 illegal or colliding name, 36 exists, 37 partitions, 38 replication factor (more than there are
 live brokers), 39 assignment, 40 configuration, 42 a name twice in one request or an assignment
-beside a number, 44 more partitions than one request may create. ``validate_only`` checks and
-creates nothing.
+beside a number, 44 more partitions than one request may create, 89 over the client's quota
+(from version 6 on; older ones are served and made to wait). ``validate_only`` checks and creates
+nothing.
 
 Notes: the replication factor is checked as Kafka does and then has no meaning: what is stored
 is replicated by the object store, and every partition shows one replica. Manual assignments
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from headwater.broker.config_entries import topic_entries
 from headwater.broker.dispatch import Api
+from headwater.broker.quotas import MutationQuota
 from headwater.broker.replica_assignment import check_brokers
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -37,12 +39,15 @@ from headwater.topic_configs import check_configs
 from headwater.wire.api_versions import ApiKey
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+_STRICT: Final = 6
+"""From this version on a client over its quota is refused (89) and not served late."""
 REPLICATION_FACTOR: Final = 1
 """What is shown of every topic."""
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each topic, in order."""
+    quota = services.dynamic.quotas.mutations(call.client_id, strict=call.version >= _STRICT)
     times = Counter(topic.name for topic in request.topics)
     budget = MAX_PARTITIONS_PER_REQUEST
     results = []
@@ -57,13 +62,19 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                 raise PolicyViolation(
                     f"Unable to perform excessively large batch operation: {partitions} partitions"
                 )
-            results.append(await _create(services, asked, partitions, request.validate_only))
+            results.append(await _create(services, asked, partitions, quota, request.validate_only))
         except KafkaError as error:
             results.append({"name": name, "error_code": error.code, "error_message": str(error)})
-    return {"topics": results}
+    return {"topics": results, "throttle_time": quota.throttle_ms}
 
 
-async def _create(services: Services, asked: Any, partitions: int, validate_only: bool) -> Values:  # noqa: FBT001
+async def _create(
+    services: Services,
+    asked: Any,
+    partitions: int,
+    quota: MutationQuota,
+    validate_only: bool,  # noqa: FBT001
+) -> Values:
     topics = services.engine.topics
     existing = await topics.all() if "." in asked.name or "_" in asked.name else ()
     check_topic_name(asked.name)
@@ -71,6 +82,7 @@ async def _create(services: Services, asked: Any, partitions: int, validate_only
         raise TopicAlreadyExists(f"Topic '{asked.name}' already exists.")
     check_collision(asked.name, (topic.name for topic in existing))
     configs = _configs(asked)
+    quota.take(partitions)
     result: Values = {
         "name": asked.name,
         "num_partitions": partitions,

@@ -1,8 +1,9 @@
 """DeleteTopics, versions 1-6.
 
 Behaviour: each topic is deleted on its own. Codes: 3 unknown name, 100 unknown id, 42 where a
-topic is named twice, by name and id at once, or not at all. Produces in flight to a deleted
-topic get 3 or 100.
+topic is named twice, by name and id at once, or not at all, 89 over the client's quota (from
+version 5 on; older ones are served and made to wait). Produces in flight to a deleted topic get
+3 or 100.
 
 Notes by version: topics by id from 6 on; messages beside codes from 5 on.
 
@@ -15,12 +16,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from headwater.broker.dispatch import Api
+from headwater.broker.quotas import MutationQuota
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.api_versions import ApiKey
 
 _FIRST_VERSION_WITH_IDS: Final = 6
+_STRICT: Final = 5
+"""From this version on a client over its quota is refused (89) and not served late."""
 
 Ref = tuple[str | None, UUID | None]
 
@@ -31,18 +35,27 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         asked: Iterable[Ref] = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
+    quota = services.dynamic.quotas.mutations(call.client_id, strict=call.version >= _STRICT)
     times = Counter(asked)
-    return {"responses": [await _delete(services, ref, times[ref]) for ref in times]}
+    return {
+        "responses": [await _delete(services, ref, times[ref], quota) for ref in times],
+        "throttle_time": quota.throttle_ms,
+    }
 
 
-async def _delete(services: Services, ref: Ref, times: int) -> Values:
+async def _delete(services: Services, ref: Ref, times: int, quota: MutationQuota) -> Values:
     name, topic_id = ref
     try:
         _check(name, topic_id, times)
+        topics = services.engine.topics
         if topic_id is not None:
-            name = (await services.engine.topics.find_by_id(topic_id)).name
-        assert name is not None
-        deleted = await services.engine.topics.delete(name)
+            topic = await topics.find_by_id(topic_id)
+        else:
+            assert name is not None
+            topic = await topics.find(name)
+        name = topic.name
+        quota.take(len(topic.streams))
+        deleted = await topics.delete(name)
     except KafkaError as error:
         return {
             "name": name,

@@ -8,6 +8,8 @@ partitions, not by a timer. ``read_committed`` ends at the last stable offset.
 Notes by version: incremental sessions (KIP-227) from 7, with errors 70 and 71; leader epochs
 from 9 (74, 75); topic ids in place of names from 13 (100 where there is none).
 
+A client over its byte rate gets no records and is told how long to wait.
+
 Left out: the client's rack, replicas' fetches (any broker serves any client), diverging epochs.
 """
 
@@ -58,7 +60,7 @@ class FetchReply(Encoded):
         self._code = code
         self._committed = committed
 
-    def segments(self, version: int, correlation_id: int) -> Segments:
+    def segments(self, version: int, correlation_id: int, throttle_ms: int) -> Segments:
         undecided = () if self._committed else None
         topics = []
         for ref, outcomes in groupby(self._outcomes, lambda outcome: outcome.partition.topic):
@@ -76,14 +78,25 @@ class FetchReply(Encoded):
             else:
                 topics.append((ref, _NO_ID.bytes, rows))
         return encode_fetch(
-            version, correlation_id, topics, error_code=self._code, session_id=self._session_id
-        )
+            version, correlation_id, topics,
+            error_code=self._code, session_id=self._session_id, throttle_ms=throttle_ms,
+        )  # fmt: skip
+
+
+class ThrottledFetchReply(FetchReply):
+    """Nothing, and how long to wait before asking again."""
+
+    __slots__ = ("throttle_ms",)
+
+    def __init__(self, session_id: int, throttle_ms: int) -> None:
+        super().__init__((), session_id=session_id)
+        self.throttle_ms = throttle_ms
 
 
 def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Reply]:
     """Answered at once where memory holds enough."""
     try:
-        fetch = _Fetch(services, request, call.version)
+        fetch = _Fetch(services, request, call)
     except SessionRefused as refusal:
         return FetchReply((), code=refusal.code)
     outcomes = read_cached(services, fetch.partitions, fetch.limits)
@@ -95,22 +108,26 @@ def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Re
 class _Fetch:
     """One request with its session."""
 
-    __slots__ = ("_deadline", "_loop", "_min_bytes", "_new_session", "_services", "_session",
-                 "limits", "partitions")  # fmt: skip
+    __slots__ = ("_client_id", "_deadline", "_loop", "_min_bytes", "_new_session", "_services",
+                 "_session", "limits", "partitions")  # fmt: skip
 
-    def __init__(self, services: Services, request: Any, version: int) -> None:
+    def __init__(self, services: Services, request: Any, call: Call) -> None:
         self._services = services
+        self._client_id = call.client_id
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + request.max_wait.total_seconds()
         self._min_bytes = request.min_bytes
-        self.limits = FetchLimits(
-            min(request.max_bytes, services.settings.fetch_max_bytes),
-            request.isolation_level == _READ_COMMITTED,
-        )
+        max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
+        if services.dynamic.quotas.active:
+            room = services.dynamic.quotas.fetch_room(call.client_id)
+            if room is not None:
+                max_bytes = min(max_bytes, room)
+                self._min_bytes = min(self._min_bytes, max_bytes)
+        self.limits = FetchLimits(max_bytes, request.isolation_level == _READ_COMMITTED)
         self._session: FetchSession | None = None
         self._new_session = False
         self.partitions: Iterable[FetchPartition] = ()
-        self._open(request, by_id=version >= _FIRST_VERSION_WITH_IDS)
+        self._open(request, by_id=call.version >= _FIRST_VERSION_WITH_IDS)
 
     def _open(self, request: Any, *, by_id: bool) -> None:
         """Find or make the session. Raises ``SessionRefused``."""
@@ -162,6 +179,8 @@ class _Fetch:
 
     def answer(self, outcomes: Sequence[Outcome]) -> Reply:
         """The whole answer, or in a session that goes on what the client does not know yet."""
+        if self._services.dynamic.quotas.active and (wait := self._over_quota(outcomes)):
+            return self._throttled(wait)
         committed = self.limits.committed
         session = self._session
         if session is None:
@@ -170,6 +189,20 @@ class _Fetch:
         for outcome in news:
             session.answered(outcome.partition)
         return FetchReply(news, session_id=session.id, committed=committed)
+
+    def _over_quota(self, outcomes: Sequence[Outcome]) -> int:
+        size = sum(outcome.read.size for outcome in outcomes)
+        return self._services.dynamic.quotas.fetched(self._client_id, size)
+
+    def _throttled(self, wait: int) -> Reply:
+        """No records, and the session stays as it is: the client will ask for the same again."""
+        session = self._session
+        if session is None:
+            return ThrottledFetchReply(NO_SESSION, wait)
+        if self._new_session:
+            self._services.fetch_sessions.close(session.id)
+            return ThrottledFetchReply(NO_SESSION, wait)
+        return ThrottledFetchReply(session.id, wait)
 
     async def wait(self) -> Reply:
         """Read, and wait for changes until there is enough or the time is over."""

@@ -53,7 +53,7 @@ class MetadataReply(Encoded):
         self._topics = topics
         self._cluster_operations = cluster_operations
 
-    def segments(self, version: int, correlation_id: int) -> Segments:
+    def segments(self, version: int, correlation_id: int, throttle_ms: int) -> Segments:
         brokers = self._brokers.addresses
         return [
             encode_metadata(
@@ -64,6 +64,7 @@ class MetadataReply(Encoded):
                 controller_id=brokers[0].id,
                 topics=self._topics,
                 cluster_authorized_operations=self._cluster_operations,
+                throttle_ms=throttle_ms,
             )
         ]
 

@@ -53,8 +53,8 @@ class ProduceReply(Encoded):
     def __init__(self, topics: list[tuple[str, bytes, list[ProducePartition]]]) -> None:
         self._topics = topics
 
-    def segments(self, version: int, correlation_id: int) -> Segments:
-        return [encode_produce(version, correlation_id, self._topics)]
+    def segments(self, version: int, correlation_id: int, throttle_ms: int) -> Segments:
+        return [encode_produce(version, correlation_id, self._topics, throttle_ms=throttle_ms)]
 
 
 def admit(services: Services, request: Any, call: Call, done: Done) -> Awaitable[None] | None:

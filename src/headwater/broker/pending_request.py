@@ -1,0 +1,26 @@
+"""A request that is not answered yet."""
+
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import NoReply
+from headwater.broker.services import Call
+from headwater.wire.encoder import Segments
+from headwater.wire.requests import Header
+
+
+class PendingRequest:
+    """A request from its arrival until its reply has been handed to the socket."""
+
+    __slots__ = ("api", "arrived", "body", "call", "header", "reply", "size")
+
+    def __init__(
+        self, api: Api, header: Header, call: Call, body: Any, size: int, arrived: float
+    ) -> None:
+        self.api = api
+        self.header = header
+        self.call = call
+        self.body = body
+        self.size = size
+        self.arrived = arrived
+        self.reply: Segments | NoReply | None = None
