@@ -101,8 +101,8 @@ REFUSED = [
         request("a", 9),
         Code.FENCED_MEMBER_EPOCH,
         (
-            "The consumer group member has a greater member epoch (9) than the one known by the group "
-            "coordinator (2). The member must abandon all its partitions and rejoin."
+            "The consumer group member has a greater member epoch (9) than the one known by the "
+            "group coordinator (2). The member must abandon all its partitions and rejoin."
         ),
     ),
     (
@@ -110,8 +110,8 @@ REFUSED = [
         request("a", 1),
         Code.FENCED_MEMBER_EPOCH,
         (
-            "The consumer group member has a smaller member epoch (1) than the one known by the group "
-            "coordinator (2). The member must abandon all its partitions and rejoin."
+            "The consumer group member has a smaller member epoch (1) than the one known by the "
+            "group coordinator (2). The member must abandon all its partitions and rejoin."
         ),
     ),
     (

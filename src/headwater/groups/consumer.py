@@ -9,10 +9,13 @@ Members of the classic protocol in such a group are in ``consumer_classic``.
 """
 
 from dataclasses import replace
+from random import Random
 
 from headwater.groups import consumer_checks as checks
+from headwater.groups.classic import ClassicGroup
 from headwater.groups.consumer_checks import Refusal
-from headwater.groups.consumer_core import REBALANCE, Core
+from headwater.groups.consumer_classic import ClassicMembers
+from headwater.groups.consumer_core import REBALANCE
 from headwater.groups.consumer_members import (
     LEAVE_FOR_A_WHILE,
     Facts,
@@ -20,16 +23,56 @@ from headwater.groups.consumer_members import (
     Member,
     sorted_partitions,
 )
+from headwater.groups.consumer_migration import to_consumer
 from headwater.groups.machine import Effects
 from headwater.groups.requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
+from headwater.groups.settings import GroupSettings
 from headwater.groups.subscriptions import TopicsImage
 from headwater.wire.error_codes import Code
 
 __all__ = ("ConsumerGroup",)
 
 
-class ConsumerGroup(Core):
+class ConsumerGroup(ClassicMembers):
     """A machine (``groups.machine``) for one consumer group; a new one has no members."""
+
+    @classmethod
+    def upgrade(
+        cls,
+        classic: ClassicGroup,
+        request: ConsumerHeartbeatRequest,
+        topics: TopicsImage,
+        settings: GroupSettings,
+        rng: Random,
+        now: float,
+        now_ms: int,
+    ) -> tuple[ConsumerHeartbeatReply, Effects]:
+        """A member of the new protocol comes to a classic group.
+
+        Where it may, ``become`` is the consumer group, with the classic members in it and the
+        requests that waited answered; else nothing changes and the reply says why.
+        """
+        refusal = checks.request_refusal(classic.group_id, request)
+        if refusal is None and request.epoch:
+            message = f"Group {classic.group_id} is not a consumer group."
+            refusal = Refusal(Code.GROUP_ID_NOT_FOUND, message)
+        if refusal is not None:
+            return _refuse(refusal), Effects()
+        group = cls(classic.group_id, settings, rng)
+        if not classic.empty:
+            state = to_consumer(classic, topics, settings)
+            if isinstance(state, Refusal):
+                return _refuse(state), Effects()
+            group._state = state
+            for member in state.members.values():
+                group._start_session(member, now)
+        reply, effects = group.heartbeat(request, topics, now, now_ms)
+        if reply.error:
+            return reply, Effects()
+        retired = classic.retire(Code.REBALANCE_IN_PROGRESS, now, now_ms)
+        retired.records |= effects.records
+        retired.become = group
+        return reply, retired
 
     def heartbeat(
         self, request: ConsumerHeartbeatRequest, topics: TopicsImage, now: float, now_ms: int
@@ -43,7 +86,7 @@ class ConsumerGroup(Core):
         if refusal is not None:
             return _refuse(refusal), Effects()
         if request.epoch < 0:
-            reply = self._leave(request, now_ms)
+            reply = self._leave_by_heartbeat(request, now, now_ms)
         else:
             reply = self._go_on(request, topics, now)
         return reply, self._effects()
@@ -129,13 +172,17 @@ class ConsumerGroup(Core):
         if joins_statically and found.facts.instance_id == request.instance_id:
             self._forget_timers(found.id)
             return self._state.replace_static(found, request.member_id or self._new_id())
+        if found.classic:
+            self._forget_timers(found.id)
         if found.id in self._state.members:
             return found
         member = replace(found, id=found.id or self._new_id())
         self._state.add(member)
         return member
 
-    def _leave(self, request: ConsumerHeartbeatRequest, now_ms: int) -> ConsumerHeartbeatReply:
+    def _leave_by_heartbeat(
+        self, request: ConsumerHeartbeatRequest, now: float, now_ms: int
+    ) -> ConsumerHeartbeatReply:
         state = self._state
         if request.instance_id is None:
             member = state.members.get(request.member_id)
@@ -153,7 +200,7 @@ class ConsumerGroup(Core):
             state.set_holding(member, replace(member.holding, epoch=request.epoch, revoking={}))
             self._timers.cancel(REBALANCE + member.id)
         else:
-            self._fence([member.id], now_ms)
+            self._fence([member.id], now, now_ms)
         return ConsumerHeartbeatReply(member_id=member.id, epoch=request.epoch)
 
     def _reply(self, member: Member, *, assignment: bool = False) -> ConsumerHeartbeatReply:

@@ -8,6 +8,7 @@ from typing import Final, Self
 from headwater.groups.classic_timers import Timers
 from headwater.groups.consumer_describe import describe, state_name
 from headwater.groups.consumer_members import Facts, Member, MemberState
+from headwater.groups.consumer_migration import may_downgrade, to_classic
 from headwater.groups.consumer_state import GroupState
 from headwater.groups.machine import Effects
 from headwater.groups.requests import Assignment, ClassicDescription, ConsumerDescription
@@ -44,6 +45,12 @@ class Core:
         self._timers = Timers()
         self._topics_version: int | None = None
         self._resolve_after = 0.0
+        self._topics: TopicsImage | None = None
+        """As the last request brought them; none right after a restart."""
+        self._called_to_join: set[str] = set()
+        """Classic members whose time to join runs."""
+        self._converted: Effects | None = None
+        """Set when the group becomes a classic one: this machine is done then."""
 
     @classmethod
     def restore(
@@ -123,18 +130,36 @@ class Core:
     def expire(self, now: float, now_ms: int) -> Effects:
         while (timer := self._timers.pop_due(now)) is not None:
             _, member_id = timer.split("/", 1)
-            self._fence([member_id], now_ms)
+            self._fence([member_id], now, now_ms)
+            if self._converted is not None:
+                break
         return self._effects()
 
     def _effects(self) -> Effects:
-        return Effects(records=self._state.take_records())
+        return self._converted or Effects(records=self._state.take_records())
 
     # Members' lives
 
-    def _fence(self, member_ids: Collection[str], now_ms: int) -> None:
+    def _fence(self, member_ids: Collection[str], now: float, now_ms: int) -> None:
+        """Members are gone; the group goes back to a classic one where only such are left."""
         for member_id in member_ids:
             self._forget_timers(member_id)
-        self._state.fence(member_ids, now_ms)
+        if may_downgrade(self._state, member_ids, self.settings):
+            for member_id in member_ids:
+                self._state.remove(member_id)
+            self._downgrade(now, now_ms, rebalance=True)
+        else:
+            self._state.fence(member_ids, now_ms)
+
+    def _downgrade(self, now: float, now_ms: int, *, rebalance: bool) -> None:
+        group, effects = to_classic(
+            self.group_id, self._state, self._topics, self.settings, self._rng, now, now_ms
+        )
+        if rebalance:
+            more = group.begin_rebalance(now, now_ms)
+            effects.replies += more.replies
+            effects.records |= more.records
+        self._converted = effects
 
     def _start_session(self, member: Member, now: float) -> None:
         classic = member.facts.classic
@@ -156,6 +181,7 @@ class Core:
     def _forget_timers(self, member_id: str) -> None:
         for name in (SESSION, REBALANCE, JOIN, SYNC):
             self._timers.cancel(name + member_id)
+        self._called_to_join.discard(member_id)
 
     def _new_id(self) -> str:
         """A random UUID as Kafka writes it."""
@@ -197,7 +223,7 @@ class Core:
         stale = topics.version != self._topics_version or self._state.subscriptions.unresolved
         if not (anyway or stale or self._patterns_due(now)):
             return False
-        self._topics_version = topics.version
+        self._topics, self._topics_version = topics, topics.version
         self._resolve_after = now + self.settings.consumer_regex_refresh_interval_ms / 1000
         return self._state.follow(topics)
 

@@ -87,15 +87,10 @@ class GroupState:
         """What deletes every record that this group may have."""
         names = [stored.GROUP, *map(stored.regex_name, self.subscriptions.resolved)]
         for member_id in self.members:
-            names += (
-                stored.member_name(member_id),
-                stored.target_name(member_id),
-                stored.current_name(member_id),
-            )
-        return dict.fromkeys(names, None) | self._forgotten()
-
-    def _forgotten(self) -> dict[str, bytes | None]:
-        return {name: None for name, value in self._records.items() if value is None}
+            names += (stored.member_name(member_id), stored.current_name(member_id))
+        names += map(stored.target_name, self.targets)
+        names += (name for name, value in self._records.items() if value is None)
+        return dict.fromkeys(names)
 
     # Members.
 
@@ -108,15 +103,17 @@ class GroupState:
         self._records[stored.current_name(member.id)] = stored.encode_holding(member.holding)
         self.empty_since_ms = None
 
-    def remove(self, member_id: str) -> Member:
+    def remove(self, member_id: str) -> None:
+        self._take_out(member_id)
+        self._forget_patterns()
+
+    def _take_out(self, member_id: str) -> None:
         member = self.members.pop(member_id)
         self.targets.pop(member_id, None)
         self._uncount(member_id, member.facts)
         self._hold(member_id, member.holding, Holding())
         for name in (stored.member_name, stored.target_name, stored.current_name):
             self._records[name(member_id)] = None
-        self._forget_patterns()
-        return member
 
     def fence(self, member_ids: Iterable[str], now_ms: int) -> None:
         """Members are gone for good; their partitions are free and a new target is due."""
@@ -130,11 +127,13 @@ class GroupState:
 
     def replace_static(self, old: Member, member_id: str) -> Member:
         """Another takes a static member's place, with its target and what it held."""
-        target = self.targets.get(old.id, NOTHING)
-        self.remove(old.id)
         member = old.as_replacement(member_id)
+        if member_id == old.id:
+            return self.set_holding(old, member.holding)
+        target = self.targets.get(old.id, NOTHING)
+        self._take_out(old.id)
         self.add(member)
-        self._set_target(member_id, target)
+        self.set_target(member_id, target)
         return member
 
     def set_facts(self, member: Member, facts: Facts) -> Member:
@@ -231,10 +230,10 @@ class GroupState:
             for member in self.members.values()
         }
         for member_id, target in ASSIGNORS[self.assignor](subscribers, wants.counts).items():
-            self._set_target(member_id, target)
+            self.set_target(member_id, target)
         self.assignment_epoch = self.epoch
 
-    def _set_target(self, member_id: str, target: Partitions) -> None:
+    def set_target(self, member_id: str, target: Partitions) -> None:
         if target is self.targets.get(member_id, NOTHING):
             return
         if target:
@@ -264,6 +263,14 @@ class GroupState:
             taken=self.taken,
         )
         return self.set_holding(member, holding)
+
+    def waits(self, member: Member) -> bool:
+        """Others still hold something of the member's target."""
+        return any(
+            number not in member.holding.assigned.get(topic, ()) and self.taken(topic, number)
+            for topic, numbers in self.targets.get(member.id, NOTHING).items()
+            for number in numbers
+        )
 
     def taken(self, topic: UUID, number: int) -> bool:
         """A member holds that partition, or did not give it up yet."""

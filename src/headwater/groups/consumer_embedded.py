@@ -1,0 +1,110 @@
+"""What classic consumers tell each other inside JoinGroup and SyncGroup, where the server has to
+know it: subscriptions and assignments, versions 0 to 3 and whatever later ones begin with.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Final
+
+from kio.schema.consumer_protocol_assignment.v0 import data as a0
+from kio.schema.consumer_protocol_assignment.v1 import data as a1
+from kio.schema.consumer_protocol_assignment.v2 import data as a2
+from kio.schema.consumer_protocol_assignment.v3 import data as a3
+from kio.schema.consumer_protocol_subscription.v0 import data as s0
+from kio.schema.consumer_protocol_subscription.v1 import data as s1
+from kio.schema.consumer_protocol_subscription.v2 import data as s2
+from kio.schema.consumer_protocol_subscription.v3 import data as s3
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+
+__all__ = (
+    "EmbeddedAssignment",
+    "EmbeddedSubscription",
+    "read_assignment",
+    "read_subscription",
+    "write_assignment",
+)
+
+_VERSION: Final = struct.Struct(">h")
+_ASSIGNMENTS: Final[tuple[Any, ...]] = (a0, a1, a2, a3)
+_read_subscription: Final = tuple(
+    entity_reader(module.ConsumerProtocolSubscription) for module in (s0, s1, s2, s3)
+)
+_read_assignment: Final = tuple(
+    entity_reader(module.ConsumerProtocolAssignment) for module in _ASSIGNMENTS
+)
+_write_assignment: Final = tuple(
+    entity_writer(module.ConsumerProtocolAssignment) for module in _ASSIGNMENTS
+)
+
+ByName = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedSubscription:
+    """What a member reads, and what it says that it owns (from version 1 on)."""
+
+    topics: frozenset[str]
+    owned: ByName
+    rack_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedAssignment:
+    partitions: ByName
+    user_data: bytes
+
+
+def read_subscription(data: bytes) -> EmbeddedSubscription | None:
+    """None where it is malformed."""
+    found: Any = _read(data, _read_subscription)
+    if found is None:
+        return None
+    owned = _by_name(getattr(found, "owned_partitions", ()))
+    return EmbeddedSubscription(frozenset(found.topics), owned, getattr(found, "rack_id", None))
+
+
+def read_assignment(data: bytes) -> EmbeddedAssignment | None:
+    """None where it is malformed."""
+    found: Any = _read(data, _read_assignment)
+    if found is None:
+        return None
+    return EmbeddedAssignment(_by_name(found.assigned_partitions), found.user_data or b"")
+
+
+def write_assignment(partitions: Mapping[str, Iterable[int]], metadata: bytes) -> bytes:
+    """In the version of a member's own ``metadata``, so that it can read it."""
+    version = _clamp(*_VERSION.unpack_from(metadata)) if len(metadata) >= _VERSION.size else 0
+    module = _ASSIGNMENTS[version]
+    buffer = BytesIO()
+    _write_assignment[version](
+        buffer,
+        module.ConsumerProtocolAssignment(
+            assigned_partitions=tuple(
+                module.TopicPartition(topic=topic, partitions=tuple(sorted(numbers)))
+                for topic, numbers in sorted(partitions.items())
+            )
+        ),
+    )
+    return _VERSION.pack(version) + buffer.getvalue()
+
+
+def _read(data: bytes, readers: tuple[Any, ...]) -> object | None:
+    try:
+        (version,) = _VERSION.unpack_from(data)
+        if version < 0:
+            return None
+        entity, _ = readers[_clamp(version)](data, _VERSION.size)
+    except (SerialError, struct.error):
+        return None
+    return entity  # type: ignore[no-any-return]  # one reader for each version
+
+
+def _clamp(version: int) -> int:
+    return min(max(version, 0), len(_ASSIGNMENTS) - 1)
+
+
+def _by_name(partitions: Iterable[Any]) -> dict[str, tuple[int, ...]]:
+    return {each.topic: tuple(each.partitions) for each in partitions}

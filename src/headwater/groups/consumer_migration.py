@@ -1,0 +1,180 @@
+"""From a classic group to a consumer group and back, with the members in place.
+
+Both ways hold what the members hold: generations become epochs and epochs generations, and
+assignments are carried over.
+"""
+
+from collections.abc import Collection, Iterable
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from headwater.groups.classic import ClassicGroup
+from headwater.groups.classic_member import ClassicMemberState
+from headwater.groups.classic_subscription import CONSUMER
+from headwater.groups.consumer_checks import Refusal
+from headwater.groups.consumer_embedded import (
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from headwater.groups.consumer_members import ClassicFacts, Facts, Held, Holding, Member
+from headwater.groups.consumer_state import NOTHING, GroupState
+from headwater.groups.machine import Effects
+from headwater.groups.settings import GroupSettings
+from headwater.groups.subscriptions import TopicsImage
+from headwater.wire.error_codes import Code
+
+__all__ = ("by_name", "may_downgrade", "may_replace", "to_classic", "to_consumer")
+
+_DOWNGRADES: Final = ("bidirectional", "downgrade")
+_UPGRADES: Final = ("bidirectional", "upgrade")
+
+
+def by_name(
+    partitions: Iterable[tuple[UUID, Iterable[int]]], topics: TopicsImage | None
+) -> dict[str, tuple[int, ...]]:
+    """Partitions by the names of those topics that exist."""
+    found = {}
+    for topic_id, numbers in partitions:
+        topic = None if topics is None else topics.get_by_id(topic_id)
+        if topic is not None:
+            found[topic.name] = tuple(numbers)
+    return found
+
+
+# To a classic group
+
+
+def may_downgrade(state: GroupState, leaving: Collection[str], settings: GroupSettings) -> bool:
+    """Only classic members would be left, at least one, and the operator lets them."""
+    left = len(state.members) - len(leaving)
+    classic = state.classic_members - sum(state.members[each].classic for each in leaving)
+    return (
+        0 < left <= settings.max_size
+        and classic == left
+        and settings.consumer_migration_policy in _DOWNGRADES
+    )
+
+
+def may_replace(state: GroupState, member: Member, settings: GroupSettings) -> bool:
+    """``member`` alone does not speak the classic protocol, and its place is taken by one."""
+    return (
+        not member.classic
+        and state.classic_members == len(state.members) - 1
+        and len(state.members) <= settings.max_size
+        and settings.consumer_migration_policy in _DOWNGRADES
+    )
+
+
+def to_classic(
+    group_id: str,
+    state: GroupState,
+    topics: TopicsImage | None,
+    settings: GroupSettings,
+    rng: Random,
+    now: float,
+    now_ms: int,
+) -> tuple[ClassicGroup, Effects]:
+    """The classic group of all members of ``state``, each with its target; records of both."""
+    members = [
+        _classic_member(member, member.facts.classic, state, topics)
+        for _, member in sorted(state.members.items())
+        if member.facts.classic is not None
+    ]
+    group, effects = ClassicGroup.from_members(
+        group_id,
+        members,
+        generation=state.epoch,
+        settings=settings,
+        rng=rng,
+        now=now,
+        now_ms=now_ms,
+    )
+    effects.records = state.tombstones() | effects.records
+    effects.become = group
+    return group, effects
+
+
+def _classic_member(
+    member: Member, classic: ClassicFacts, state: GroupState, topics: TopicsImage | None
+) -> ClassicMemberState:
+    facts = member.facts
+    target = by_name(state.targets.get(member.id, NOTHING).items(), topics)
+    return ClassicMemberState(
+        member_id=member.id,
+        instance_id=facts.instance_id,
+        client=facts.client,
+        session_timeout_ms=classic.session_timeout_ms,
+        rebalance_timeout_ms=facts.rebalance_timeout_ms,
+        protocols=classic.protocols,
+        assignment=write_assignment(target, classic.protocols[0][1]),
+    )
+
+
+# To a consumer group
+
+
+def to_consumer(
+    classic: ClassicGroup, topics: TopicsImage, settings: GroupSettings
+) -> GroupState | Refusal:
+    """A group whose members are those of ``classic``, which is left as it is."""
+    if settings.consumer_migration_policy not in _UPGRADES:
+        return _no_upgrade(classic, "online upgrade is disabled.")
+    if classic.protocol_type != CONSUMER:
+        return _no_upgrade(classic, "the group does not use the consumer embedded protocol.")
+    if len(classic.members) > settings.max_size:
+        return _no_upgrade(classic, "the group size exceeds the consumer group maximum size.")
+    state = GroupState()
+    state.epoch = state.assignment_epoch = classic.generation
+    for each in classic.members:
+        metadata = each.metadata(classic.protocol_name or each.protocols[0][0])
+        subscription = read_subscription(metadata)
+        assignment = read_assignment(each.assignment) if each.assignment else None
+        if subscription is None or (each.assignment and assignment is None):
+            return _no_upgrade(classic, "the embedded consumer protocol is malformed.")
+        if assignment is not None and assignment.user_data:
+            return _no_upgrade(
+                classic,
+                "an unsupported custom assignor is in use. Please refer to the documentation or "
+                "switch to a default assignor before re-attempting the upgrade.",
+            )
+        facts = Facts(
+            client=each.client,
+            instance_id=each.instance_id,
+            rack_id=subscription.rack_id,
+            rebalance_timeout_ms=each.rebalance_timeout_ms,
+            topic_names=subscription.topics,
+            classic=ClassicFacts(each.session_timeout_ms, each.protocols),
+        )
+        held: Held = {}
+        if assignment is not None:
+            held = _held(assignment.partitions.items(), state, topics)
+        epoch = classic.generation
+        holding = Holding(epoch=epoch, previous_epoch=epoch, assigned=held)
+        state.add(Member(each.member_id, facts, holding))
+        target = {topic: frozenset(numbers) for topic, numbers in held.items()}
+        state.set_target(each.member_id, target or NOTHING)
+    state.follow(topics)
+    return state
+
+
+def _held(
+    partitions: Iterable[tuple[str, Iterable[int]]], state: GroupState, topics: TopicsImage
+) -> Held:
+    """What of an assignment exists; what a broken assignor gave twice stays with the first."""
+    held = {}
+    for name, numbers in partitions:
+        topic = topics.get(name)
+        if topic is not None:
+            free = [number for number in numbers if not state.taken(topic.id, number)]
+            if free:
+                held[topic.id] = dict.fromkeys(free, state.epoch)
+    return held
+
+
+def _no_upgrade(classic: ClassicGroup, reason: str) -> Refusal:
+    return Refusal(
+        Code.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}",
+    )
