@@ -21,9 +21,7 @@ def static_kinds() -> list[object]:
             marks=pytest.mark.cell(client.name, CONSUMER if kind is Kind.CONSUMER else CLASSIC),
         )
         for client in GROUP_CLIENTS
-        if client.static
-        for kind in (client.kinds[0], Kind.CONSUMER)
-        if kind in client.kinds
+        for kind in client.static_kinds
     ]
 
 

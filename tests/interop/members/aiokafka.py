@@ -22,7 +22,7 @@ ASSIGNORS = {
 class AiokafkaGroups:
     name = "aiokafka"
     kinds = (Kind.ROUND_ROBIN, Kind.RANGE, Kind.STICKY)
-    static = True
+    static_kinds = (Kind.ROUND_ROBIN,)
 
     def join(
         self,

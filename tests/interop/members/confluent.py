@@ -12,7 +12,7 @@ from tests.interop.members.state import Committed, Kind, parse_place, place
 class ConfluentGroups:
     name = "confluent-kafka"
     kinds = (Kind.RANGE, Kind.ROUND_ROBIN, Kind.COOPERATIVE, Kind.CONSUMER)
-    static = True
+    static_kinds = (Kind.RANGE, Kind.CONSUMER)
 
     def join(
         self,

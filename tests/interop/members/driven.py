@@ -31,7 +31,7 @@ class DrivenMember:
 class DrivenGroups:
     client: Driven
     kinds: tuple[Kind, ...]
-    static: bool = True
+    static_kinds: tuple[Kind, ...] = ()
 
     @property
     def name(self) -> str:

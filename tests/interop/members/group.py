@@ -75,12 +75,11 @@ def ends(topic: str, rounds: int, metadata: str = "") -> dict[str, Committed]:
     return {where: Committed(rounds * EACH, metadata) for where in all_places(topic)}
 
 
-def for_each_client(capability: str, *, static: bool = False) -> pytest.MarkDecorator:
+def for_each_client(capability: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
         "client",
         [
             pytest.param(each, id=each.name, marks=pytest.mark.cell(each.name, capability))
             for each in GROUP_CLIENTS
-            if each.static or not static
         ],
     )

@@ -23,7 +23,7 @@ ASSIGNORS = {
 class KafkaPythonGroups:
     name = "kafka-python"
     kinds = tuple(ASSIGNORS)
-    static = True
+    static_kinds = (Kind.RANGE,)
 
     def join(
         self,

@@ -4,7 +4,11 @@ confluent-kafka sends the zero byte at the end of its own string as a part of th
 relies on it when it reads: what others committed it shows with whatever stands behind it.
 """
 
+import time
+from typing import Any
+
 import kafka
+import kafka.errors
 
 from tests.interop.members.state import Committed, place
 
@@ -12,10 +16,22 @@ from tests.interop.members.state import Committed, place
 def committed_offsets(bootstrap: str, group: str) -> dict[str, Committed]:
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
-        offsets = admin.list_group_offsets({group: None})[group]
+        offsets = _ask(admin, group)
     finally:
         admin.close()
     return {
         place(where.topic, where.partition): Committed(each.offset, each.metadata.rstrip("\0"))
         for where, each in offsets.items()
     }
+
+
+def _ask(admin: Any, group: str, *, seconds: float = 20.0) -> Any:
+    """A coordinator that has just started may ask for a moment to read its groups."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return admin.list_group_offsets({group: None})[group]
+        except kafka.errors.KafkaError as failed:
+            if not failed.retriable or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
