@@ -51,6 +51,8 @@ lock: $(UV) ## Resolve the requirements again and write requirements/*.txt
 	$(LOCK) --upgrade --output-file requirements/serve.txt
 	$(LOCK) --upgrade --extra table --group test --constraints requirements/serve.txt \
 		--output-file requirements/test.txt
+	$(LOCK) --upgrade --extra spark --group test --constraints requirements/test.txt \
+		--output-file requirements/spark.txt
 
 clean: ## Remove the environment, the tools and the caches; data stays
 	rm -rf .venv .tools .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
@@ -63,6 +65,11 @@ clean: ## Remove the environment, the tools and the caches; data stays
 
 .venv/.test: requirements/test.txt pyproject.toml | .venv/pyvenv.cfg
 	$(INSTALL) --require-hashes -r requirements/test.txt
+	$(INSTALL) --no-deps --editable .
+	@touch $@
+
+.venv/.spark: requirements/spark.txt pyproject.toml | .venv/pyvenv.cfg
+	$(INSTALL) --require-hashes -r requirements/spark.txt
 	$(INSTALL) --no-deps --editable .
 	@touch $@
 

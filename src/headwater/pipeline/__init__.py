@@ -1,0 +1,1 @@
+"""Spark jobs over the log: compaction, maintenance, checks, and reading for users."""

@@ -1,0 +1,1 @@
+"""Iceberg: every topic a table whose data files are the topic's own log."""
