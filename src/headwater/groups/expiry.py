@@ -29,7 +29,8 @@ def expired(machine: Machine | None, topic: str, record: OffsetRecord, now: int,
             return False
         if machine.kind == "classic" and machine.protocol_type:
             if machine.empty:
-                since = machine.empty_since_ms or since
+                left = machine.empty_since_ms
+                since = since if left is None else left
             elif machine.protocol_type != "consumer" or machine.state != "Stable":
                 return False
     if record.expires_ms is not None:

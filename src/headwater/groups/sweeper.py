@@ -76,8 +76,9 @@ class Sweeper:
             for group in list(shard.groups.values()):
                 if group.name not in seen and group.name not in busy:
                     self._without_offsets(group, ())
-                if group.forgettable:
-                    shard.forget(group)
+            await self._settled(shard)
+            for group in [group for group in shard.groups.values() if group.forgettable]:
+                shard.forget(group)
         finally:
             shard.committed_since = None
 
