@@ -1,0 +1,193 @@
+"""Driving machines: records to the store, replies to clients, timers in between.
+
+Everything between an ``await`` and the next is one step of one group: a machine is called and
+its effects are taken in at once. Replies wait for the records that were given out before them,
+and are vouched for by the lease just before they are returned.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import Any, Final, TypeVar
+
+from headwater.clock import Clock
+from headwater.engine import Topics
+from headwater.errors import NotCoordinator
+from headwater.groups.configs import GroupConfigs
+from headwater.groups.keeper import Keeper
+from headwater.groups.kinds import fill
+from headwater.groups.leases import Members
+from headwater.groups.machine import Effects, Ticket
+from headwater.groups.settings import GroupSettings
+from headwater.groups.shards import Group, Shard, Write, shard_of
+from headwater.groups.sweeper import Sweeper
+from headwater.groups.timers import Timers
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, prefix_end
+from headwater.telemetry.metrics import Metrics
+
+T = TypeVar("T")
+
+MARGIN: Final = 0.5
+
+
+class Driver:
+    """A coordinator without its requests; make it on the running loop.
+
+    ``run`` in a task takes shards in the background and expires offsets; ``close`` gives the
+    shards back, and has to come while clients can still be answered. ``configs`` are what was
+    set for single groups; ``margin`` is how many seconds before the certain end of the broker's
+    session it stops to answer from memory.
+    """
+
+    def __init__(
+        self,
+        *,
+        meta: MetadataStore,
+        members: Members,
+        topics: Topics,
+        clock: Clock,
+        rng: Random,
+        settings: GroupSettings,
+        metrics: Metrics,
+        configs: GroupConfigs | None = None,
+        margin: float = MARGIN,
+    ) -> None:
+        self._meta = meta
+        self._topics = topics
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+        self._metrics = metrics
+        self._configs = configs
+        self._loop = asyncio.get_running_loop()
+        self._tickets = count(1)
+        self._timers = Timers(self._expire)
+        self._keeper = Keeper(
+            meta,
+            members,
+            metrics,
+            incarnation=f"{members.node_id}-{rng.getrandbits(64):016x}",
+            load=self._load,
+            margin=margin,
+        )
+        self._writer = self._keeper.writer
+        self._sweeper = Sweeper(
+            meta, topics, clock, settings, self._writer, shards=self._keeper.shards
+        )
+
+    async def run(self) -> None:
+        """Hold what should be this broker's and expire offsets, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keeper.run())
+            tasks.create_task(self._sweeper.run())
+
+    async def close(self) -> None:
+        """Answer what waits, let writes end, and give the shards to others."""
+        await self._keeper.close()
+        self._timers.close()
+
+    # How requests find their group, and how answers leave
+
+    async def _shard(self, group: str) -> Shard:
+        return self._keeper.held(group) or await self._keeper.obtain(shard_of(group))
+
+    async def _group(self, name: str) -> Group:
+        shard = self._keeper.held(name) or await self._keeper.obtain(shard_of(name))
+        return shard.group(name)
+
+    def _now(self) -> tuple[float, int]:
+        return self._loop.time(), self._clock.now_ms()
+
+    def _settings_of(self, group: str) -> GroupSettings:
+        configs = self._configs
+        if configs is None or not configs.of(group):
+            return self._settings
+        return replace(
+            self._settings,
+            consumer_session_timeout_ms=configs.session_timeout_ms(group),
+            consumer_heartbeat_interval_ms=configs.heartbeat_interval_ms(group),
+        )
+
+    def _issue(self, entry: Group) -> tuple[Ticket, "asyncio.Future[Any]"]:
+        ticket, future = Ticket(next(self._tickets)), self._loop.create_future()
+        entry.tickets[ticket] = future
+        return ticket, future
+
+    async def _reply(self, entry: Group, ticket: Ticket, future: "asyncio.Future[T]") -> T:
+        try:
+            reply = await future
+        finally:
+            # A client that went away leaves its ticket to the machine, which answers nobody.
+            entry.tickets.pop(ticket, None)
+            self._tidy(entry)
+        self._vouch(entry.shard)
+        return reply
+
+    async def _answer(self, entry: Group, reply: T) -> T:
+        """Hand out a reply from memory, after the records that it rests on."""
+        write = entry.last_write
+        if write is not None and not write.done:
+            future: asyncio.Future[T] = self._loop.create_future()
+            write.waiting.append((future, reply))
+            reply = await future
+        self._tidy(entry)
+        self._vouch(entry.shard)
+        return reply
+
+    async def _durable(self, write: Write, reply: T) -> T:
+        """Hand out a reply that is true once a write is durable, whoever has the lease then."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        write.waiting.append((future, reply))
+        self._writer.submit(write)
+        return await future
+
+    def _vouch(self, shard: Shard) -> None:
+        if not self._keeper.vouched(shard):
+            raise NotCoordinator("this broker's lease ran out before the answer")
+
+    def _tidy(self, entry: Group) -> None:
+        if entry.forgettable:
+            entry.shard.forget(entry)
+
+    # What machines give out
+
+    def _apply(self, entry: Group, effects: Effects) -> None:
+        if effects.become is not None:
+            entry.machine = effects.become
+        if effects.records:
+            self._store(entry, effects.records)
+        for ticket, reply in effects.replies:
+            future = entry.tickets.pop(ticket, None)
+            if future is None or future.done():
+                continue
+            if entry.last_write is None or entry.last_write.done:
+                future.set_result(reply)
+            else:
+                entry.last_write.waiting.append((future, reply))
+        self._timers.watch(entry)
+
+    def _store(self, entry: Group, records: Mapping[str, bytes | None]) -> None:
+        for name, value in records.items():
+            if value is None:
+                entry.records.discard(name)
+            else:
+                entry.records.add(name)
+        prefix = entry.records_prefix
+        write = Write(entry.shard, {prefix + name: value for name, value in records.items()})
+        entry.last_write = write
+        self._writer.submit(write)
+
+    def _expire(self, entry: Group, now: float) -> None:
+        if entry.machine is not None and self._keeper.vouched(entry.shard):
+            self._apply(entry, entry.machine.expire(now, self._clock.now_ms()))
+            self._tidy(entry)
+
+    async def _load(self, shard: Shard) -> None:
+        prefix = keys.group_records(shard.number)
+        found = await self._meta.scan(prefix, prefix_end(prefix))
+        fill(shard, found.entries, self._settings, self._rng, self._loop.time())
+        for group in shard.groups.values():
+            self._timers.watch(group)
