@@ -2,7 +2,7 @@
 import * as zstd from '@bokuweb/zstd-wasm'
 import kafkajs from 'kafkajs'
 import snappy from 'kafkajs-snappy'
-import lz4 from 'lz4js'
+import lz4 from 'lz4-napi'
 
 const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = kafkajs
 
@@ -10,8 +10,8 @@ await zstd.init()
 
 CompressionCodecs[CompressionTypes.Snappy] = snappy
 CompressionCodecs[CompressionTypes.LZ4] = () => ({
-  compress: async encoder => Buffer.from(lz4.compress(encoder.buffer)),
-  decompress: async buffer => Buffer.from(lz4.decompress(buffer)),
+  compress: encoder => lz4.compressFrame(encoder.buffer),
+  decompress: buffer => lz4.decompressFrame(buffer),
 })
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   compress: async encoder => Buffer.from(zstd.compress(encoder.buffer, 3)),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,7 +52,17 @@ func produce(request *lines.Request) (any, error) {
 		}
 		messages[place] = message
 	}
-	return nil, producer.SendMessages(messages)
+	return nil, reasons(producer.SendMessages(messages))
+}
+
+// reasons says why messages were not delivered: Sarama's own text only counts them.
+func reasons(failed error) error {
+	if each, ok := errors.AsType[sarama.ProducerErrors](failed); ok {
+		for _, one := range each {
+			failed = errors.Join(failed, one.Err)
+		}
+	}
+	return failed
 }
 
 func consume(request *lines.Request) (any, error) {

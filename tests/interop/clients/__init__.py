@@ -5,6 +5,7 @@ from typing import Protocol
 
 from tests.interop.clients.aiokafka import Aiokafka
 from tests.interop.clients.confluent import Confluent
+from tests.interop.clients.driven import FRANZ_GO, JAVA, KAFKAJS, SARAMA
 from tests.interop.clients.java import JavaConsole
 from tests.interop.clients.kafka_python import KafkaPython
 from tests.interop.clients.kcat import Kcat
@@ -59,4 +60,16 @@ class Client(Protocol):
 LIBRDKAFKA: Client = Confluent()
 """The one that other tests fill and check topics with."""
 
-CLIENTS: tuple[Client, ...] = (Kcat(), LIBRDKAFKA, Aiokafka(), KafkaPython(), JavaConsole())
+JAVA_CONSOLE: Client = JavaConsole()
+
+CLIENTS: tuple[Client, ...] = (
+    JAVA,
+    LIBRDKAFKA,
+    FRANZ_GO,
+    SARAMA,
+    KAFKAJS,
+    Aiokafka(),
+    KafkaPython(),
+    Kcat(),
+    JAVA_CONSOLE,
+)
