@@ -128,6 +128,12 @@ async def test_a_filter_that_makes_no_sense_is_answered_without_entries(
     assert (await describe(broker, ("zip", 0, "x"))).error_code == 35
 
 
+async def test_users_have_no_credentials(broker: RunningBroker) -> None:
+    named = await broker.call(50, 0, users=[{"name": "a"}, {"name": "b"}, {"name": "b"}])
+    assert [(one.user, one.error_code) for one in named.results] == [("a", 91), ("b", 92)]
+    assert (await broker.call(50, 0, users=None)).results == ()
+
+
 async def test_quotas_reach_every_broker() -> None:
     meta = MemoryStore()
     async with dynamic_state(meta, 1) as one, dynamic_state(meta, 2) as other:

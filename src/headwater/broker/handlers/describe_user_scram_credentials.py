@@ -1,0 +1,39 @@
+"""DescribeUserScramCredentials, version 0.
+
+Behaviour: no user has credentials, as nobody has to say who they are yet; served because Kafka's
+tools ask for it when they list users' quotas. Codes: 91 a user that is named, 92 one that is
+named twice.
+"""
+
+from collections import Counter
+from typing import Any, Final
+
+from headwater.broker.dispatch import Api
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.wire.api_versions import ApiKey
+
+_RESOURCE_NOT_FOUND: Final = 91
+_DUPLICATE_RESOURCE: Final = 92
+
+
+def handle(services: Services, request: Any, call: Call) -> Values:
+    """One result for each user that is named."""
+    times = Counter(user.name for user in request.users or ())
+    return {"results": [_result(name, times[name]) for name in times]}
+
+
+def _result(name: str, times: int) -> Values:
+    if times > 1:
+        code, what = (
+            _DUPLICATE_RESOURCE,
+            "Cannot describe SCRAM credentials for the same user twice",
+        )
+        message = f"{what} in a single request: {name}"
+    else:
+        code = _RESOURCE_NOT_FOUND
+        message = f"Attempt to describe a user credential that does not exist: {name}"
+    return {"user": name, "error_code": code, "error_message": message, "credential_infos": ()}
+
+
+API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", handle=handle)
