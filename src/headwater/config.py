@@ -23,11 +23,13 @@ from msgspec import Meta, Struct
 import headwater.broker.settings
 import headwater.groups.settings
 import headwater.log.settings
+import headwater.tables.settings
 from headwater.errors import ConfigurationError
 
 _LOG = headwater.log.settings.LogSettings()
 _BROKER = headwater.broker.settings.BrokerSettings()
 _GROUPS = headwater.groups.settings.GroupSettings()
+_TABLES = headwater.tables.settings.TableSettings()
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -202,6 +204,47 @@ class GroupSettings(Struct, frozen=True, forbid_unknown_fields=True):
     ] = _GROUPS.offset_metadata_max_bytes
 
 
+class TableSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Topics as Iceberg tables: the catalog, names, and the history that is kept."""
+
+    catalog: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="The catalog's type: `sql` or `rest`; pyiceberg's others (`glue`, `hive`, "
+            "...) are passed through and not tested here.",
+        ),
+    ] = _TABLES.catalog
+    catalog_uri: Annotated[
+        str | None,
+        Meta(
+            description="The catalog's address; for `sql`, a SQLite file in the data directory "
+            "when not set."
+        ),
+    ] = _TABLES.catalog_uri
+    catalog_options: Annotated[
+        str,
+        Meta(description="More of pyiceberg's catalog properties, as NAME=VALUE, NAME=VALUE."),
+    ] = _TABLES.catalog_options
+    name: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="A table's name; `<topic>` stands for the topic's, its dots as `_`.",
+        ),
+    ] = _TABLES.name
+    keep_snapshots: Annotated[
+        Positive, Meta(description="The newest snapshots that a table keeps, whatever their age.")
+    ] = _TABLES.keep_snapshots
+    snapshot_age_ms: Annotated[
+        Natural, Meta(description="How long a table keeps a snapshot for readers and time travel.")
+    ] = _TABLES.snapshot_age_ms
+    max_snapshots: Annotated[
+        Positive,
+        Meta(description="The most snapshots that a table keeps; a commit's cost grows with them."),
+    ] = _TABLES.max_snapshots
+
+
 class MetricsSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Prometheus metrics, health and readiness over HTTP."""
 
@@ -240,6 +283,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     broker: BrokerSettings = BrokerSettings()
     log: LogSettings = LogSettings()
     groups: GroupSettings = GroupSettings()
+    tables: TableSettings = TableSettings()
     metrics: MetricsSettings = MetricsSettings()
     logging: LoggingSettings = LoggingSettings()
 

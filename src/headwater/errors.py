@@ -11,7 +11,10 @@ HeadwaterError
 │   ├── WatchTrimmed              the watch fell behind what the store keeps; resynchronise
 │   ├── SessionLost               the session expired; its ephemeral keys are gone
 │   ├── StorageFull               no space left
-│   └── UnknownFormat             a value was written by a newer release
+│   ├── UnknownFormat             a value was written by a newer release
+│   ├── CatalogUnavailable        the table catalog did not answer; repeating the call is safe
+│   ├── CommitConflict            a table holds other offsets than a commit builds on
+│   └── TableMismatch             a table is not the one that Headwater made; someone must look
 └── KafkaError                    has a Kafka error code and goes back to a client
     └── ...                       one class per code that we give, below
 
@@ -68,6 +71,24 @@ class StorageFull(StoreError):
 
 class UnknownFormat(StoreError):
     """Raised when a stored value has a format version that this release does not know."""
+
+
+class CatalogUnavailable(StoreError):
+    """Raised when the table catalog, or the storage of its metadata, did not answer.
+
+    Whether a commit landed may be unknown; to repeat it is always safe, and can help.
+    """
+
+
+class CommitConflict(StoreError):
+    """Raised when a table's watermark or files are not those that a commit builds on.
+
+    The same commit will not succeed later: the caller looks at the log again.
+    """
+
+
+class TableMismatch(StoreError):
+    """Raised when a table was dropped, changed or made by someone else: a person decides."""
 
 
 class KafkaError(HeadwaterError):

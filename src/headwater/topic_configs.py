@@ -1,5 +1,7 @@
 """The topic configurations of Apache Kafka 4.3, typed: names, defaults, validators, synonyms.
 
+Three of our own, under ``headwater.``, say what a topic's records are compacted to.
+
 ``Topic.configs`` holds what a user set, as text. Everything here works on such a mapping and
 falls back to the default. Names that Kafka does not know are refused. Configurations that
 belong to how Kafka keeps files on a disk are accepted, checked and kept, so that tools which
@@ -13,6 +15,13 @@ from functools import partial
 from typing import Final
 
 from headwater.errors import InvalidConfig
+from headwater.table_configs import (
+    COMPACT_TO,
+    LOG_PARTITIONING,
+    check_partitioning,
+    check_table_name,
+    is_log_partitioning,
+)
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -174,6 +183,21 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
             "Without effect: there are no replicas to copy to.", effective=False,
         ),
         _define(
+            "headwater.compact-to", _T.STRING, "parquet", partial(_one_of, choices=COMPACT_TO),
+            None,
+            "What records are compacted to: parquet, an Iceberg table; segment, .kfs files; "
+            "both, segments as the log and the table as a copy; none.",
+        ),
+        _define(
+            "headwater.table.name", _T.STRING, "", check_table_name, None,
+            "The Iceberg table, as namespace.table; empty: by the template of the settings.",
+        ),
+        _define(
+            "headwater.table.partition-by", _T.STRING, LOG_PARTITIONING, check_partitioning, None,
+            "How the table is partitioned when it is created; other than by partition only "
+            "with headwater.compact-to=both.",
+        ),
+        _define(
             "index.interval.bytes", _T.INT, "4096", _int(0), "log.index.interval.bytes",
             _UNUSED, effective=False,
         ),
@@ -303,6 +327,13 @@ def check_configs(configs: Mapping[str, str]) -> None:
             "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
             "with remote log storage."
         )
+    target, partitioning = compaction_target(configs), table_partitioning(configs)
+    if target != "both" and not is_log_partitioning(partitioning):
+        raise InvalidConfig(
+            f"conflict topic config setting headwater.table.partition-by ({partitioning}) "
+            f"needs headwater.compact-to=both, not {target}: a table that is the log is "
+            f"partitioned by {LOG_PARTITIONING} alone"
+        )
 
 
 def check_config(name: str, value: str | None) -> None:
@@ -350,6 +381,16 @@ def is_deleted(configs: Mapping[str, str]) -> bool:
 def is_compacted(configs: Mapping[str, str]) -> bool:
     """Whether the topic keeps the last record of each key, so that every record needs one."""
     return "compact" in list_value(text(configs, "cleanup.policy"))
+
+
+def compaction_target(configs: Mapping[str, str]) -> str:
+    """What records are compacted to: one of ``table_configs.COMPACT_TO``."""
+    return text(configs, "headwater.compact-to")
+
+
+def table_partitioning(configs: Mapping[str, str]) -> str:
+    """How the topic's table is partitioned when it is created."""
+    return text(configs, "headwater.table.partition-by")
 
 
 def uses_append_time(configs: Mapping[str, str]) -> bool:
