@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from random import Random
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import MetadataStore, Session
 from headwater.telemetry.metrics import Metrics
 
+_SEEDS = count()
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
 
 
@@ -32,8 +34,8 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._made = 0
         self.version = 0
-        for name, count in partitions.items():
-            self.make(name, count)
+        for name, number in partitions.items():
+            self.make(name, number)
 
     def make(self, name: str, partitions: int) -> Topic:
         self._made += 1
@@ -153,7 +155,7 @@ class Node:
             members=self.member,
             topics=topics,
             clock=clock if clock is not None else SystemClock(),
-            rng=rng if rng is not None else Random(node_id),
+            rng=rng if rng is not None else Random(next(_SEEDS)),
             settings=settings,
             metrics=self.metrics,
             margin=margin,

@@ -61,7 +61,7 @@ class Keeper:
         self._tasks: set[asyncio.Task[None]] = set()
         self._look = asyncio.Event()
         self._misplaced_since: dict[int, float] = {}
-        self._releasing: int | None = None
+        self._releasing: set[int] = set()
         self._closing = False
         members.listen(self._look.set)
 
@@ -165,7 +165,7 @@ class Keeper:
                 logger.warning("leases of groups run out by themselves: %s", reason)
 
     def _mine(self, number: int) -> bool:
-        if number == self._releasing or not self.leases.free(number):
+        if number in self._releasing or not self.leases.free(number):
             return False
         node = self._members.node_id
         # A lease that is ours without a shard is what an attempt with a lost answer left.
@@ -195,7 +195,7 @@ class Keeper:
                 if wanted:
                     self._open(wanted)
                     await asyncio.wait(self._tasks)
-                await self._hand_over_one()
+                await self._hand_over()
 
     def _registered(self) -> bool:
         session = self._members.session
@@ -246,23 +246,32 @@ class Keeper:
         if opening is not None:
             opening.set_result(error)
 
-    async def _hand_over_one(self) -> None:
-        """Give one shard to the broker that should have it, if that is clear for some time."""
-        now = self._loop.time()
-        due = None
+    async def _hand_over(self) -> None:
+        """Give shards to the brokers that should have them.
+
+        Those without groups go at once and together; of the others one at a time, when it has
+        been clear for a while who should have them.
+        """
+        now, node = self._loop.time(), self._members.node_id
+        idle: list[Shard] = []
+        due: list[Shard] = []
         for shard in self.shards():
-            if self._members.chosen(shard.number) == self._members.node_id:
+            if self._members.chosen(shard.number) == node:
                 self._misplaced_since.pop(shard.number, None)
+            elif not shard.groups:
+                idle.append(shard)
             elif now - self._misplaced_since.setdefault(shard.number, now) >= SETTLE_SECONDS:
-                due = shard
-        if due is None:
+                due.append(shard)
+        moving = idle + due[:1]
+        if not moving:
             return
-        del self._misplaced_since[due.number]
-        self._releasing = due.number
-        self.leave(due, NotCoordinator("another broker takes this group over"))
+        self._releasing = {shard.number for shard in moving}
+        for shard in moving:
+            self._misplaced_since.pop(shard.number, None)
+            self.leave(shard, NotCoordinator("another broker takes this group over"))
         try:
-            await self.leases.release([due])
+            await self.leases.release(moving)
         except StoreError as reason:
-            logger.warning("a lease was not handed over: %s", reason)
+            logger.warning("leases were not handed over: %s", reason)
         finally:
-            self._releasing = None
+            self._releasing = set()

@@ -137,7 +137,12 @@ class Writer:
 
     async def _work(self) -> None:
         while self._queue:
-            await self._write(self._take())
+            batch = self._take()
+            try:
+                await self._write(batch)
+            except BaseException as reason:  # nobody may wait for what will not come
+                self._give_up(batch, reason)
+                raise
 
     def _take(self) -> _Batch:
         batch = _Batch()
@@ -230,8 +235,8 @@ class Writer:
             self._leave(shard, error)
         return rest
 
-    def _give_up(self, batch: _Batch, reason: Exception) -> None:
-        logger.warning("groups cannot be written: %s", reason)
+    def _give_up(self, batch: _Batch, reason: BaseException) -> None:
+        logger.warning("groups cannot be written: %s", reason or type(reason).__name__)
         error = CoordinatorNotAvailable(f"the metadata store does not take writes: {reason}")
         for write in batch.writes:
             write.fail(error)
