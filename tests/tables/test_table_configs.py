@@ -31,7 +31,7 @@ def test_a_partitioning_is_read(text: str, terms: list[PartitionTerm]) -> None:
      "partition, partition", "bucket(99999, key)"],
 )  # fmt: skip
 def test_what_is_no_partitioning_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="must be|twice"):
+    with pytest.raises(ValueError, match=r"must be|twice"):
         parse_partitioning(text)
 
 

@@ -29,12 +29,18 @@ _CONNECT_TIMEOUT = timedelta(seconds=5)
 
 def open_s3(url: SplitResult, *, concurrency: int = 64) -> RemoteObjects:
     """The bucket that a URL names. Nothing is sent yet. Raises ``ConfigurationError``."""
-    bucket, prefix = url.netloc, unquote(url.path).strip("/")
+    where = f"s3://{url.netloc}/{_prefix(url)}"
+    return RemoteObjects(open_bucket(url), id="s3", where=where, concurrency=concurrency)
+
+
+def open_bucket(url: SplitResult, *, retries: int = 0) -> S3Store:
+    """The same as obstore has it, for what blocks and runs outside a broker's loop."""
+    bucket, prefix = url.netloc, _prefix(url)
     if not bucket or "@" in bucket:
         raise ConfigurationError("an S3 URL is s3://bucket/prefix, and credentials stand in AWS_*")
     if prefix and not is_key(prefix):
         raise ConfigurationError(f"{prefix!r} is not a legal prefix of an S3 URL")
-    options = _options(url.query)
+    options = s3_options(url.query)
     config: S3Config = {}
     client: ClientConfig = {"timeout": _REQUEST_TIMEOUT, "connect_timeout": _CONNECT_TIMEOUT}
     if region := options.get("region"):
@@ -47,21 +53,25 @@ def open_s3(url: SplitResult, *, concurrency: int = 64) -> RemoteObjects:
     if "path_style" in options:
         config["virtual_hosted_style_request"] = options["path_style"] != "true"
     try:
-        store = S3Store(
+        return S3Store(
             bucket,
             prefix=prefix or None,
             config=config,
             client_options=client,
-            retry_config={"max_retries": 0, "retry_timeout": _REQUEST_TIMEOUT},
+            retry_config={"max_retries": retries, "retry_timeout": _REQUEST_TIMEOUT},
         )
     except (BaseError, ValueError) as error:
         raise ConfigurationError(
             f"cannot use s3://{bucket}: {str(error).partition(chr(10))[0]}"
         ) from error
-    return RemoteObjects(store, id="s3", where=f"s3://{bucket}/{prefix}", concurrency=concurrency)
 
 
-def _options(query: str) -> dict[str, str]:
+def _prefix(url: SplitResult) -> str:
+    return unquote(url.path).strip("/")
+
+
+def s3_options(query: str) -> dict[str, str]:
+    """What stands after the question mark, checked. Raises ``ConfigurationError``."""
     options = dict(parse_qsl(query, keep_blank_values=True))
     if unknown := options.keys() - set(_OPTIONS):
         raise ConfigurationError(
