@@ -10,11 +10,13 @@ from uuid import UUID
 from headwater.clock import Clock, SystemClock
 from headwater.engine import ConfigChange, Topic
 from headwater.errors import UnknownTopicId, UnknownTopicOrPartition
+from headwater.groups.configs import GroupConfigs
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.requests import (
     Client,
     CommitRequest,
     CommittedOffset,
+    ConsumerHeartbeatRequest,
     JoinRequest,
     SyncRequest,
 )
@@ -145,6 +147,7 @@ class Node:
         ttl: float = 10.0,
         margin: float = 0.5,
         exclusive: bool = False,
+        configs: GroupConfigs | None = None,
     ) -> None:
         self.meta = meta
         self.ttl = ttl
@@ -158,6 +161,7 @@ class Node:
             rng=rng if rng is not None else Random(next(_SEEDS)),
             settings=settings,
             metrics=self.metrics,
+            configs=configs,
             margin=margin,
         )
         self._task: asyncio.Task[None] | None = None
@@ -228,6 +232,18 @@ def syncing(member_id: str, generation: int, **assignments: bytes) -> SyncReques
         protocol_type=None,
         protocol_name=None,
         assignments=assignments,
+    )
+
+
+def beating(member_id: str, epoch: int, *, topic: str = "t") -> ConsumerHeartbeatRequest:
+    """A heartbeat of a member that reads one topic and says all that it has."""
+    return ConsumerHeartbeatRequest(
+        client=Client("app", "/127.0.0.1"),
+        member_id=member_id,
+        epoch=epoch,
+        rebalance_timeout_ms=60_000,
+        topic_names=(topic,),
+        owned={} if epoch >= 0 else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from headwater.groups.configs import GroupConfigs
 from headwater.groups.requests import (
     CommittedOffset,
     HeartbeatRequest,
@@ -10,7 +11,17 @@ from headwater.groups.requests import (
 )
 from headwater.meta.memory import MemoryStore
 from headwater.wire.error_codes import Code
-from tests.groups.cluster import Topics, committing, joining, one_node, syncing
+from tests.groups.cluster import (
+    SETTINGS,
+    Brokers,
+    Node,
+    Topics,
+    beating,
+    committing,
+    joining,
+    one_node,
+    syncing,
+)
 
 
 async def test_a_member_joins_syncs_commits_and_leaves() -> None:
@@ -73,3 +84,49 @@ async def test_requests_for_a_group_that_nobody_made_leave_no_group() -> None:
         assert await node.groups.list() == []
         assert (await node.groups.describe_classic("g")).error == Code.GROUP_ID_NOT_FOUND
         assert await node.groups.delete("g") == Code.GROUP_ID_NOT_FOUND
+
+
+async def test_a_group_changes_its_kind_with_its_members_in_it() -> None:
+    store, topics = MemoryStore(), Topics(t=4)
+    subscription = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
+    async with one_node(topics, meta=store) as node:
+        joined = await node.groups.join("g", joining(protocols=(("range", subscription),)))
+        me = joined.member_id
+        await node.groups.sync("g", syncing(me, 1, **{me: b""}))
+        reply = await node.groups.consumer_heartbeat("g", beating("new", 0))
+        assert reply.error == 0
+        assert await node.groups.list() == [Listed("g", "consumer", "Reconciling", "consumer")]
+        described = await node.groups.describe_consumer("g")
+        assert {member.member_id for member in described.members} == {me, "new"}
+    async with one_node(topics, meta=store) as node:
+        assert len((await node.groups.describe_consumer("g")).members) == 2
+        assert (await node.groups.consumer_heartbeat("g", beating("new", -1))).error == 0
+        classic = await node.groups.describe_classic("g")
+        assert [member.member_id for member in classic.members] == [me]
+        assert [line.kind for line in await node.groups.list()] == ["classic"]
+
+
+async def test_a_heartbeat_to_no_group_makes_none() -> None:
+    async with one_node(Topics(t=1)) as node:
+        await node.groups.commit(committing("simple", {("t", 0): 1}))
+        for name in ("simple", "nothing"):
+            reply = await node.groups.consumer_heartbeat(name, beating("m", 3))
+            assert reply.error == Code.GROUP_ID_NOT_FOUND
+        assert await node.groups.list() == [Listed("simple", "", "Empty", "classic")]
+        assert (await node.groups.consumer_heartbeat("simple", beating("m", 0))).error == 0
+        assert [line.kind for line in await node.groups.list()] == ["consumer"]
+        _, found = await node.groups.fetch("simple", None)
+        assert found["t", 0].offset == 1
+
+
+async def test_a_groups_own_times_hold_from_its_next_heartbeat_on() -> None:
+    store = MemoryStore()
+    configs = GroupConfigs(store, SETTINGS)
+    node = Node(Brokers(), 1, store, Topics(t=1), configs=configs)
+    await node.start()
+    reply = await node.groups.consumer_heartbeat("g", beating("m", 0))
+    assert reply.heartbeat_interval_ms == SETTINGS.consumer_heartbeat_interval_ms
+    await configs.change("g", lambda _: {"consumer.heartbeat.interval.ms": "7000"})
+    reply = await node.groups.consumer_heartbeat("g", beating("m", reply.epoch))
+    assert reply.heartbeat_interval_ms == 7_000
+    await node.stop()

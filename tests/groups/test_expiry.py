@@ -10,15 +10,13 @@ from headwater.groups.expiry import expired
 from headwater.groups.machine import Effects
 from headwater.groups.offsets import OffsetRecord
 from headwater.groups.requests import (
-    Client,
     CommitRequest,
     CommittedOffset,
-    ConsumerHeartbeatRequest,
     LeavingMember,
 )
 from headwater.groups.settings import GroupSettings
 from headwater.meta.memory import MemoryStore
-from tests.groups.cluster import Node, Topics, committing, joining, one_node, syncing
+from tests.groups.cluster import Node, Topics, beating, committing, joining, one_node, syncing
 from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
 WEEK = 7 * 86_400_000
@@ -168,15 +166,7 @@ async def test_members_of_a_living_group_lose_no_offsets_but_those_of_other_topi
     topics = Topics(t=1, u=1)
     settings = GroupSettings(offsets_retention_minutes=0)
     async with one_node(topics, settings=settings) as node:
-        beat = ConsumerHeartbeatRequest(
-            client=Client("app", "/127.0.0.1"),
-            member_id="m",
-            epoch=0,
-            rebalance_timeout_ms=60_000,
-            topic_names=("t",),
-            owned={},
-        )
-        joined = await node.groups.consumer_heartbeat("g", beat)
+        joined = await node.groups.consumer_heartbeat("g", beating("m", 0))
         assert joined.error == 0
         mine = committing("g", {("t", 0): 1, ("u", 0): 1}, member_id="m", epoch=joined.epoch)
         assert set((await node.groups.commit(mine)).values()) == {0}
