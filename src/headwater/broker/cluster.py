@@ -8,7 +8,6 @@ the streams that it had, or gets, move.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
-from zlib import crc32
 
 _MASK: Final = 2**64 - 1
 
@@ -55,10 +54,6 @@ class Cluster(Protocol):
         """The id of the broker that clients are told to use for a stream."""
         ...
 
-    def coordinator(self, key: str) -> BrokerAddress:
-        """The broker for a group or transactional id."""
-        ...
-
 
 class LiveBrokers:
     """A fixed set of live brokers with the choices that follow from it."""
@@ -98,11 +93,6 @@ class LiveBrokers:
                 self._leaders.clear()
             leader = self._leaders[stream_id] = rendezvous(stream_id, self._ids)
         return leader
-
-    def coordinator(self, key: str) -> BrokerAddress:
-        """The rendezvous choice for a name."""
-        chosen = rendezvous(crc32(key.encode()), self._ids)
-        return self._addresses[self._ids.index(chosen)]
 
 
 def rendezvous(key: int, members: Sequence[int]) -> int:
@@ -149,6 +139,3 @@ class SingleBroker:
 
     def leader(self, stream_id: int) -> int:
         return self._live.leader(stream_id)
-
-    def coordinator(self, key: str) -> BrokerAddress:
-        return self._live.coordinator(key)

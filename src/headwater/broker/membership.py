@@ -113,9 +113,6 @@ class Membership:
     def leader(self, stream_id: int) -> int:
         return self._live.leader(stream_id)
 
-    def coordinator(self, key: str) -> BrokerAddress:
-        return self._live.coordinator(key)
-
     def living(self) -> Collection[str]:
         """The incarnations of all brokers that are registered, this one's always among them."""
         return {self._incarnation(), *(other.incarnation for other in self._others.values())}
