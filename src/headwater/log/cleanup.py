@@ -1,13 +1,20 @@
 """Finishing deleted topics: their tails refuse appends, then everything of them goes.
 
+Its open job of the pipeline ends with it: what a fixed manifest names, which a table may hold and
+no index entry does, goes on the release lists.
+
 A deleted stream keeps its tail and layout, a few bytes, for ever: an append or a swap of a
 broker that was paused for any time must still lose the comparison.
 """
 
 from collections.abc import Sequence
 
+from headwater.clock import Clock
 from headwater.log.formats import DeletedTopic, Layout, Tail
+from headwater.log.jobs import INDEX_SWAPPED, Job
+from headwater.log.releases import release
 from headwater.log.streams import Streams
+from headwater.log.swap import entry_of
 from headwater.log.transactions import transact
 from headwater.log.trim import Trimmer
 from headwater.meta import keys
@@ -20,8 +27,11 @@ STREAMS_PER_TRANSACTION = 50
 class TopicCleaner:
     """Carries deletions through; any broker may take one up, at any point."""
 
-    def __init__(self, meta: MetadataStore, streams: Streams, trimmer: Trimmer) -> None:
+    def __init__(
+        self, meta: MetadataStore, streams: Streams, trimmer: Trimmer, clock: Clock
+    ) -> None:
         self._meta = meta
+        self._clock = clock
         self._streams = streams
         self._trimmer = trimmer
 
@@ -52,6 +62,7 @@ class TopicCleaner:
 
     async def _empty(self, stream: int) -> None:
         layout_key, tail_key = keys.layout(0, stream), keys.tail(0, stream)
+        job_key = keys.job(0, stream)
 
         def decide(values: Values) -> tuple[Writes, None]:
             writes = Writes()
@@ -60,13 +71,20 @@ class TopicCleaner:
             stored = values[layout_key]
             layout = Layout() if stored is None else decode(Layout, stored.value)
             end = decode(Tail, tail_entry.value).high_watermark
-            if layout.log_start < end:
+            open_job = values[job_key]
+            if layout.log_start < end or open_job is not None:
                 layout.log_start = end
                 layout.generation += 1
                 writes.put(layout_key, encode(layout))
+            if open_job is not None:
+                job = decode(Job, open_job.value)
+                if job.state != INDEX_SWAPPED:
+                    files = [entry_of(file) for file in job.files]
+                    release(writes, stream, files, layout.generation, self._clock.now_ms())
+                writes.delete(job_key)
             return writes, None
 
-        await transact(self._meta, [layout_key, tail_key], decide)
+        await transact(self._meta, [layout_key, tail_key, job_key], decide)
         await self._trimmer.clean(stream)
 
 

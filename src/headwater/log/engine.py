@@ -113,7 +113,7 @@ class LogEngine:
         )
         self._timestamps = TimestampLookup(self._reader, self._index, self._loader)
         self._trimmer = Trimmer(meta, self._streams, self._index, clock)
-        self._cleaner = TopicCleaner(meta, self._streams, self._trimmer)
+        self._cleaner = TopicCleaner(meta, self._streams, self._trimmer, clock)
         self._maintenance = Maintenance(
             meta=meta,
             topics=self.topics,

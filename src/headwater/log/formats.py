@@ -5,7 +5,13 @@ import msgspec
 from headwater.meta.values import Value
 
 INLINE = 0
+"""The chunk travels in the index entry itself."""
 WAL = 1
+"""The chunk is a part of a WAL object."""
+PARQUET = 2
+"""The records are the rows of a Parquet file, a data file of the topic's table."""
+SEGMENT = 3
+"""The batches are in a ``.kfs`` file, byte for byte, with a sparse ``.index`` beside it."""
 
 
 class ProducerState(msgspec.Struct, array_like=True):
@@ -47,7 +53,7 @@ class IndexEntry(Value):
     end: int
     kind: int
     length: int
-    """Bytes of the chunk."""
+    """Bytes of the chunk; of the whole file where the kind is PARQUET or SEGMENT."""
     size: int
     """The stream's running size at ``end``."""
     max_timestamp: int
@@ -65,6 +71,8 @@ class IndexEntry(Value):
     """The chunk's batches, by number, that the commit refused or found to be duplicates."""
     data: bytes | None = None
     """The chunk itself where the kind is INLINE."""
+    set_aside: str = ""
+    """Why the pipeline left this entry as it is; empty where it did not."""
 
 
 class StreamCommit(msgspec.Struct, array_like=True):
@@ -107,6 +115,17 @@ class Release(Value):
 
     chunks: list[tuple[str, int, int]]
     released_ms: int
+    stream: int = 0
+    """Whose entries they were; 0 where they never had any."""
+    end: int = 0
+    """The end of the last of those entries."""
+
+
+class Pin(Value):
+    """A reader outside the brokers: what a stream holds from ``low`` on is kept for it."""
+
+    low: int
+    expires_ms: int
 
 
 class TopicRecord(Value):

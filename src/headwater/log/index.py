@@ -14,6 +14,17 @@ KeepInline = Callable[[int, IndexEntry], None]
 """Takes the bytes of inline entries that a look-up found, so that windows stay small."""
 
 
+async def entries_between(
+    meta: MetadataStore, stream: int, start: int, end: int
+) -> AsyncIterator[IndexEntry]:
+    """The stored entries that end after ``start`` and not after ``end``, page by page."""
+    first, after = keys.index_entry(0, stream, start + 1), keys.index_entry(0, stream, end + 1)
+    while page := (await meta.scan(first, after, limit=PAGE)).entries:
+        for found in page:
+            yield decode(IndexEntry, found.value)
+        first = page[-1].key + "\0"
+
+
 class IndexReader:
     """Reads streams' offset indexes."""
 

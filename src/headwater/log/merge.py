@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.log.commit import Fenced
-from headwater.log.formats import WAL, IndexEntry, Layout, ObjectRecord
-from headwater.log.trim import release
+from headwater.log.formats import INLINE, WAL, IndexEntry, Layout, ObjectRecord
+from headwater.log.jobs import Job
+from headwater.log.releases import release
 from headwater.log.wal_object import Placement
 from headwater.meta import keys
 from headwater.meta.store import Decide, Values, Writes
@@ -41,6 +42,20 @@ def rank(length: int) -> int:
         found += 1
         bound *= RANK_FACTOR
     return found
+
+
+def mergeable(entries: Sequence[IndexEntry], job: Job | None) -> list[IndexEntry]:
+    """The entries that a merge may touch: chunks, outside of the open job's range.
+
+    What the pipeline set aside stays apart, or good records would be set aside with it.
+    """
+    return [
+        entry
+        for entry in entries
+        if entry.kind in (INLINE, WAL)
+        and not entry.set_aside
+        and (job is None or entry.end <= job.start or job.end <= entry.start)
+    ]
 
 
 def plan_merge(

@@ -7,11 +7,13 @@ from headwater.clock import Clock
 from headwater.errors import CorruptMessage, ObjectNotFound
 from headwater.log.formats import IndexEntry, Layout
 from headwater.log.index import IndexReader
+from headwater.log.jobs import Job
 from headwater.log.merge import (
     OPERATIONS_PER_STREAM,
     OPERATIONS_PER_SWAP,
     Merged,
     Swap,
+    mergeable,
     plan_merge,
     swap_runs,
 )
@@ -85,9 +87,12 @@ class Merger:
     async def _plan(self, stream: int) -> tuple[int, Sequence[IndexEntry]]:
         stored = await self._meta.get(keys.layout(0, stream))
         layout = Layout() if stored is None else decode(Layout, stored.value)
+        # Read after the layout: a job created since then makes the swap lose.
+        open_job = await self._meta.get(keys.job(0, stream))
+        job = None if open_job is None else decode(Job, open_job.value)
         entries = await self._index.newest(stream, layout.log_start, PLAN_ENTRIES)
         run = plan_merge(
-            entries,
+            mergeable(entries, job),
             fan_in=self._settings.merge_fan_in,
             small_bytes=self._settings.merge_small_bytes,
             max_bytes=self._settings.merge_bytes,

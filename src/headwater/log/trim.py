@@ -2,15 +2,16 @@
 
 DeleteRecords and retention both advance ``log_start``, which takes effect at once; the entries
 below it go afterwards, a page at a time, each page in one transaction guarded by ``layout``
-that also notes which chunks lost their entry (see ``gc``).
+that also notes which chunks lost their entry (see ``releases``).
 """
 
 from collections.abc import Sequence
 
 from headwater.clock import Clock
 from headwater.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from headwater.log.formats import INLINE, IndexEntry, Layout, Release, Tail
+from headwater.log.formats import IndexEntry, Layout, Tail
 from headwater.log.index import IndexReader
+from headwater.log.releases import release
 from headwater.log.streams import Streams
 from headwater.log.transactions import transact
 from headwater.meta import keys
@@ -94,18 +95,6 @@ class Trimmer:
             return writes, None
 
         await transact(self._meta, [layout_key], decide)
-
-
-def release(
-    writes: Writes, stream: int, gone: Sequence[IndexEntry], generation: int, now_ms: int
-) -> None:
-    """Note the chunks that lose their index entries in this transaction."""
-    chunks = [(entry.key, entry.part, stream) for entry in gone if entry.kind != INLINE]
-    if chunks:
-        writes.put(
-            f"{keys.releases(0)}{stream:020d}/{generation:012d}",
-            encode(Release(chunks=chunks, released_ms=now_ms)),
-        )
 
 
 def _layout(values: Values, key: str) -> Layout:

@@ -96,6 +96,33 @@ def releases(domain: int) -> str:
     return f"d/{domain:04d}/release/"
 
 
+def table_releases(domain: int) -> str:
+    """Table files that left the log, waiting for their table to let them go too."""
+    return f"d/{domain:04d}/table-release/"
+
+
+def jobs(domain: int) -> str:
+    return f"d/{domain:04d}/job/"
+
+
+def job(domain: int, stream: int) -> str:
+    """The stream's one open job of the pipeline."""
+    return f"{jobs(domain)}{stream:020d}"
+
+
+def pins(domain: int) -> str:
+    return f"d/{domain:04d}/pin/"
+
+
+def pins_of_stream(domain: int, stream: int) -> str:
+    return f"{pins(domain)}{stream:020d}/"
+
+
+def pin(domain: int, stream: int, reader: str) -> str:
+    """What a reader outside the brokers asks to be kept of a stream."""
+    return f"{pins_of_stream(domain, stream)}{quote(reader, safe='')}"
+
+
 def coordinator_shard(shard: int) -> str:
     """Who coordinates the groups of a shard; ephemeral."""
     return f"{COORDINATORS}{shard:04d}"

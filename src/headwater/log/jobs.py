@@ -1,0 +1,224 @@
+"""Jobs of the pipeline: replacing a range of one stream by files, as a saga kept in metadata.
+
+    CREATED → PARQUET_WRITTEN → ICEBERG_COMMITTED → INDEX_SWAPPED → done, its key deleted
+
+A stream has at most one open job. Any process may take one up at any step; each step is a
+transaction over the job's key that compares the state before it, so that a step which landed is
+found and repeating it changes nothing. (``swap`` is the step to INDEX_SWAPPED, ``job_steps`` runs
+them all.)
+
+Invariants:
+
+- While a job is open its range's ends are ends of index entries: it is created under the layout's
+  generation that it was planned under, and bumps it, so that a merge planned before loses; a
+  merge planned after leaves the range alone.
+- The step to PARQUET_WRITTEN fixes the one manifest, and writes an object record for each of its
+  files in the same transaction. A file without a record whose job is not CREATED will never have
+  one: whoever finds it may delete it. A file with a record leaves only through a release list.
+- Attempts at one job never share a file's key, so that a rival's file is never taken for another.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from headwater.log.formats import PARQUET, SEGMENT, Layout, ObjectRecord, Tail
+from headwater.log.releases import INDEX_SUFFIX, SEGMENT_SUFFIX, object_keys
+from headwater.meta import keys
+from headwater.meta.store import Decide, Values, Writes
+from headwater.meta.values import Value, decode, encode
+
+CREATED = 0
+PARQUET_WRITTEN = 1
+ICEBERG_COMMITTED = 2
+INDEX_SWAPPED = 3
+
+TABLES = "tables/"
+
+
+class DataFile(msgspec.Struct, kw_only=True):
+    """One file of a manifest: all records of ``[start, end)`` that are kept, sorted by offset."""
+
+    key: str
+    store: str
+    size: int
+    """Bytes."""
+    rows: int
+    start: int
+    end: int
+    min_timestamp: int
+    max_timestamp: int
+    """Milliseconds; -1 where there is no row."""
+    stats: bytes = b""
+    """The table's column statistics; opaque to the log."""
+    kind: int = PARQUET
+    """Of its index entry: PARQUET or SEGMENT."""
+
+
+class Job(Value):
+    """One open job; see this module."""
+
+    id: str
+    kind: str
+    """What it does: ``compact``, ``rewrite`` and so on."""
+    stream: int
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+    created_ms: int
+    state: int = CREATED
+    files: list[DataFile] = msgspec.field(default_factory=list)
+    inputs: list[str] = msgspec.field(default_factory=list)
+    """The files that a rewrite takes out of the table."""
+    set_aside: list[tuple[int, int, str]] = msgspec.field(default_factory=list)
+    """(start, end, reason) of the ranges that keep their index entries."""
+
+
+def data_file_key(job: Job, start: int, end: int, attempt: str, kind: int = PARQUET) -> str:
+    """A file's key; ``attempt`` (letters and digits) differs with every try to write it."""
+    folder, suffix = ("segments", SEGMENT_SUFFIX) if kind == SEGMENT else ("data", ".parquet")
+    name = f"{start:020d}-{end:020d}-{job.id}-{attempt}{suffix}"
+    return f"{TABLES}{job.topic_id}/{folder}/{job.partition}/{name}"
+
+
+_FILE = re.compile(
+    rf"{TABLES}[^/]+/(?:data|segments)/\d+/\d+-\d+-(\w+)-\w+"
+    rf"(?:\.parquet|\{SEGMENT_SUFFIX}|\{INDEX_SUFFIX})"
+)
+
+
+def job_of_file(key: str) -> str | None:
+    """The id of the job that a file was written for; None where no job writes such keys."""
+    found = _FILE.fullmatch(key)
+    return None if found is None else found.group(1)
+
+
+def check_manifest(
+    job: Job, files: Sequence[DataFile], set_aside: Sequence[tuple[int, int, str]]
+) -> None:
+    """Raises ``ValueError`` unless files and what is set aside make up the job's range."""
+    parts = sorted(
+        [(file.start, file.end) for file in files] + [(start, end) for start, end, _ in set_aside]
+    )
+    offset = job.start
+    for start, end in parts:
+        if start != offset or end <= start:
+            raise ValueError(f"job {job.id}: a part [{start}, {end}) where {offset} is next")
+        offset = end
+    if offset != job.end:
+        raise ValueError(f"job {job.id}: its parts end at {offset}, it ends at {job.end}")
+
+
+def create_job(job: Job, generation: int) -> Decide[Job | None]:
+    """Open a job planned under this generation of the layout; reads ``creation_keys``.
+
+    Results in the stream's open job, this one or another's; None where the plan is stale: the
+    index was rearranged, the topic deleted, or the range is not stable yet.
+    """
+
+    def decide(values: Values) -> tuple[Writes, Job | None]:
+        writes = Writes()
+        if (there := values[keys.job(0, job.stream)]) is not None:
+            return writes, decode(Job, there.value)
+        tail_entry, layout_entry = (
+            values[keys.tail(0, job.stream)], values[keys.layout(0, job.stream)]
+        )  # fmt: skip
+        tail = Tail() if tail_entry is None else decode(Tail, tail_entry.value)
+        layout = Layout() if layout_entry is None else decode(Layout, layout_entry.value)
+        if tail.deleted or job.end > tail.last_stable or layout.generation != generation:
+            return writes, None
+        layout.generation += 1
+        writes.put(keys.layout(0, job.stream), encode(layout))
+        writes.put(keys.job(0, job.stream), encode(job))
+        return writes, job
+
+    return decide
+
+
+def creation_keys(stream: int) -> list[str]:
+    """What ``create_job`` reads."""
+    return [keys.job(0, stream), keys.tail(0, stream), keys.layout(0, stream)]
+
+
+def fix_manifest(
+    job: Job, files: Sequence[DataFile], set_aside: Sequence[tuple[int, int, str]], now_ms: int
+) -> Decide[Job | None]:
+    """CREATED → PARQUET_WRITTEN with this manifest; reads the job's key.
+
+    Results in the job as it stands, whose manifest may be a rival's; None where the job is gone.
+    """
+    check_manifest(job, files, set_aside)
+
+    def decide(values: Values) -> tuple[Writes, Job | None]:
+        writes = Writes()
+        there = _same_job(values, job)
+        if there is None or there.state != CREATED:
+            return writes, there
+        there.state = PARQUET_WRITTEN
+        there.files = list(files)
+        there.set_aside = list(set_aside)
+        writes.put(keys.job(0, job.stream), encode(there))
+        for file in files:
+            for key in object_keys(file.kind, file.key):
+                record = ObjectRecord(size=file.size, parts=1, live=[job.stream], created_ms=now_ms)
+                writes.put(keys.object_record(0, key, 0), encode(record))
+        return writes, there
+
+    return decide
+
+
+def mark_committed(job: Job) -> Decide[Job | None]:
+    """PARQUET_WRITTEN → ICEBERG_COMMITTED: the table has the manifest; reads the job's key."""
+
+    def decide(values: Values) -> tuple[Writes, Job | None]:
+        writes = Writes()
+        there = _same_job(values, job)
+        if there is not None and there.state == CREATED:
+            raise ValueError(f"job {job.id} has no manifest that a table could hold")
+        if there is not None and there.state == PARQUET_WRITTEN:
+            there.state = ICEBERG_COMMITTED
+            writes.put(keys.job(0, job.stream), encode(there))
+        return writes, there
+
+    return decide
+
+
+def finish_job(job: Job) -> Decide[None]:
+    """INDEX_SWAPPED → done; reads the job's key."""
+
+    def decide(values: Values) -> tuple[Writes, None]:
+        writes = Writes()
+        there = _same_job(values, job)
+        if there is not None:
+            if there.state != INDEX_SWAPPED:
+                raise ValueError(f"job {job.id} is not finished: its state is {there.state}")
+            writes.delete(keys.job(0, job.stream))
+        return writes, None
+
+    return decide
+
+
+def give_up_job(job: Job) -> Decide[Job | None]:
+    """Close a job that has no manifest yet; reads the job's key.
+
+    Results in the job where it was too late: its manifest is fixed, so it must be carried through.
+    """
+
+    def decide(values: Values) -> tuple[Writes, Job | None]:
+        writes = Writes()
+        there = _same_job(values, job)
+        if there is None or there.state != CREATED:
+            return writes, there
+        writes.delete(keys.job(0, job.stream))
+        return writes, None
+
+    return decide
+
+
+def _same_job(values: Values, job: Job) -> Job | None:
+    entry = values[keys.job(0, job.stream)]
+    there = None if entry is None else decode(Job, entry.value)
+    return there if there is not None and there.id == job.id else None

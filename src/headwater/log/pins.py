@@ -1,0 +1,94 @@
+"""Pins: readers outside the brokers ask that what a stream holds stays while they read it.
+
+A reader writes its pin, then reads the index, then the objects; it renews the pin while it works
+and removes it at the end. What was released after the index was read is kept until the pin is
+gone or has expired. Expiry is by the wall clock, so a reader renews long before it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+
+from headwater.clock import Clock
+from headwater.errors import KafkaError
+from headwater.log.formats import Pin
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
+from headwater.meta.values import decode, encode
+
+PAGE = 100
+RENEWALS = 4
+"""How often a pin is renewed within its time."""
+
+
+class Pins:
+    """The pins of one cluster. ``reader`` names one reader of one stream."""
+
+    def __init__(self, meta: MetadataStore, clock: Clock) -> None:
+        self._meta = meta
+        self._clock = clock
+
+    async def put(self, stream: int, low: int, reader: str, ttl_ms: int) -> None:
+        """Write or renew a pin: the stream's objects from offset ``low`` on are kept."""
+        value = encode(Pin(low=low, expires_ms=self._clock.now_ms() + ttl_ms))
+
+        def decide(_values: Values) -> tuple[Writes, None]:
+            writes = Writes()
+            writes.put(keys.pin(0, stream, reader), value)
+            return writes, None
+
+        await transact(self._meta, [], decide)
+
+    async def remove(self, stream: int, reader: str) -> None:
+        def decide(_values: Values) -> tuple[Writes, None]:
+            writes = Writes()
+            writes.delete(keys.pin(0, stream, reader))
+            return writes, None
+
+        await transact(self._meta, [], decide)
+
+    @contextlib.asynccontextmanager
+    async def held(self, stream: int, low: int, reader: str, ttl_ms: int) -> AsyncIterator[None]:
+        """A pin for as long as the body runs, renewed in the background."""
+        await self.put(stream, low, reader, ttl_ms)
+        renewal = asyncio.create_task(self._renew(stream, low, reader, ttl_ms))
+        try:
+            yield
+        finally:
+            renewal.cancel()
+            await asyncio.wait([renewal])
+            await self.remove(stream, reader)
+
+    async def _renew(self, stream: int, low: int, reader: str, ttl_ms: int) -> None:
+        while True:
+            await asyncio.sleep(ttl_ms / 1000 / RENEWALS)
+            # A store that is away for a moment: the next renewal is soon enough.
+            with contextlib.suppress(KafkaError):
+                await self.put(stream, low, reader, ttl_ms)
+
+    async def lowest(self) -> Mapping[int, int]:
+        """The lowest pinned offset of each stream that has a pin; expired ones are removed."""
+        now_ms = self._clock.now_ms()
+        lowest: dict[int, int] = {}
+        start, end = keys.pins(0), prefix_end(keys.pins(0))
+        while page := (await self._meta.scan(start, end, limit=PAGE)).entries:
+            for entry in page:
+                pin = decode(Pin, entry.value)
+                if pin.expires_ms <= now_ms:
+                    await self._remove_expired(entry)
+                    continue
+                stream = int(entry.key.removeprefix(keys.pins(0)).partition("/")[0])
+                lowest[stream] = min(pin.low, lowest.get(stream, pin.low))
+            start = page[-1].key + "\0"
+        return lowest
+
+    async def _remove_expired(self, expired: Entry) -> None:
+        def decide(values: Values) -> tuple[Writes, None]:
+            writes = Writes()
+            there = values[expired.key]
+            if there is not None and there.value == expired.value:
+                writes.delete(expired.key)
+            return writes, None
+
+        await transact(self._meta, [expired.key], decide)
