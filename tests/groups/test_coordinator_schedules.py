@@ -6,14 +6,23 @@ member of one generation.
 """
 
 import asyncio
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from random import Random
 
 import pytest
 
 from headwater.groups.coordinator import Coordinator
-from headwater.groups.requests import CommitRequest, CommittedOffset, HeartbeatRequest
-from tests.groups.cluster import joining, syncing
+from headwater.groups.requests import (
+    Assignment,
+    CommitRequest,
+    CommittedOffset,
+    ConsumerHeartbeatReply,
+    HeartbeatRequest,
+)
+from headwater.wire.error_codes import Code
+from tests.groups.cluster import beating, joining, syncing
 from tests.groups.world import World
 from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
@@ -123,6 +132,63 @@ class Consumer:
         return True
 
 
+class NewConsumer:
+    """A member of a KIP-848 group: it owns what it is told, and says so with each heartbeat."""
+
+    def __init__(self, world: World, group: "Owned", number: int) -> None:
+        self.world = world
+        self.group = group
+        self.offsets = Committer(world, group.name, 30 + number)
+        self._names = (f"{number}-{life}" for life in count())
+
+    async def run(self, until: float) -> None:
+        while asyncio.get_running_loop().time() < until:
+            await self._live(next(self._names))
+
+    async def _live(self, member_id: str) -> None:
+        """From joining to leaving, being fenced, or falling silent."""
+        rng = self.world.rng
+        epoch, owned = 0, Assignment()
+        for _ in range(rng.randrange(3, 20)):
+            reply = await self._beat(member_id, epoch, owned)
+            if reply.error:
+                return
+            epoch = reply.epoch
+            owned = owned if reply.assignment is None else reply.assignment
+            self.group.told(epoch, member_id, owned)
+            if not await self._commit(member_id, epoch):
+                return
+            await asyncio.sleep(rng.uniform(0, 2))
+        if rng.random() < 0.5:
+            await self._beat(member_id, -1, owned)
+
+    async def _commit(self, member_id: str, epoch: int) -> bool:
+        code = await self.offsets.commit(member_id, epoch)
+        await self.offsets.check()
+        return code in {Code.NONE, Code.STALE_MEMBER_EPOCH}
+
+    async def _beat(self, member_id: str, epoch: int, owned: Assignment) -> ConsumerHeartbeatReply:
+        request = replace(beating(member_id, epoch), owned=owned if epoch > 0 else {})
+        broker, reply = await self.world.ask(
+            self.group.name, lambda groups: groups.consumer_heartbeat(self.group.name, request)
+        )
+        assert self.world.holder(self.group.name) == broker.node_id
+        return reply
+
+
+class Owned:
+    """Who owned what in which epoch of one group."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.owners: dict[tuple[int, int], str] = {}
+
+    def told(self, epoch: int, member_id: str, owned: Assignment) -> None:
+        for numbers in owned.values():
+            for number in numbers:
+                assert self.owners.setdefault((epoch, number), member_id) == member_id
+
+
 class Told:
     """What all members of one group were told."""
 
@@ -154,17 +220,23 @@ async def schedule(seed: int, loop: SimulatedLoop) -> None:
     told = [Told(f"group-{number}") for number in range(2)]
     committers = [Committer(world, f"simple-{number}", number) for number in range(3)]
     consumers = [Consumer(world, told[number % 2], 10 + number) for number in range(5)]
+    owned = Owned("new")
+    new = [NewConsumer(world, owned, number) for number in range(3)]
     async with asyncio.TaskGroup() as tasks:
+        for member in new:
+            tasks.create_task(member.run(SECONDS))
         for committer in committers:
             tasks.create_task(committer.run(SECONDS))
         for consumer in consumers:
             tasks.create_task(consumer.run(SECONDS))
         tasks.create_task(world.trouble(SECONDS - 20))
     world.stop_faults()
-    for each in (*committers, *(consumer.offsets for consumer in consumers)):
+    checked = [*committers, *(each.offsets for each in consumers), *(each.offsets for each in new)]
+    for each in checked:
         await each.check()
     assert all(committer.acknowledged > 5 for committer in committers)
     assert all(group.generations > 1 for group in told)
+    assert len({epoch for epoch, _ in owned.owners}) > 3
     await world.end()
 
 

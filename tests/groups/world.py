@@ -30,7 +30,11 @@ from tests.meta.faulty import Faults, FaultyStore
 T = TypeVar("T")
 
 TTL = 6.0
-SETTINGS = GroupSettings(initial_rebalance_delay_ms=100, offsets_retention_check_interval_ms=5_000)
+SETTINGS = GroupSettings(
+    initial_rebalance_delay_ms=100,
+    consumer_session_timeout_ms=10_000,
+    offsets_retention_check_interval_ms=5_000,
+)
 
 
 class Process:
