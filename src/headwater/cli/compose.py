@@ -167,6 +167,7 @@ class Broker:
             rng=rng,
             settings=group_settings(settings),
             metrics=self._metrics,
+            configs=self._dynamic.groups,
         )
         await self._serve(listener, clock, rng)
 
