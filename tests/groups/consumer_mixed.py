@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from io import BytesIO
-from random import Random
 from typing import Any
 
 from kio.schema.consumer_protocol_subscription.v1 import data as v1
@@ -56,7 +55,7 @@ class MixedWorld(World):
     def __init__(self, settings: GroupSettings | None = None, **partitions: int) -> None:
         super().__init__(settings or GroupSettings(initial_rebalance_delay_ms=0), **partitions)
         self.machine: ClassicGroup | ConsumerGroup = ClassicGroup(
-            GROUP, self.settings, Random(3), self.now_ms
+            GROUP, self.settings, self.rng, self.now_ms
         )
         self.answers: dict[Ticket, Any] = {}
         self.tickets = 0
@@ -84,7 +83,7 @@ class MixedWorld(World):
             reply, effects = machine.heartbeat(request, self.topics, *now)
         else:
             reply, effects = ConsumerGroup.upgrade(
-                machine, request, self.topics, self.settings, Random(4), *now
+                machine, request, self.topics, self.settings, self.rng, *now
             )
         self.last = effects
         self.take(effects)
@@ -170,7 +169,7 @@ class MixedWorld(World):
 
     def restart(self) -> None:
         kind = type(self.machine)
-        self.machine = kind.restore(GROUP, self.records, self.settings, Random(5), self.now)
+        self.machine = kind.restore(GROUP, self.records, self.settings, self.rng, self.now)
 
     @property
     def consumer(self) -> ConsumerGroup:

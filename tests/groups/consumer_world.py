@@ -64,7 +64,8 @@ class World:
         self.topics = Topics(**partitions)
         self.settings = settings or GroupSettings()
         self.now = 1000.0
-        self.group = ConsumerGroup(GROUP, self.settings, Random(1))
+        self.rng = Random(1)
+        self.group = ConsumerGroup(GROUP, self.settings, self.rng)
         self.records: dict[str, bytes] = {}
         self.last: Effects = Effects()
 
@@ -80,6 +81,14 @@ class World:
             else:
                 assert self.records.get(name) != value, f"{name} was written unchanged"
                 self.records[name] = value
+
+    def survives(self, effects: Effects, outcome: str) -> bool:
+        """Whether a call's answer arrives: a ``crash`` loses what was not written with it."""
+        if outcome == "crash":
+            self.restart()
+            return False
+        self.store(effects)
+        return outcome != "lost"
 
     def send(self, request: ConsumerHeartbeatRequest) -> ConsumerHeartbeatReply:
         reply, effects = self.group.heartbeat(request, self.topics, self.now, self.now_ms)
@@ -145,10 +154,10 @@ class World:
         """The coordinator dies and another takes over from the records, if there are any."""
         if self.records:
             self.group = ConsumerGroup.restore(
-                GROUP, self.records, self.settings, Random(2), self.now
+                GROUP, self.records, self.settings, self.rng, self.now
             )
         else:
-            self.group = ConsumerGroup(GROUP, self.settings, Random(2))
+            self.group = ConsumerGroup(GROUP, self.settings, self.rng)
 
     def partitions(self, name: str, *numbers: int) -> Assignment:
         return {self.topics.of(name).id: numbers} if numbers else {}

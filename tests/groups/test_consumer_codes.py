@@ -1,6 +1,7 @@
 """Refused requests to consumer groups: Kafka's codes and words, and nothing stored."""
 
 from random import Random
+from uuid import UUID
 
 import pytest
 
@@ -201,3 +202,24 @@ def test_anyone_may_commit_to_an_empty_group_and_fetch_without_a_name() -> None:
     assert world.group.check_fetch(None, -1) == Code.NONE
     world.leave("a")
     assert world.group.check_commit("", None, -1, world.now) == Code.NONE
+
+
+def test_commit_with_an_earlier_epoch_is_good_for_what_the_member_held_then_and_holds() -> None:
+    world = World(t=2, u=1)
+    world.join("a")
+    world.join("b")
+    world.beat("a", 1)
+    world.beat("a", 1, world.partitions("t", 0))
+    world.beat("a", 2, names=["t", "u"])
+    a, _ = world.group.describe(world.topics).members
+    assert (a.epoch, a.assigned) == (3, world.partitions("t", 0) | world.partitions("u", 0))
+    t, u = world.topics.of("t").id, world.topics.of("u").id
+
+    def code(member_id: str, epoch: int, topic: UUID, partition: int) -> int:
+        return world.group.check_late_commit(member_id, epoch, topic, partition)
+
+    assert code("a", 1, t, 0) == Code.NONE
+    assert code("a", 2, u, 0) == Code.STALE_MEMBER_EPOCH
+    assert code("a", 1, t, 1) == Code.STALE_MEMBER_EPOCH
+    assert code("a", 4, t, 0) == Code.STALE_MEMBER_EPOCH
+    assert code("x", 1, t, 0) == Code.UNKNOWN_MEMBER_ID

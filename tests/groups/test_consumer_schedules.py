@@ -11,14 +11,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headwater.groups.requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from headwater.groups.settings import GroupSettings
-from tests.groups.consumer_client import ConsumerClient
+from tests.groups.consumer_client import ClassicClient, ConsumerClient
 from tests.groups.consumer_world import World
 
 TOPICS = ("t0", "t1", "t2")
 MOST_CLIENTS = 5
 SUBSCRIPTIONS = [(("t0",), ""), (("t0", "t1"), ""), ((), "t.*"), (("t2",), "t[01]"), ((), "")]
+
+MOVES = ["poll"] * 4 + ["answered"] * 8 + ["lost", "crash"]
 
 clients = st.integers(0, MOST_CLIENTS - 1)
 
@@ -26,57 +27,50 @@ clients = st.integers(0, MOST_CLIENTS - 1)
 class Schedules(RuleBasedStateMachine):
     @initialize(partitions=st.integers(1, 6))
     def begin(self, partitions: int) -> None:
-        self.world = World(GroupSettings(consumer_session_timeout_ms=30_000), t0=partitions)
-        self.clients: list[ConsumerClient | None] = [None] * MOST_CLIENTS
+        settings = GroupSettings(
+            consumer_session_timeout_ms=30_000, consumer_migration_policy="upgrade"
+        )
+        self.world = World(settings, t0=partitions)
+        self.clients: list[ConsumerClient | ClassicClient | None] = [None] * MOST_CLIENTS
         self.started = 0
 
-    # What goes between clients and their coordinator
-
-    def deliver(
-        self, request: ConsumerHeartbeatRequest, *, crash: bool = False
-    ) -> ConsumerHeartbeatReply | None:
-        """The coordinator may die with what it did not write, and then it did not answer."""
-        world = self.world
-        reply, effects = world.group.heartbeat(request, world.topics, world.now, world.now_ms)
-        if crash:
-            world.restart()
-            return None
-        world.store(effects)
-        return reply
-
-    @rule(which=clients, static=st.booleans(), wanted=st.sampled_from(SUBSCRIPTIONS))
-    def start(self, which: int, *, static: bool, wanted: tuple[tuple[str, ...], str]) -> None:
-        if self.clients[which] is None:
-            self.started += 1
-            instance = f"i{which}" if static else None
-            client = ConsumerClient(f"m{self.started}", instance)
-            client.subscribe(*wanted)
-            self.clients[which] = client
-
-    @rule(which=clients, outcome=st.sampled_from(["answered"] * 6 + ["lost", "crash"]))
-    def heartbeat(self, which: int, outcome: str) -> None:
-        client = self.clients[which]
-        if client is None:
+    @rule(
+        which=clients,
+        kind=st.sampled_from(["dynamic", "dynamic", "static", "eager", "cooperative"]),
+        wanted=st.sampled_from(SUBSCRIPTIONS),
+    )
+    def start(self, which: int, kind: str, wanted: tuple[tuple[str, ...], str]) -> None:
+        if self.clients[which] is not None:
             return
-        reply = self.deliver(client.request(), crash=outcome == "crash")
-        if reply is None or outcome == "lost":
-            client.lost()
+        self.started += 1
+        client: ConsumerClient | ClassicClient
+        if kind in {"eager", "cooperative"}:
+            client = ClassicClient(cooperative=kind == "cooperative")
         else:
-            client.receive(reply)
+            client = ConsumerClient(f"m{self.started}", f"i{which}" if kind == "static" else None)
+        client.subscribe(*wanted)
+        self.clients[which] = client
 
-    @rule(which=clients)
-    def poll(self, which: int) -> None:
-        client = self.clients[which]
-        if client is not None:
-            client.reconcile()
+    @rule(moves=st.lists(st.tuples(clients, st.sampled_from(MOVES)), min_size=4, max_size=16))
+    def talk(self, moves: list[tuple[int, str]]) -> None:
+        """Clients send requests, whose answers may be lost, and poll."""
+        for which, move in moves:
+            client = self.clients[which]
+            if client is None:
+                continue
+            if move == "poll":
+                client.reconcile()
+            else:
+                client.step(self.world, move)
+            self.no_partition_has_two_readers()
 
     @rule(which=clients, outcome=st.sampled_from(["heard", "heard", "never sent"]))
     def stop(self, which: int, outcome: str) -> None:
         client = self.clients[which]
         if client is None:
             return
-        if outcome == "heard" and client.epoch:
-            self.deliver(client.leaving())
+        if outcome == "heard":
+            client.stop(self.world)
         self.clients[which] = None
 
     @rule(which=clients, wanted=st.sampled_from(SUBSCRIPTIONS))
@@ -130,12 +124,12 @@ class Schedules(RuleBasedStateMachine):
         for _ in range(14):  # clients that vanished, static ones too, are fenced in this time
             world.pass_time(5)
             for client in living:
-                reply = self.deliver(client.request())
-                assert reply is not None
-                client.receive(reply)
-                client.reconcile()
-                client.reconcile()
+                for _ in range(3):
+                    client.step(world, "answered")
+                    client.reconcile()
             self.no_partition_has_two_readers()
+        if world.group.empty and all(isinstance(client, ClassicClient) for client in living):
+            return
         described = world.group.describe(world.topics)
         assert described.state == ("Stable" if living else "Empty")
         assert {m.member_id for m in described.members} == {c.member_id for c in living}
@@ -144,7 +138,9 @@ class Schedules(RuleBasedStateMachine):
             assert client.owned == {(t, n) for t, numbers in target.items() for n in numbers}
         self.every_subscribed_partition_has_a_reader(living)
 
-    def every_subscribed_partition_has_a_reader(self, living: list[ConsumerClient]) -> None:
+    def every_subscribed_partition_has_a_reader(
+        self, living: list[ConsumerClient | ClassicClient]
+    ) -> None:
         topics = self.world.topics
         expected = {
             (topics.of(name).id, number)
@@ -156,4 +152,4 @@ class Schedules(RuleBasedStateMachine):
 
 
 TestSchedules = Schedules.TestCase
-TestSchedules.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestSchedules.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

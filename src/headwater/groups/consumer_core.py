@@ -4,6 +4,7 @@ import base64
 from collections.abc import Collection, Mapping
 from random import Random
 from typing import Final, Self
+from uuid import UUID
 
 from headwater.groups.classic_timers import Timers
 from headwater.groups.consumer_describe import describe, state_name
@@ -113,6 +114,20 @@ class Core:
         if not code:
             self._start_session(self._state.members[member_id], now)
         return code
+
+    def check_late_commit(self, member_id: str, epoch: int, topic: UUID, partition: int) -> int:
+        """For a partition of a commit that ``check_commit`` refused by its epoch.
+
+        An epoch that the member has left behind is good for what it was given by then and holds
+        still (KIP-1251): nobody else can have read that in between.
+        """
+        member = self._state.members.get(member_id)
+        if member is not None and epoch < member.holding.epoch:
+            for held in (member.holding.assigned, member.holding.revoking):
+                given = held.get(topic, {}).get(partition)
+                if given is not None and given <= epoch:
+                    return Code.NONE
+        return self._check_epoch(member_id, epoch)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
         if member_id is None and epoch < 0:
