@@ -85,6 +85,28 @@ async def test_brokers_see_each_other_come_and_go() -> None:
         await asyncio.gather(following, return_exceptions=True)
 
 
+async def test_listeners_hear_of_brokers_and_of_another_session() -> None:
+    world = World()
+    async with world.broker(1, "one") as (first, _), world.broker(2, "two") as (second, _):
+        heard = asyncio.Event()
+        first.listen(heard.set)
+        assert first.session is None
+        await first.join()
+        assert heard.is_set()
+        assert first.session is not None
+        heard.clear()
+        following = asyncio.ensure_future(first.run())
+        await second.join()
+        await asyncio.wait_for(heard.wait(), 5)
+        assert first.lives(1)
+        assert first.lives(2)
+        assert not first.lives(3)
+        assert [first.chosen(s) for s in range(50)] == [second.chosen(s) for s in range(50)]
+        await second.leave()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
 async def test_id_of_a_broker_that_answers_is_refused_with_one_line() -> None:
     world = World()
     world.answering = True

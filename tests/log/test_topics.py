@@ -196,3 +196,26 @@ async def _put(meta: MemoryStore, key: str, record: TopicRecord) -> None:
         return writes, None
 
     await meta.transact(0, [], decide)
+
+
+async def test_the_version_of_the_topics_changes_with_them_and_only_with_them() -> None:
+    async with running_engine(MemoryStore(), MemoryObjects(clock=SystemClock())) as engine:
+        topics, seen = engine.topics, set()
+
+        async def changed(work: Awaitable[object]) -> bool:
+            before = topics.version
+            await work
+            assert (topics.version != before) == (topics.version not in seen)
+            seen.add(topics.version)
+            return topics.version != before
+
+        seen.add(topics.version)
+        assert await changed(topics.create("a", 1, {}))
+        assert await changed(topics.create("b", 1, {}))
+        assert not await changed(topics.all())
+        assert not await changed(topics.find("a"))
+        assert await changed(topics.add_partitions("a", 2))
+        assert await changed(topics.change_configs("a", larger))
+        assert await changed(topics.delete("b"))
+        assert not await changed(topics.all())
+        assert set(topics.names()) == {"a"}
