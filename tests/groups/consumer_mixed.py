@@ -137,6 +137,28 @@ class MixedWorld(World):
         protocol_type: str | None = "consumer",
         protocol_name: str | None = "range",
     ) -> SyncReply:
+        ticket = self.send_sync(
+            member_id,
+            generation,
+            assignments,
+            instance=instance,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+        )
+        reply = self.answers[ticket]
+        assert isinstance(reply, SyncReply)
+        return reply
+
+    def send_sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        instance: str | None = None,
+        protocol_type: str | None = "consumer",
+        protocol_name: str | None = "range",
+    ) -> Ticket:
         ticket = self._ticket()
         request = SyncRequest(
             member_id=member_id,
@@ -147,9 +169,7 @@ class MixedWorld(World):
             assignments=assignments or {},
         )
         self.take(self.machine.sync(ticket, request, self.now, self.now_ms))
-        reply = self.answers[ticket]
-        assert isinstance(reply, SyncReply)
-        return reply
+        return ticket
 
     def beat_classic(self, member_id: str, generation: int, instance: str | None = None) -> int:
         request = HeartbeatRequest(member_id=member_id, instance_id=instance, generation=generation)
