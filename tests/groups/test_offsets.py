@@ -1,6 +1,7 @@
 """Offsets: who may commit, what is kept, what is read, what is deleted."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from headwater.groups.requests import (
 )
 from headwater.meta.memory import MemoryStore
 from headwater.wire.error_codes import Code
-from tests.groups.cluster import Node, Topics, committing, joining, one_node, syncing
+from tests.groups.cluster import Node, Topics, beating, committing, joining, one_node, syncing
 
 ORDERS = ("orders", 0)
 
@@ -205,3 +206,24 @@ async def test_a_deleted_group_that_comes_back_begins_anew() -> None:
     async with one_node(topics, meta=store) as node:
         _, found = await node.groups.fetch("g", None)
         assert {where: each.offset for where, each in found.items()} == {("orders", 1): 1}
+
+
+async def test_a_late_commit_holds_for_what_the_member_had_and_has() -> None:
+    topics = Topics(t=2)
+    async with one_node(topics) as node:
+        first = await node.groups.consumer_heartbeat("g", beating("a", 0))
+        assert first.assignment == {(await topics.find("t")).id: (0, 1)}
+        await node.groups.consumer_heartbeat("g", beating("b", 0))
+        shrunk = await node.groups.consumer_heartbeat("g", beating("a", first.epoch))
+        assert shrunk.assignment is not None
+        (kept,) = next(iter(shrunk.assignment.values()))
+        owned = replace(beating("a", shrunk.epoch), owned=shrunk.assignment)
+        reached = await node.groups.consumer_heartbeat("g", owned)
+        assert reached.epoch > first.epoch
+        late = committing("g", {("t", 0): 1, ("t", 1): 1}, member_id="a", epoch=first.epoch)
+        assert await node.groups.commit(late) == {
+            ("t", kept): 0,
+            ("t", 1 - kept): Code.STALE_MEMBER_EPOCH,
+        }
+        _, found = await node.groups.fetch("g", None)
+        assert list(found) == [("t", kept)]

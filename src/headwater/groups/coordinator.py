@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from headwater.errors import CoordinatorNotAvailable, KafkaError, StoreError
@@ -112,11 +113,14 @@ class Coordinator(Driver):
         now, now_ms = self._now()
         code = offsets.check_commit(shard.groups.get(request.group), request, now)
         entry = shard.group(request.group)
-        if code != Code.NONE:
+        late = None
+        if code in offsets.BY_EPOCH and isinstance(entry.machine, ConsumerGroup):
+            late = partial(entry.machine.check_late_commit, request.member_id, request.epoch)
+        elif code != Code.NONE:
             return await self._answer(entry, dict.fromkeys(request.offsets, code))
         most = self._settings.offset_metadata_max_bytes
         changes, codes = offsets.commit(
-            entry, request, self._topics, metadata_max=most, now_ms=now_ms
+            entry, request, self._topics, metadata_max=most, now_ms=now_ms, late=late
         )
         if not changes:
             return await self._answer(entry, codes)

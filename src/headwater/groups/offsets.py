@@ -4,7 +4,7 @@ An offset belongs to a topic's id and not to its name: those of a topic that was
 created again are not given out, and go with the next sweep.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 from urllib.parse import unquote
 from uuid import UUID
@@ -23,6 +23,10 @@ TOPICS_READ_APART: Final = 8
 
 GROUP_ID_NOT_FOUND_SINCE: Final = 9
 """The version of OffsetCommit that knows error 69."""
+
+
+BY_EPOCH: Final = (Code.STALE_MEMBER_EPOCH, Code.ILLEGAL_GENERATION)
+"""Refusals of a whole commit for its epoch alone."""
 
 
 class OffsetRecord(Value):
@@ -55,9 +59,18 @@ def check_commit(group: Group | None, request: CommitRequest, now: float) -> int
 
 
 def commit(
-    group: Group, request: CommitRequest, topics: Topics, *, metadata_max: int, now_ms: int
+    group: Group,
+    request: CommitRequest,
+    topics: Topics,
+    *,
+    metadata_max: int,
+    now_ms: int,
+    late: Callable[[UUID, int], int] | None = None,
 ) -> tuple[dict[str, bytes | None], dict[Partition, int]]:
-    """The changes to write, and each partition's error code."""
+    """The changes to write, and each partition's error code.
+
+    ``late`` judges each partition of a commit whose epoch the member has left behind.
+    """
     changes: dict[str, bytes | None] = {}
     codes: dict[Partition, int] = {}
     for partition, offset in request.offsets.items():
@@ -67,6 +80,8 @@ def commit(
             codes[partition] = Code.UNKNOWN_TOPIC_OR_PARTITION
         elif len(offset.metadata) > metadata_max:
             codes[partition] = Code.OFFSET_METADATA_TOO_LARGE
+        elif late is not None and (code := late(topic.id, number)) != Code.NONE:
+            codes[partition] = code
         else:
             codes[partition] = Code.NONE
             record = OffsetRecord(
