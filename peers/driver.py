@@ -25,6 +25,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+LIMIT_SECONDS = 90.0
+
 
 class DriverError(RuntimeError):
     """The program answered with an error, or ended."""
@@ -47,7 +49,7 @@ class Driver:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def call(self, op: str, *, limit: float = 90.0, **fields: object) -> Any:
+    def call(self, op: str, **fields: object) -> Any:
         """The answer's value; ``DriverError`` with the program's own words where it failed."""
         number = next(self._numbers)
         answer: Future[Any] = Future()
@@ -57,7 +59,7 @@ class Driver:
             assert self.process.stdin is not None
             self.process.stdin.write(line)
             self.process.stdin.flush()
-        return answer.result(limit)
+        return answer.result(LIMIT_SECONDS)
 
     def _read(self) -> None:
         assert self.process.stdout is not None

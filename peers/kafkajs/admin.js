@@ -43,11 +43,32 @@ async function groupOffsets(admin, { group }) {
   return Object.fromEntries(rows)
 }
 
+// KafkaJS joins the group for each topic, and waits for a fetch that finds nothing.
 async function alterOffsets(admin, { group, offsets }) {
+  const topics = new Map()
   for (const [where, { offset }] of Object.entries(offsets)) {
     const { topic, partition } = parsePlace(where)
-    await admin.setOffsets({ groupId: group, topic, partitions: [{ partition, offset: String(offset) }] })
+    topics.set(topic, [...(topics.get(topic) ?? []), { partition, offset: String(offset) }])
   }
+  for (const [topic, partitions] of topics) await admin.setOffsets({ groupId: group, topic, partitions })
+}
+
+async function createTopic(admin, { topic, partitions, configs }) {
+  const created = await admin.createTopics({
+    topics: [{
+      topic,
+      numPartitions: partitions,
+      replicationFactor: 1,
+      configEntries: Object.entries(configs).map(([name, value]) => ({ name, value })),
+    }],
+  })
+  if (!created) throw new Error(`topic ${topic} exists`)
+}
+
+async function deleteRecords(admin, { topic, partition, offset }) {
+  await admin.fetchTopicOffsets(topic) // it looks for the leader only among topics that it knows
+  await admin.deleteTopicRecords({ topic, partitions: [{ partition, offset: String(offset) }] })
+  return offset
 }
 
 async function listReassignments(admin, { topic, partition }) {
@@ -56,14 +77,7 @@ async function listReassignments(admin, { topic, partition }) {
 }
 
 const calls = {
-  create_topic: (admin, { topic, partitions, configs }) => admin.createTopics({
-    topics: [{
-      topic,
-      numPartitions: partitions,
-      replicationFactor: 1,
-      configEntries: Object.entries(configs ?? {}).map(([name, value]) => ({ name, value })),
-    }],
-  }),
+  create_topic: createTopic,
   grow_topic: (admin, { topic, partitions }) =>
     admin.createPartitions({ topicPartitions: [{ topic, count: partitions }] }),
   count_partitions: async (admin, { topic }) =>
@@ -80,10 +94,7 @@ const calls = {
       configEntries: Object.entries(configs).map(([name, value]) => ({ name, value })),
     }],
   }),
-  delete_records: async (admin, { topic, partition, offset }) => {
-    await admin.deleteTopicRecords({ topic, partitions: [{ partition, offset: String(offset) }] })
-    return offset
-  },
+  delete_records: deleteRecords,
   cluster: async admin => (await admin.describeCluster()).brokers.map(({ nodeId, host, port }) =>
     ({ id: nodeId, address: `${host}:${port}` })),
   find_offset: findOffset,

@@ -122,7 +122,10 @@ func findOffset(request *lines.Request) (any, error) {
 			return nil, err
 		}
 		offset := found[request.Topic][request.Partition]
-		return offset.Offset, offset.Err
+		if !errors.Is(offset.Err, sarama.ErrNoError) {
+			err = offset.Err
+		}
+		return offset.Offset, err
 	})
 }
 

@@ -1,6 +1,7 @@
 """confluent-kafka's admin client."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from confluent_kafka import (
@@ -25,6 +26,7 @@ from tests.interop.members.state import parse_place, place
 LIMIT = 20
 
 
+@cache  # an answer is lost when its client is collected before it came
 def _admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap})
 
