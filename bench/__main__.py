@@ -8,11 +8,27 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from bench import footprint, harness, latency, machine, meta_commits, report, throughput, week
+from bench import (
+    footprint,
+    groups,
+    harness,
+    latency,
+    machine,
+    meta_commits,
+    report,
+    throughput,
+    week,
+)
 from bench.peer import PEERS
 
 BENCHES = {
-    bench.name: bench for bench in (*throughput.BENCHES, *latency.BENCHES, *footprint.BENCHES)
+    bench.name: bench
+    for bench in (
+        *throughput.BENCHES,
+        *latency.BENCHES,
+        *groups.BENCHES,
+        *footprint.BENCHES,
+    )
 }
 QUICK_WEEK_HOURS = 2
 WIDTH = 150

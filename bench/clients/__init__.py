@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,3 +74,31 @@ def producer_performance(bootstrap: str, topic: str, records: int, size: int) ->
     if int(sent) != records:
         raise RuntimeError(f"{records} records wanted, {sent} sent")
     return float(rate) * size / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """Megabytes (10^6) a second."""
+
+    whole: float
+    """From the start of the tool's consumer on."""
+    joined: float
+    """Without the time that its group took to form."""
+
+
+def consumer_performance(bootstrap: str, topic: str, group: str, records: int) -> Consumed:
+    """Kafka's own tool with its defaults."""
+    done = run_tool(
+        "ConsumerPerformance", "--bootstrap-server", bootstrap, "--topic", topic,
+        "--group", group, "--num-records", str(records), "--timeout", "60000",
+        heap="512m", quick=False, limit=300,
+    )  # fmt: skip
+    header, values = (
+        [each.strip() for each in line.split(",")]
+        for line in done.stdout.decode().strip().splitlines()[-2:]
+    )
+    found = dict(zip(header, values, strict=True))
+    if int(found["data.consumed.in.nMsg"]) < records:
+        raise RuntimeError(f"{records} records wanted: {done.stdout.decode()}")
+    # The tool's megabyte is 2^20 bytes.
+    return Consumed(*(float(found[name]) * 2**20 / 1e6 for name in ("MB.sec", "fetch.MB.sec")))
