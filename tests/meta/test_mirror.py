@@ -1,0 +1,151 @@
+"""A part of the store in memory: loaded, followed, and never set back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+
+from headwater.errors import StoreUnavailable, WatchTrimmed
+from headwater.meta.memory import MemoryStore
+from headwater.meta.mirror import Mirror
+from headwater.meta.store import Change, Scan, Values, Writes
+
+
+async def put(store: MemoryStore, key: str, value: bytes | None) -> None:
+    def decide(_values: Values) -> tuple[Writes, None]:
+        writes = Writes()
+        if value is None:
+            writes.delete(key)
+        else:
+            writes.put(key, value)
+        return writes, None
+
+    await store.transact(0, [], decide)
+
+
+class Seen:
+    """What a mirror told."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.times = 0
+
+    def __call__(self, values: Mapping[str, bytes]) -> None:
+        self.values = dict(values)
+        self.times += 1
+
+    async def until(self, expected: dict[str, bytes]) -> None:
+        while self.values != expected:
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def running(mirror: Mirror) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(mirror.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_mirror_follows_what_is_under_its_prefix() -> None:
+    store, seen = MemoryStore(), Seen()
+    await put(store, "a/1", b"x")
+    await put(store, "b/1", b"not mine")
+    mirror = Mirror(store, "a/", seen)
+    await mirror.load()
+    assert seen.values == {"1": b"x"}
+    async with running(mirror):
+        await put(store, "a/2", b"y")
+        await put(store, "a/1", None)
+        await seen.until({"2": b"y"})
+    await store.close()
+
+
+async def test_an_own_write_is_seen_at_once_and_told_once() -> None:
+    store, seen = MemoryStore(), Seen()
+    mirror = Mirror(store, "a/", seen)
+    async with running(mirror):
+        await asyncio.sleep(0)
+        await put(store, "a/1", b"x")
+        await mirror.refresh()
+        assert seen.values == {"1": b"x"}
+        await put(store, "a/2", b"y")
+        await seen.until({"1": b"x", "2": b"y"})
+    await store.close()
+
+
+class SlowScan(MemoryStore):
+    """Gives out a look at everything late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    async def scan(
+        self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
+    ) -> Scan:
+        found = await super().scan(start, end, limit=limit, reverse=reverse)
+        await self.hold.wait()
+        return found
+
+
+async def test_a_late_look_does_not_set_back_what_the_watch_brought() -> None:
+    store, seen = SlowScan(), Seen()
+    mirror = Mirror(store, "a/", seen)
+    await put(store, "a/1", b"old")
+    await mirror.load()
+    async with running(mirror):
+        await asyncio.sleep(0)
+        store.hold.clear()
+        late = asyncio.ensure_future(mirror.load())
+        await asyncio.sleep(0)
+        await put(store, "a/1", b"new")
+        await seen.until({"1": b"new"})
+        store.hold.set()
+        await late
+        assert seen.values == {"1": b"new"}
+    await store.close()
+
+
+class Interrupted(MemoryStore):
+    """Fails each of its first watches in another way."""
+
+    def __init__(self, *errors: Exception) -> None:
+        super().__init__()
+        self.errors = list(errors)
+
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+        if self.errors:
+            raise self.errors.pop(0)
+        async for changes in super().watch(prefix, after):
+            yield changes
+
+
+async def test_a_watch_that_breaks_is_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.meta.mirror.RETRY_SECONDS", 0)
+    store, seen = Interrupted(WatchTrimmed("behind"), StoreUnavailable("away")), Seen()
+    async with running(Mirror(store, "a/", seen)):
+        await put(store, "a/1", b"x")
+        await seen.until({"1": b"x"})
+        while store.errors:
+            await asyncio.sleep(0)
+        await put(store, "a/2", b"y")
+        await seen.until({"1": b"x", "2": b"y"})
+    await store.close()
+
+
+class Away(MemoryStore):
+    async def scan(
+        self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
+    ) -> Scan:
+        raise StoreUnavailable("away")
+
+
+async def test_a_refresh_that_fails_is_left_to_the_watch() -> None:
+    store = Away()
+    await Mirror(store, "a/", Seen()).refresh()
+    await store.close()
