@@ -113,7 +113,7 @@ async def test_records_of_a_deleted_topic_cannot_be_deleted() -> None:
 async def test_block_indexes_dropped_meanwhile_do_not_fail_a_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(piece_loader, "BLOCK_INDEXES", 1)
+    monkeypatch.setattr(piece_loader, "EXTENT_LISTS", 1)
     meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     settings = LogSettings(inline_bytes=0, read_bytes=70_000)
     async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:

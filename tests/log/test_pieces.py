@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptMessage, KafkaStorageError
+from headwater.log.chunk_source import _cut
 from headwater.log.formats import WAL, IndexEntry
-from headwater.log.piece_loader import _cut
 from headwater.log.pieces import Piece, PieceCache, make_piece
 from headwater.log.wal_object import _blocks, join_batches
 from headwater.telemetry.metrics import Metrics
@@ -107,7 +107,7 @@ def test_the_cache_is_bounded_and_drops_the_least_recently_used(seed: int, bound
     sizes: dict[int, int] = {}
     for _ in range(60):
         number = rng.randrange(12)
-        key = (1, number, number + 1, -1)
+        key = (1, number, number + 1, "k", -1)
         if rng.random() < 0.4:
             assert (cache.get(key) is not None) == (number in order)
             if number in order:
@@ -124,7 +124,7 @@ def test_the_cache_is_bounded_and_drops_the_least_recently_used(seed: int, bound
             order.pop(0)
         assert cache.size == sum(sizes[one] for one in order)
         assert cache.size <= bound or len(order) == 1
-        assert all(((1, n, n + 1, -1) in cache) == (n in order) for n in range(12))
+        assert all(((1, n, n + 1, "k", -1) in cache) == (n in order) for n in range(12))
 
 
 @given(

@@ -9,16 +9,27 @@ from random import Random
 from headwater.clock import Clock
 from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
 from headwater.errors import KafkaError, StoreError
+from headwater.log.chunk_source import ChunkSource
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.follow import Follower
-from headwater.log.formats import Cluster, Counter, Incarnation, IndexEntry, StreamCommit
+from headwater.log.formats import (
+    PARQUET,
+    SEGMENT,
+    Cluster,
+    Counter,
+    Incarnation,
+    IndexEntry,
+    StreamCommit,
+)
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
 from headwater.log.maintenance import Maintenance
 from headwater.log.merger import Merger
+from headwater.log.parquet_source import Offload, ParquetSource, in_thread
 from headwater.log.piece_loader import PieceLoader
 from headwater.log.pieces import PieceCache
 from headwater.log.reader import Reader
+from headwater.log.segments import SegmentSource
 from headwater.log.settings import LogSettings
 from headwater.log.streams import Streams, StreamWaiter
 from headwater.log.surveys import remembered_producers, stored_sizes
@@ -70,7 +81,7 @@ class LogEngine:
 
     ``living`` names the incarnations of the brokers that are registered now, ``share`` says
     which streams' housekeeping is this broker's, ``topic_defaults`` what holds for topics that
-    set nothing themselves.
+    set nothing themselves; ``offload`` runs what would block the event loop.
     """
 
     def __init__(
@@ -87,6 +98,7 @@ class LogEngine:
         living: Callable[[], Collection[str]],
         share: Callable[[int], bool],
         topic_defaults: Callable[[], Mapping[str, str]] = dict,
+        offload: Offload = in_thread,
     ) -> None:
         self._meta = meta
         self._objects = objects
@@ -100,12 +112,15 @@ class LogEngine:
         cache = PieceCache(
             settings.cache_bytes, metrics.cache_hits["piece"], metrics.cache_misses["piece"]
         )
+        stores = {objects.id: objects}
+        reading = {"read_bytes": settings.read_bytes, "leader_epoch": cluster.epoch}
         self._loader = PieceLoader(
-            meta=meta,
-            objects={objects.id: objects},
+            chunks=ChunkSource(meta, stores, **reading),
+            files={
+                PARQUET: ParquetSource(stores, leader_epoch=cluster.epoch, offload=offload),
+                SEGMENT: SegmentSource(stores, **reading),
+            },
             cache=cache,
-            read_bytes=settings.read_bytes,
-            leader_epoch=cluster.epoch,
         )
         self._index = IndexReader(meta, self._streams, self._loader.keep_inline)
         self._reader = Reader(

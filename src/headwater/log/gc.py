@@ -1,12 +1,17 @@
 """Removing objects that nothing refers to.
 
-Two kinds. *Released* objects had chunks whose index entries are gone: once the grace time has
-passed their chunks are cleared from the object's records, and an object without a live chunk is
-deleted. Clearing is idempotent, so a crash at any line is repeated safely.
+Three kinds. *Released* objects had chunks whose index entries are gone: once the grace time has
+passed and no pin of their stream holds them back, their chunks are cleared from the object's
+records, and an object without a live chunk is deleted. Clearing is idempotent, so a crash at any
+line is repeated safely. Files of tables come here after their table let them go (``releases``).
 
 *Orphans* were written by an incarnation that died before their commit. The incarnation is
 fenced first, by deleting its key, so that it can no longer commit; only then are its objects
 without a record deleted.
+
+*Files of lost attempts* were written for a job of the pipeline and are in no manifest. A file gets
+its record with its manifest, while its job is CREATED; so one without a record whose job is not
+CREATED, asked in this order, will never have one.
 """
 
 import logging
@@ -14,6 +19,8 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequen
 
 from headwater.clock import Clock
 from headwater.log.formats import GROWING, Incarnation, ObjectRecord, Release
+from headwater.log.jobs import CREATED, TABLES, Job, job_of_file
+from headwater.log.pins import Pins
 from headwater.log.settings import LogSettings
 from headwater.log.transactions import transact
 from headwater.meta import keys
@@ -25,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 PAGE = 100
 RECORDS_AT_ONCE = 50
+FILES_AT_ONCE = 1000
 WAL_PREFIX = "wal/"
 
 
@@ -38,6 +46,7 @@ class GarbageCollector:
         self._objects = objects
         self._settings = settings
         self._clock = clock
+        self._pins = Pins(meta, clock)
         self._missing_since: dict[str, int] = {}
         self._recorded: set[str] = set()
         """Objects of fenced incarnations that were found to have records: they are no orphans."""
@@ -49,6 +58,10 @@ class GarbageCollector:
         async for entry in self._scan(keys.releases(0)):
             release = decode(Release, entry.value)
             if release.released_ms + self._settings.gc_grace_ms > now_ms:
+                continue
+            # Asked after the release was found: a reader whose pin comes later has read an index
+            # that was without it.
+            if release.stream and await self._pins.hold(release.stream, release.end):
                 continue
             deleted += await self._apply(entry.key, release)
         return deleted
@@ -106,7 +119,9 @@ class GarbageCollector:
         return {entry.key: decode(ObjectRecord, entry.value) for entry in found.entries}
 
     async def _writer_of(self, object_key: str) -> Incarnation | None:
-        """The incarnation that wrote an object; None once it is fenced."""
+        """The incarnation that wrote an object; None once it is fenced, and for tables' files."""
+        if not object_key.startswith(WAL_PREFIX):
+            return None
         entry = await self._meta.get(keys.incarnation(0, _incarnation_name(object_key)))
         return None if entry is None else decode(Incarnation, entry.value)
 
@@ -166,8 +181,45 @@ class GarbageCollector:
         self._recorded = recorded
         return deleted
 
-    async def _scan(self, prefix: str) -> AsyncIterator[Entry]:
-        start, end = prefix, prefix_end(prefix)
+    async def collect_lost_files(self) -> int:
+        """Delete files that jobs wrote and no manifest names; returns how many.
+
+        They are left alone for ``orphan_grace_ms``: their own writer deletes what it knows of.
+        """
+        deleted = 0
+        old: list[str] = []
+        before_ms = self._clock.now_ms() - self._settings.orphan_grace_ms
+        async for info in self._objects.list(TABLES):
+            if info.modified_ms <= before_ms and job_of_file(info.key) is not None:
+                old.append(info.key)
+            if len(old) == FILES_AT_ONCE:
+                deleted += await self._delete_lost(old)
+                old = []
+        return deleted + await self._delete_lost(old)
+
+    async def _delete_lost(self, files: Sequence[str]) -> int:
+        """Delete those of some files, in key order, that are lost."""
+        if not files:
+            return 0
+        writing = {
+            job.id
+            async for entry in self._scan(keys.jobs(0))
+            if (job := decode(Job, entry.value)).state == CREATED
+        }
+        first, last = f"{keys.objects(0)}{files[0]}/", f"{keys.objects(0)}{files[-1]}/"
+        recorded = {
+            entry.key.removeprefix(keys.objects(0)).rpartition("/")[0]
+            async for entry in self._scan(first, prefix_end(last))
+        }
+        lost = [key for key in files if key not in recorded and job_of_file(key) not in writing]
+        for key in lost:
+            logger.info("deleting %s, which no manifest names", key)
+            await self._objects.delete(key)
+        return len(lost)
+
+    async def _scan(self, start: str, end: str | None = None) -> AsyncIterator[Entry]:
+        """Every entry from ``start`` to ``end``; without an end, those with that prefix."""
+        end = prefix_end(start) if end is None else end
         while True:
             found = await self._meta.scan(start, end, limit=PAGE)
             for entry in found.entries:

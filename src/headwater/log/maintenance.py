@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 RECENT_RUNS = 4
 """How many merges' worth of small entries a stream gathers before it is looked at."""
+TABLES_SHARE = 0
+"""Whose share the files of tables are: no stream has this number."""
 REST = 4
 """How many times as long as it worked a task rests."""
 
@@ -119,13 +121,15 @@ class Maintenance:
             ready = await self._merger().merge(ready)
 
     async def sweep(self) -> None:
-        """Apply retention to, and merge, every stream of this broker's share."""
+        """Apply retention to, and merge, every stream of this broker's share; look at tables."""
         for topic in await self._topics.all():
             for stream in topic.streams:
                 if self._share(stream):
                     # One stream that cannot be served must not keep the others from it.
                     configs = {**self._topic_defaults(), **topic.configs}
                     await self._attempt(partial(self._sweep_stream, stream, configs))
+        if self._share(TABLES_SHARE):
+            await self._collector.collect_lost_files()
 
     async def _sweep_stream(self, stream: int, configs: Mapping[str, str]) -> None:
         await self._retain(stream, configs)

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 from headwater.errors import CorruptMessage
 from headwater.telemetry.metrics import Counter
-from headwater.wire.batch import batch_sizes, set_base_offset
+from headwater.wire.batch import HEADER, batch_sizes, set_base_offset
 
-PieceKey = tuple[int, int, int, int]
-"""(stream, entry's start, entry's end, number of the piece within the entry)."""
+LAST_DELTA = 6
+"""The header field that holds ``lastOffsetDelta``."""
+
+PieceKey = tuple[int, int, int, str, int]
+"""(stream, entry's start, end and object, number of the piece within the entry)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,30 @@ def make_piece(
     if offset != end:
         raise CorruptMessage(f"a chunk of offsets {start} to {end} holds records up to {offset}")
     return Piece(start, end, memoryview(chunk).toreadonly(), positions, ends)
+
+
+def make_spanning_piece(batches: Sequence[bytes], start: int, end: int, leader_epoch: int) -> Piece:
+    """A piece of batches whose headers say which offsets they span, gaps included.
+
+    Raises ``CorruptMessage`` where they do not make up ``[start, end)``.
+    """
+    data = bytearray().join(batches)
+    positions: list[int] = []
+    ends: list[int] = []
+    offset = start
+    position = 0
+    for batch in batches:
+        fields = HEADER.unpack_from(batch)
+        if fields[0] != offset:
+            raise CorruptMessage(f"a batch at offset {fields[0]} where {offset} is next")
+        set_base_offset(data, position, offset, leader_epoch)
+        offset += fields[LAST_DELTA] + 1
+        positions.append(position)
+        ends.append(offset)
+        position += len(batch)
+    if offset != end:
+        raise CorruptMessage(f"batches of offsets {start} to {end} span up to {offset}")
+    return Piece(start, end, memoryview(data).toreadonly(), positions, ends)
 
 
 def _without(chunk: bytearray, left_out: frozenset[int]) -> bytearray:

@@ -7,7 +7,7 @@ gone or has expired. Expiry is by the wall clock, so a reader renews long before
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 from headwater.clock import Clock
 from headwater.errors import KafkaError
@@ -17,7 +17,6 @@ from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 
-PAGE = 100
 RENEWALS = 4
 """How often a pin is renewed within its time."""
 
@@ -67,21 +66,18 @@ class Pins:
             with contextlib.suppress(KafkaError):
                 await self.put(stream, low, reader, ttl_ms)
 
-    async def lowest(self) -> Mapping[int, int]:
-        """The lowest pinned offset of each stream that has a pin; expired ones are removed."""
+    async def hold(self, stream: int, end: int) -> bool:
+        """Whether a living pin wants what the stream held below ``end``; expired ones go."""
         now_ms = self._clock.now_ms()
-        lowest: dict[int, int] = {}
-        start, end = keys.pins(0), prefix_end(keys.pins(0))
-        while page := (await self._meta.scan(start, end, limit=PAGE)).entries:
-            for entry in page:
-                pin = decode(Pin, entry.value)
-                if pin.expires_ms <= now_ms:
-                    await self._remove_expired(entry)
-                    continue
-                stream = int(entry.key.removeprefix(keys.pins(0)).partition("/")[0])
-                lowest[stream] = min(pin.low, lowest.get(stream, pin.low))
-            start = page[-1].key + "\0"
-        return lowest
+        prefix = keys.pins_of_stream(0, stream)
+        held = False
+        for entry in (await self._meta.scan(prefix, prefix_end(prefix))).entries:
+            pin = decode(Pin, entry.value)
+            if pin.expires_ms <= now_ms:
+                await self._remove_expired(entry)
+            elif pin.low < end:
+                held = True
+        return held
 
     async def _remove_expired(self, expired: Entry) -> None:
         def decide(values: Values) -> tuple[Writes, None]:

@@ -1,0 +1,33 @@
+"""Batches that stand for offsets without records.
+
+A consumer that asks for an offset in a gap needs something that takes it past the gap. A data
+batch without records makes librdkafka grow its fetches until it fails, and no answer at all makes
+loops that read to the end hang. A control batch is skipped by every client: a COMMIT marker of no
+producer changes nothing for those that read committed records.
+"""
+
+import struct
+from typing import Final
+
+from headwater.wire.batch import CONTROL, TRANSACTIONAL
+from headwater.wire.records import NO_TIMESTAMP, Record, encode_batch
+
+MAX_SPAN: Final = 2**31
+"""``lastOffsetDelta`` has 31 bits."""
+
+_KEY = struct.pack(">hh", 0, 1)
+"""Version and type: COMMIT."""
+_VALUE = struct.pack(">hi", 0, 0)
+"""Version and coordinator epoch."""
+
+
+def filler_batches(start: int, end: int) -> list[bytes]:
+    """Control batches that together span ``[start, end)``: one, unless that is huge."""
+    return [
+        encode_batch(
+            [Record(min(first + MAX_SPAN, end) - 1, NO_TIMESTAMP, _KEY, _VALUE)],
+            base_offset=first,
+            attributes=TRANSACTIONAL | CONTROL,
+        )
+        for first in range(start, end, MAX_SPAN)
+    ]

@@ -1,0 +1,221 @@
+"""Parquet footers and row groups to what the log serves (extra ``table``; runs off the loop).
+
+A file has the columns of ``wire.columnar.SCHEMA``, timestamps in microseconds, its rows sorted by
+offset, and statistics of offset and timestamp for every row group.
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from headwater.errors import CorruptMessage
+from headwater.log.filler import filler_batches
+from headwater.log.formats import IndexEntry
+from headwater.log.parquet_source import MAGIC
+from headwater.log.pieces import Piece, make_spanning_piece
+from headwater.log.sources import Extent
+from headwater.wire.batch import LOG_APPEND_TIME, trusted_batch
+from headwater.wire.columnar.encoder import COLUMNS, MAX_OFFSET_DELTA, encode
+from headwater.wire.records import with_log_append_time
+
+BATCH_BYTES: Final = 256 * 1024
+"""About what a batch has: small enough for any consumer's fetch, large enough to be cheap."""
+
+ATTRIBUTES: Final = "attributes"
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """A file's footer, the columns to read, how it cuts the file, and its encoded size."""
+
+    metadata: Any
+    columns: list[str]
+    extents: list[Extent]
+    size: int
+
+
+def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
+    """The footer at the end of ``tail``. Raises ``CorruptMessage`` where it does not fit."""
+    try:
+        # The reader looks for the magic at both ends, and for nothing between them yet.
+        metadata = pq.read_metadata(pa.BufferReader(MAGIC + tail))
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        extents = [_extent(number, group, entry) for number, group in enumerate(groups)]
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptMessage(f"{entry.key}: {error}") from error
+    there = metadata.schema.to_arrow_schema().names
+    columns = [name for name in (*COLUMNS, ATTRIBUTES) if name in there]
+    return Footer(metadata, columns, _joined(extents, entry), metadata.serialized_size)
+
+
+def _extent(number: int, group: Any, entry: IndexEntry) -> Extent:
+    """A row group's place; its start and end are those of its rows."""
+    columns = [group.column(index) for index in range(group.num_columns)]
+    used = [
+        column
+        for column in columns
+        if column.path_in_schema.partition(".")[0] in (*COLUMNS, ATTRIBUTES)
+    ]
+    by_name = {column.path_in_schema: column for column in columns}
+    offsets = _statistics(by_name, "offset")
+    times = _statistics(by_name, "timestamp")
+    if offsets is None or not group.num_rows:
+        raise CorruptMessage(f"{entry.key}: row group {number} does not say which offsets it has")
+    starts = [_first_byte(column) for column in used]
+    ends = [_first_byte(column) + column.total_compressed_size for column in used]
+    return Extent(
+        start=offsets.min_raw,
+        end=offsets.max_raw + 1,
+        position=min(starts),
+        length=max(ends) - min(starts),
+        max_timestamp=entry.max_timestamp if times is None else times.max_raw // 1000,
+        row_group=number,
+    )
+
+
+def _statistics(columns: dict[str, Any], name: str) -> Any:
+    found = columns[name].statistics if name in columns else None
+    return found if found is not None and found.has_min_max else None
+
+
+def _first_byte(column: Any) -> int:
+    page: int = column.data_page_offset
+    if column.has_dictionary_page and column.dictionary_page_offset:
+        page = min(page, column.dictionary_page_offset)
+    return page
+
+
+def _joined(groups: list[Extent], entry: IndexEntry) -> list[Extent]:
+    """Extents back to back over the whole entry: each reaches to the next one's first row."""
+    offset = entry.start
+    for group in groups:
+        if group.start < offset or group.end > entry.end:
+            raise CorruptMessage(
+                f"{entry.key}: rows of [{group.start}, {group.end}) inside [{offset}, {entry.end})"
+            )
+        offset = group.end
+    if not groups:
+        return [Extent(entry.start, entry.end, 0, 0, entry.max_timestamp)]
+    bounds = [entry.start, *(group.start for group in groups[1:]), entry.end]
+    return [
+        Extent(
+            bounds[number],
+            bounds[number + 1],
+            group.position,
+            group.length,
+            group.max_timestamp,
+            number,
+        )
+        for number, group in enumerate(groups)
+    ]
+
+
+def read_piece(footer: Footer, extent: Extent, data: bytearray, leader_epoch: int) -> Piece:
+    """One row group's records as batches; ``data`` are the bytes of its extent.
+
+    Raises ``CorruptMessage`` where it cannot be decoded.
+    """
+    try:
+        file = pq.ParquetFile(
+            pa.PythonFile(_Part(extent.position, data), mode="r"),
+            metadata=footer.metadata,
+            pre_buffer=False,
+        )
+        table = file.read_row_group(extent.row_group, columns=footer.columns, use_threads=False)
+        (rows,) = table.combine_chunks().to_batches()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptMessage(f"row group {extent.row_group}: {error}") from error
+    batches = list(_batches(rows, extent.start, extent.end))
+    return make_spanning_piece(batches, extent.start, extent.end, leader_epoch)
+
+
+class _Part(io.RawIOBase):
+    """A file of which only the bytes from ``start`` on are here."""
+
+    def __init__(self, start: int, data: bytearray) -> None:
+        super().__init__()
+        self._start = start
+        self._data = memoryview(data)
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._end}
+        self._position = bases[whence] + offset
+        return self._position
+
+    @property
+    def _end(self) -> int:
+        return self._start + len(self._data)
+
+    def read(self, size: int = -1, /) -> Any:
+        """Never copied: Arrow takes any buffer."""
+        if self._position < self._start:
+            raise OSError(f"byte {self._position} of a row group that begins at {self._start}")
+        after = self._end if size < 0 else min(self._position + size, self._end)
+        found = self._data[self._position - self._start : after - self._start]
+        self._position = max(after, self._position)
+        return found
+
+
+def _batches(rows: Any, start: int, end: int) -> Iterator[bytes]:
+    """Batches over ``[start, end)``; a gap behind the last row, or a huge one, is a filler's."""
+    offsets = rows.column("offset").to_numpy()
+    limit = MAX_OFFSET_DELTA // (len(offsets) + 1)
+    cuts = [0, *(np.flatnonzero(np.diff(offsets) > limit) + 1).tolist(), len(offsets)]
+    offset = start
+    for first, after in pairwise(cuts):
+        if int(offsets[first]) - offset > limit:
+            yield from filler_batches(offset, int(offsets[first]))
+            offset = int(offsets[first])
+        stop = int(offsets[after - 1]) + 1
+        yield from _stamped(rows.slice(first, after - first), offset, stop)
+        offset = stop
+    if offset < end:
+        yield from filler_batches(offset, end)
+
+
+def _stamped(rows: Any, start: int, end: int) -> Iterator[bytes]:
+    """Batches that say who set their records' times, as the produced ones did.
+
+    A batch with the log's own time has one time for all its records.
+    """
+    stamped = _append_times(rows)
+    if not stamped.any():
+        yield from encode(rows, start, end, batch_bytes=BATCH_BYTES)
+        return
+    times = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
+    changes = np.diff(stamped) | (stamped[1:] & (np.diff(times) != 0))
+    cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), rows.num_rows]
+    offsets = rows.column("offset").to_numpy()
+    bounds = [start, *(int(offsets[cut]) for cut in cuts[1:-1]), end]
+    for number, (first, after) in enumerate(pairwise(cuts)):
+        part = rows.slice(first, after - first)
+        for batch in encode(part, bounds[number], bounds[number + 1], batch_bytes=BATCH_BYTES):
+            if stamped[first]:
+                yield bytes(with_log_append_time(trusted_batch(batch), int(times[first])).data)
+            else:
+                yield batch
+
+
+def _append_times(rows: Any) -> NDArray[np.bool_]:
+    if ATTRIBUTES not in rows.schema.names:
+        return np.zeros(rows.num_rows, np.bool_)
+    attributes: NDArray[np.int32] = rows.column(ATTRIBUTES).to_numpy()
+    flagged: NDArray[np.bool_] = (attributes & LOG_APPEND_TIME) != 0
+    return flagged
