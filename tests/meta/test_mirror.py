@@ -96,10 +96,11 @@ class SlowScan(MemoryStore):
 async def test_a_late_look_does_not_set_back_what_the_watch_brought() -> None:
     store, seen = SlowScan(), Seen()
     mirror = Mirror(store, "a/", seen)
-    await put(store, "a/1", b"old")
-    await mirror.load()
     async with running(mirror):
-        await asyncio.sleep(0)
+        await put(store, "a/1", b"old")
+        await seen.until({"1": b"old"})
+        await put(store, "a/1", b"older than the watch")
+        await seen.until({"1": b"older than the watch"})
         store.hold.clear()
         late = asyncio.ensure_future(mirror.load())
         await asyncio.sleep(0)
