@@ -34,7 +34,7 @@ class Timers:
     def _schedule(self, group: Group, deadline: float) -> None:
         group.scheduled = deadline
         heappush(self._heap, (deadline, next(self._numbers), group))
-        if self._handle is None or deadline < self._handle.when():
+        if self._handle is None or deadline == self._heap[0][0]:
             self._arm()
 
     def close(self) -> None:
