@@ -1,5 +1,9 @@
 """Consumer groups: epochs, reconciliation, subscriptions and what is stored."""
 
+from typing import NoReturn
+
+from headwater.groups.consumer_members import Member
+from headwater.groups.machine import Machine
 from headwater.groups.requests import (
     Assignment,
     ClassicDescription,
@@ -41,6 +45,21 @@ def test_plain_heartbeat_says_nothing_new_and_stores_nothing() -> None:
     reply = world.beat("a", 1)
     assert (reply.error, reply.epoch, reply.assignment) == (0, 1, None)
     assert world.last.records == {}
+
+
+def test_plain_heartbeat_looks_at_no_topic_and_no_other_member() -> None:
+    world = World(t=3)
+    world.join("a")
+
+    class Untouchable(dict[str, Member]):
+        def values(self) -> NoReturn:
+            raise AssertionError("a plain heartbeat costs the same in a group of any size")
+
+        items = values
+
+    world.group._state.members = Untouchable(world.group._state.members)
+    world.topics.get = world.topics.names = world.topics.get_by_id = None  # type: ignore[assignment,method-assign]
+    assert world.beat("a", 1).error == 0
 
 
 def test_full_heartbeat_is_answered_with_the_assignment() -> None:
@@ -350,3 +369,8 @@ def test_restored_group_goes_on_where_it_was() -> None:
     assert world.group.subscribed_to("logs_a")
     settle(world)
     assert world.group.state == "Stable"
+
+
+def test_consumer_group_is_a_machine() -> None:
+    machine: Machine = World().group
+    assert (machine.kind, machine.protocol_type, machine.state) == ("consumer", "consumer", "Empty")

@@ -13,7 +13,13 @@ from headwater.groups.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Partitions, 
 from headwater.groups.consumer_members import Facts, Holding, Member
 from headwater.groups.consumer_reconcile import reconcile
 from headwater.groups.requests import Assignment
-from headwater.groups.subscriptions import Subscriptions, TopicsImage, fingerprint, resolve
+from headwater.groups.subscriptions import (
+    Subscriptions,
+    TopicsImage,
+    decrement,
+    fingerprint,
+    resolve,
+)
 
 __all__ = ("GroupState",)
 
@@ -175,16 +181,19 @@ class GroupState:
         if facts.instance_id is not None and self.static_ids.get(facts.instance_id) == member_id:
             del self.static_ids[facts.instance_id]
         if facts.assignor is not None:
-            self._assignors[facts.assignor] -= 1
+            decrement(self._assignors, facts.assignor)
         if facts.classic is not None:
             self.classic_members -= 1
-            self.classic_protocols.subtract(name for name, _ in facts.classic.protocols)
+            for name, _ in facts.classic.protocols:
+                decrement(self.classic_protocols, name)
 
     def _hold(self, member_id: str, before: Holding, after: Holding) -> None:
         for held in (before.assigned, before.revoking):
             for topic, numbers in held.items():
                 for number in numbers:
                     del self._holders[topic][number]
+                if not self._holders[topic]:
+                    del self._holders[topic]
         for held in (after.assigned, after.revoking):
             for topic, numbers in held.items():
                 holders = self._holders.setdefault(topic, {})

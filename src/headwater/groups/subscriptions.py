@@ -13,7 +13,14 @@ import re2
 
 from headwater.engine import Topic
 
-__all__ = ("Subscriptions", "TopicsImage", "fingerprint", "pattern_fault", "resolve")
+__all__ = (
+    "Subscriptions",
+    "TopicsImage",
+    "decrement",
+    "fingerprint",
+    "pattern_fault",
+    "resolve",
+)
 
 
 class TopicsImage(Protocol):
@@ -90,9 +97,9 @@ class Subscriptions:
 
     def remove(self, names: Collection[str], pattern: str) -> None:
         for name in names:
-            _decrement(self._names, name)
+            decrement(self._names, name)
         if pattern:
-            _decrement(self._patterns, pattern)
+            decrement(self._patterns, pattern)
 
     @property
     def patterns(self) -> Mapping[str, int]:
@@ -119,7 +126,8 @@ class Subscriptions:
         )
 
 
-def _decrement(counter: Counter[str], key: str) -> None:
+def decrement(counter: Counter[str], key: str) -> None:
+    """One less; a key that nobody has any more is gone."""
     counter[key] -= 1
     if not counter[key]:
         del counter[key]
