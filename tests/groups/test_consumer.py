@@ -2,6 +2,8 @@
 
 from typing import NoReturn
 
+import msgspec
+
 from headwater.groups.consumer_members import Member
 from headwater.groups.machine import Machine
 from headwater.groups.requests import (
@@ -374,3 +376,17 @@ def test_restored_group_goes_on_where_it_was() -> None:
 def test_consumer_group_is_a_machine() -> None:
     machine: Machine = World().group
     assert (machine.kind, machine.protocol_type, machine.state) == ("consumer", "consumer", "Empty")
+
+
+def test_fields_that_a_newer_release_stored_are_kept() -> None:
+    world = World(t=1)
+    world.join("a")
+    for name in ("consumer/group", "consumer/member/a", "consumer/current/a"):
+        fields = msgspec.msgpack.decode(world.records[name])
+        world.records[name] = msgspec.msgpack.encode(fields | {"later": 7})
+    world.restart()
+    world.topics.put("u", 1)
+    world.beat("a", 1, names=["t", "u"])
+    for name in ("consumer/group", "consumer/member/a", "consumer/current/a"):
+        assert name in world.last.records
+        assert msgspec.msgpack.decode(world.records[name])["later"] == 7

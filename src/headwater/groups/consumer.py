@@ -216,7 +216,8 @@ def _told(facts: Facts, request: ConsumerHeartbeatRequest) -> Facts:
     """A member's facts with what a heartbeat says anew."""
     timeout_ms, names = request.rebalance_timeout_ms, request.topic_names
     regex, assignor = request.topic_regex, request.assignor
-    return Facts(
+    return replace(
+        facts,
         client=request.client,
         instance_id=facts.instance_id if request.instance_id is None else request.instance_id,
         rack_id=facts.rack_id if request.rack_id is None else request.rack_id,
@@ -224,6 +225,7 @@ def _told(facts: Facts, request: ConsumerHeartbeatRequest) -> Facts:
         topic_names=facts.topic_names if names is None else frozenset(names),
         topic_regex=facts.topic_regex if regex is None else regex,
         assignor=facts.assignor if assignor is None else assignor,
+        classic=None,
     )
 
 

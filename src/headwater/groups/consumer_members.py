@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 from uuid import UUID
 
 from headwater.groups.assignors import Partitions
@@ -59,6 +60,8 @@ class Facts:
     topic_regex: str = ""
     assignor: str | None = None
     classic: ClassicFacts | None = None
+    unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Fields that a newer release stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,8 @@ class Holding:
     state: MemberState = MemberState.STABLE
     assigned: Held = field(default_factory=dict)
     revoking: Held = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """Fields that a newer release stored."""
 
     def at(self, epoch: int, state: MemberState, assigned: Held, revoking: Held) -> "Holding":
         return Holding(
@@ -78,6 +83,7 @@ class Holding:
             state=state,
             assigned=assigned,
             revoking=revoking,
+            unknown=self.unknown,
         )
 
     def reconciled_to(self, epoch: int) -> bool:

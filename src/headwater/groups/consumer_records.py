@@ -11,6 +11,7 @@
 
 from collections.abc import Mapping
 from hashlib import blake2b
+from typing import Any
 from urllib.parse import quote, unquote
 from uuid import UUID
 
@@ -115,8 +116,14 @@ def regexes_of(records: Mapping[str, bytes]) -> list[bytes]:
     return [value for name, value in records.items() if name.startswith(_REGEX)]
 
 
-def encode_group(record: GroupRecord) -> bytes:
-    return encode(record)
+def _encode_with(unknown: Mapping[str, Any], value: Value) -> bytes:
+    if unknown:
+        value.__dict__["unknown"] = dict(unknown)
+    return encode(value)
+
+
+def encode_group(record: GroupRecord, unknown: Mapping[str, Any]) -> bytes:
+    return _encode_with(unknown, record)
 
 
 def decode_group(data: bytes) -> GroupRecord:
@@ -125,7 +132,8 @@ def decode_group(data: bytes) -> GroupRecord:
 
 def encode_facts(facts: Facts) -> bytes:
     classic = facts.classic
-    return encode(
+    return _encode_with(
+        facts.unknown,
         _MemberRecord(
             client_id=facts.client.id,
             client_host=facts.client.host,
@@ -137,7 +145,7 @@ def encode_facts(facts: Facts) -> bytes:
             assignor=facts.assignor,
             session_timeout_ms=classic.session_timeout_ms if classic else None,
             protocols=list(classic.protocols) if classic else [],
-        )
+        ),
     )
 
 
@@ -155,6 +163,7 @@ def decode_facts(data: bytes) -> Facts:
         topic_regex=record.topic_regex,
         assignor=record.assignor,
         classic=classic,
+        unknown=record.unknown,
     )
 
 
@@ -170,14 +179,15 @@ def decode_target(data: bytes) -> Partitions:
 
 
 def encode_holding(holding: Holding) -> bytes:
-    return encode(
+    return _encode_with(
+        holding.unknown,
         _CurrentRecord(
             epoch=holding.epoch,
             previous_epoch=holding.previous_epoch,
             state=int(holding.state),
             assigned=_by_epoch(holding.assigned),
             revoking=_by_epoch(holding.revoking),
-        )
+        ),
     )
 
 
@@ -189,6 +199,7 @@ def decode_holding(data: bytes) -> Holding:
         state=MemberState(record.state),
         assigned=_by_partition(record.assigned),
         revoking=_by_partition(record.revoking),
+        unknown=record.unknown,
     )
 
 

@@ -6,6 +6,7 @@ Every step notes the records that it changed; ``take_records`` hands them out.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from headwater.groups import consumer_records as stored
@@ -21,7 +22,7 @@ from headwater.groups.subscriptions import (
     resolve,
 )
 
-__all__ = ("GroupState",)
+__all__ = ("NOTHING", "GroupState")
 
 NOTHING: Partitions = {}
 
@@ -44,6 +45,8 @@ class GroupState:
         self._fingerprint: int | None = None
         self._records: dict[str, bytes | None] = {}
         self._written = b""
+        self._unknown: Mapping[str, Any] = {}
+        """Fields of the group that a newer release stored."""
 
     # Records.
 
@@ -56,6 +59,7 @@ class GroupState:
         state.assignment_epoch = group.assignment_epoch
         state.empty_since_ms = group.empty_since_ms
         state._fingerprint = group.fingerprint
+        state._unknown = group.unknown
         for data in stored.regexes_of(records):
             pattern, topics = stored.decode_regex(data)
             state.subscriptions.resolved[pattern] = topics
@@ -78,7 +82,8 @@ class GroupState:
                 assignment_epoch=self.assignment_epoch,
                 fingerprint=self._fingerprint,
                 empty_since_ms=self.empty_since_ms,
-            )
+            ),
+            self._unknown,
         )
         if self.epoch and group != self._written:
             self._written = self._records[stored.GROUP] = group
