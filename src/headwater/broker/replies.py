@@ -46,5 +46,5 @@ def encode_reply(
     if isinstance(reply, Encoded):
         return reply.segments(version, correlation_id, throttle_ms)
     if throttle_ms:
-        reply["throttle_time"] = throttle_ms
+        reply = {**reply, "throttle_time": throttle_ms}
     return encode_values(api_key, version, correlation_id, reply)
