@@ -22,6 +22,7 @@ from tests.groups.cluster import (
     one_node,
     syncing,
 )
+from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
 
 async def test_a_member_joins_syncs_commits_and_leaves() -> None:
@@ -130,3 +131,30 @@ async def test_a_groups_own_times_hold_from_its_next_heartbeat_on() -> None:
     reply = await node.groups.consumer_heartbeat("g", beating("m", reply.epoch))
     assert reply.heartbeat_interval_ms == 7_000
     await node.stop()
+
+
+async def silence(loop: SimulatedLoop) -> None:
+    store, topics, clock = MemoryStore(), Topics(t=1), SimulatedClock(loop)
+    async with one_node(topics, meta=store, clock=clock) as node:
+        await join_and_fall_silent(node, "g", 30_000)
+        await join_and_fall_silent(node, "h", 90_000)
+        await asyncio.sleep(29)
+        assert [line.state for line in await node.groups.list()] == ["Stable", "Stable"]
+        await asyncio.sleep(2)
+        assert [line.state for line in await node.groups.list()] == ["Empty", "Stable"]
+    async with one_node(topics, meta=store, clock=clock) as node:
+        await asyncio.sleep(80)
+        assert [line.state for line in await node.groups.list()] == ["Empty", "Stable"]
+        await asyncio.sleep(20)
+        assert [line.state for line in await node.groups.list()] == ["Empty", "Empty"]
+
+
+async def join_and_fall_silent(node: Node, group: str, session_timeout_ms: int) -> None:
+    request = joining(session_timeout_ms=session_timeout_ms)
+    me = (await node.groups.join(group, request)).member_id
+    await node.groups.sync(group, syncing(me, 1, **{me: b""}))
+
+
+def test_silent_members_are_removed_and_a_takeover_gives_them_time_anew() -> None:
+    loop = SimulatedLoop()
+    run_simulated(silence(loop), loop)
