@@ -1,9 +1,7 @@
 """The coordinator of groups: each request finds its group's machine or offsets."""
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 from headwater.errors import CoordinatorNotAvailable, KafkaError, StoreError
 from headwater.groups import offsets
@@ -30,10 +28,6 @@ from headwater.groups.requests import (
 )
 from headwater.groups.shards import OFFSETS_MARK, Group, Write
 from headwater.wire.error_codes import Code
-
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class Coordinator(Driver):
@@ -126,7 +120,8 @@ class Coordinator(Driver):
             return await self._answer(entry, codes)
         if not entry.has_offsets:
             entry.has_offsets = True
-            changes[entry.records_prefix + OFFSETS_MARK] = HAS_OFFSETS
+            # First, so that no offset is ever without it, whatever a transaction holds.
+            changes = {entry.records_prefix + OFFSETS_MARK: HAS_OFFSETS, **changes}
         if shard.committed_since is not None:
             shard.committed_since.add(request.group)
         codes = await self._durable(Write(shard, changes), codes)

@@ -14,8 +14,14 @@ from headwater.groups.settings import GroupSettings
 from headwater.groups.shards import OFFSETS_MARK, Shard
 from headwater.meta import keys
 from headwater.meta.store import Entry
+from headwater.meta.values import Value, encode
 
-HAS_OFFSETS: Final = b""
+
+class OffsetsMark(Value):
+    """Says that a group has committed offsets."""
+
+
+HAS_OFFSETS: Final = encode(OffsetsMark())
 
 
 def restore(

@@ -91,13 +91,9 @@ class Sweeper:
     def _without_offsets(self, group: Group, keys: Iterable[str]) -> None:
         """A group loses its last offsets; with no members either it goes altogether."""
         machine = group.machine
-        if group.tickets or (machine is not None and machine.deadline is not None):
-            busy = True
-        else:
-            busy = group.populated
-        if not busy:
-            if group.exists:
-                self._writer.submit(group.removal())
+        awaited = bool(group.tickets) or (machine is not None and machine.deadline is not None)
+        if group.exists and not group.populated and not awaited:
+            self._writer.submit(group.removal())
         elif group.has_offsets:
             group.has_offsets = False
             changes: dict[str, bytes | None] = dict.fromkeys(keys)
