@@ -30,6 +30,9 @@ BATCH_BYTES: Final = 256 * 1024
 
 ATTRIBUTES: Final = "attributes"
 
+DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
+"""What Arrow raises for files that are not whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class Footer:
@@ -48,9 +51,9 @@ def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
         metadata = pq.read_metadata(pa.BufferReader(MAGIC + tail))
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         extents = [_extent(number, group, entry) for number, group in enumerate(groups)]
-    except (pa.ArrowException, OSError) as error:
+        there = metadata.schema.to_arrow_schema().names
+    except DAMAGE as error:
         raise CorruptMessage(f"{entry.key}: {error}") from error
-    there = metadata.schema.to_arrow_schema().names
     columns = [name for name in (*COLUMNS, ATTRIBUTES) if name in there]
     return Footer(metadata, columns, _joined(extents, entry), metadata.serialized_size)
 
@@ -70,6 +73,8 @@ def _extent(number: int, group: Any, entry: IndexEntry) -> Extent:
         raise CorruptMessage(f"{entry.key}: row group {number} does not say which offsets it has")
     starts = [_first_byte(column) for column in used]
     ends = [_first_byte(column) + column.total_compressed_size for column in used]
+    if not 0 < min(starts) < max(ends) < entry.length:
+        raise CorruptMessage(f"{entry.key}: row group {number} lies outside of the file")
     return Extent(
         start=offsets.min_raw,
         end=offsets.max_raw + 1,
@@ -127,12 +132,13 @@ def read_piece(footer: Footer, extent: Extent, data: bytearray, leader_epoch: in
             pa.PythonFile(_Part(extent.position, data), mode="r"),
             metadata=footer.metadata,
             pre_buffer=False,
+            page_checksum_verification=True,
         )
         table = file.read_row_group(extent.row_group, columns=footer.columns, use_threads=False)
         (rows,) = table.combine_chunks().to_batches()
-    except (pa.ArrowException, OSError, ValueError) as error:
+        batches = list(_batches(rows, extent.start, extent.end))
+    except DAMAGE as error:
         raise CorruptMessage(f"row group {extent.row_group}: {error}") from error
-    batches = list(_batches(rows, extent.start, extent.end))
     return make_spanning_piece(batches, extent.start, extent.end, leader_epoch)
 
 
@@ -176,6 +182,8 @@ class _Part(io.RawIOBase):
 def _batches(rows: Any, start: int, end: int) -> Iterator[bytes]:
     """Batches over ``[start, end)``; a gap behind the last row, or a huge one, is a filler's."""
     offsets = rows.column("offset").to_numpy()
+    if offsets[0] < start or offsets[-1] >= end or not (np.diff(offsets) > 0).all():
+        raise CorruptMessage(f"rows {offsets[0]} to {offsets[-1]} do not fit [{start}, {end})")
     limit = MAX_OFFSET_DELTA // (len(offsets) + 1)
     cuts = [0, *(np.flatnonzero(np.diff(offsets) > limit) + 1).tolist(), len(offsets)]
     offset = start

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from headwater.engine import TimestampedOffset
-from headwater.errors import KafkaStorageError, ObjectNotFound, StoreError
+from headwater.errors import CorruptMessage, KafkaStorageError, ObjectNotFound, StoreError
 from headwater.log.formats import IndexEntry
 from headwater.log.index import IndexReader
 from headwater.log.piece_loader import PieceLoader
@@ -36,7 +36,7 @@ class TimestampLookup:
                 return await look_up()
             except ObjectNotFound:
                 continue  # the index was rearranged under the look-up
-            except StoreError as error:
+            except (StoreError, CorruptMessage) as error:
                 raise KafkaStorageError(f"cannot look a timestamp up: {error}") from error
         raise KafkaStorageError(f"the index of stream {stream} changes too fast; try again")
 
