@@ -33,7 +33,7 @@ def cluster_entries(
 ) -> Iterator[ConfigEntry]:
     """What is set for all brokers, all or what is named."""
     layers = BrokerLayers({}, services.dynamic.brokers.layers.cluster)
-    for name in sorted(layers.cluster):
+    for name in sorted(layers.cluster.keys() & DYNAMIC_CONFIGS.keys()):
         if names is None or name in names:
             yield _dynamic_entry(DYNAMIC_CONFIGS[name], tuple(layers.synonyms(name)))
 
