@@ -19,5 +19,5 @@ class TableSettings:
     """The newest snapshots that are kept whatever their age."""
     snapshot_age_ms: int = 600_000
     """How long a snapshot is kept."""
-    max_snapshots: int = 60
+    max_snapshots: int = 50
     """More than these are not kept, whatever their age: a commit's cost grows with them."""

@@ -47,13 +47,8 @@ _PROPERTIES: Final = {
     "write.parquet.compression-level": "1",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
-    "commit.manifest-merge.enabled": "true",
-    "commit.manifest.min-count-to-merge": "20",
-    "commit.manifest.target-size-bytes": str(256 * 2**10),
     **METRICS,
 }
-"""Small manifests are merged while they are small: to merge large ones again and again would make
-commits cost more as the table grows."""
 
 _RIVALS = 4
 """How often another process may change the name's table while this one looks at it."""

@@ -1,0 +1,180 @@
+"""Exactly-once changes of a topic's table.
+
+Every function here may be repeated after a crash or an error, by any process and at the same
+time as rivals: what landed is found and not done again.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from headwater.errors import CatalogUnavailable, CommitConflict
+from headwater.log.jobs import DataFile
+from headwater.tables.catalog_errors import catalog_errors
+from headwater.tables.live_files import live_files
+from headwater.tables.locations import object_location
+from headwater.tables.names import TableName, dotted
+from headwater.tables.snapshots import Change, check_history, snapshot_id, try_change
+from headwater.tables.statistics import iceberg_file
+from headwater.tables.topic_tables import TableOwner, load_table
+from headwater.tables.watermarks import Append, plan_appends, watermark_property
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile as IcebergFile
+    from pyiceberg.table import Table
+
+Result = TypeVar("Result")
+
+ATTEMPTS: Final = 20
+FIRST_WAIT_S: Final = 0.01
+LONGEST_WAIT_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTable:
+    """A topic's table in a catalog; the means to change it."""
+
+    catalog: "Catalog"
+    name: TableName
+    owner: TableOwner
+    objects_url: str
+    random: Random = field(default_factory=Random)
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """The files of one job that take the place of others with the same rows."""
+
+    job: str
+    inputs: Sequence[str]
+    """The keys of the files that go."""
+    files: Sequence[DataFile]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of each job."""
+
+    landed: frozenset[str]
+    """The table has these jobs' files, by this call or since before."""
+    refused: Mapping[str, CommitConflict]
+    """The table will never take these jobs' files."""
+    snapshot_id: int | None
+    """The snapshot that this call made; None where there was nothing to do."""
+
+
+def append_files(target: TopicTable, appends: Sequence[Append]) -> Outcome:
+    """Append the files of jobs of many streams in one snapshot, each range once and in order.
+
+    A job without any file moves its stream's watermark too. Raises ``CatalogUnavailable``,
+    ``StorageFull`` or ``TableMismatch``.
+    """
+
+    def decide(table: "Table") -> tuple[Change | None, Outcome]:
+        plan = plan_appends(appends, table.properties)
+        landed = frozenset([*plan.landed, *(append.job for append in plan.fresh)])
+        if not plan.fresh:
+            return None, Outcome(landed=landed, refused=plan.refused, snapshot_id=None)
+        commit = "append:" + ",".join(sorted(append.job for append in plan.fresh))
+        change = Change(
+            commit=commit,
+            added=[_entry(target, table, file) for one in plan.fresh for file in one.files],
+            properties={
+                watermark_property(stream): str(mark) for stream, mark in plan.watermarks.items()
+            },
+        )
+        return change, Outcome(landed=landed, refused=plan.refused, snapshot_id=snapshot_id(commit))
+
+    return _change(target, decide)
+
+
+def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> Outcome:
+    """Replace files by others with the same rows, in one snapshot.
+
+    A job is done where every input is live and no output is; it counts as landed where it is the
+    other way round, and is refused where neither holds. Raises as ``append_files``.
+    """
+
+    def decide(table: "Table") -> tuple[Change | None, Outcome]:
+        wanted = {key for one in rewrites for key in one.inputs}
+        wanted |= {file.key for one in rewrites for file in one.files}
+        live = live_files(table, wanted, objects_url=target.objects_url)
+        landed, fresh, refused = [], [], {}
+        for one in rewrites:
+            inputs = [key in live for key in one.inputs]
+            outputs = [file.key in live for file in one.files]
+            if all(inputs) and not any(outputs):
+                fresh.append(one)
+            elif all(outputs) and not any(inputs):
+                landed.append(one.job)
+            else:
+                refused[one.job] = CommitConflict(
+                    f"job {one.job}: {sum(inputs)} of {len(inputs)} files to replace are in the "
+                    f"table, and {sum(outputs)} of their {len(outputs)} replacements"
+                )
+        done = frozenset([*landed, *(one.job for one in fresh)])
+        if not fresh:
+            return None, Outcome(landed=done, refused=refused, snapshot_id=None)
+        commit = "rewrite:" + ",".join(sorted(one.job for one in fresh))
+        change = Change(
+            commit=commit,
+            added=[_entry(target, table, file) for one in fresh for file in one.files],
+            removed=[live[key] for one in fresh for key in one.inputs],
+            properties={},
+        )
+        return change, Outcome(landed=done, refused=refused, snapshot_id=snapshot_id(commit))
+
+    return _change(target, decide)
+
+
+def remove_files(target: TopicTable, keys: Sequence[str]) -> frozenset[str]:
+    """Take files that lie below the log's start out of the table; returns those that it had.
+
+    A file that is not in the table is no error. Raises as ``append_files``.
+    """
+
+    def decide(table: "Table") -> tuple[Change | None, frozenset[str]]:
+        live = live_files(table, set(keys), objects_url=target.objects_url)
+        if not live:
+            return None, frozenset()
+        current = table.metadata.current_snapshot_id
+        change = Change(
+            commit=f"remove:{current}:" + ",".join(sorted(live)),
+            removed=list(live.values()),
+            properties={},
+        )
+        return change, frozenset(live)
+
+    return _change(target, decide)
+
+
+def _change(
+    target: TopicTable, decide: "Callable[[Table], tuple[Change | None, Result]]"
+) -> Result:
+    """Load, decide, commit; again from the start where a rival was faster."""
+    name = dotted(target.name)
+    wait = FIRST_WAIT_S
+    for _ in range(ATTEMPTS):
+        table = load_table(target.catalog, target.name, target.owner)
+        check_history(table, name)
+        with catalog_errors(f"table {name}"):
+            change, result = decide(table)
+            if change is None or try_change(table, change):
+                return result
+        target.sleep(wait * target.random.uniform(0.5, 1.5))
+        wait = min(2 * wait, LONGEST_WAIT_S)
+    raise CatalogUnavailable(f"table {name}: rivals committed {ATTEMPTS} times before us")
+
+
+def _entry(target: TopicTable, table: "Table", file: DataFile) -> "IcebergFile":
+    return iceberg_file(
+        file.stats,
+        location=object_location(target.objects_url, file.key),
+        size=file.size,
+        spec_id=table.metadata.default_spec_id,
+        sort_order_id=table.metadata.default_sort_order_id,
+    )

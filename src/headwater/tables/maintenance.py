@@ -1,0 +1,158 @@
+"""Keeping a table's history short: old snapshots go, and with them the metadata they alone used.
+
+Data files are not touched here: ``live_files.unreferenced`` says which of them no snapshot needs.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+)
+
+from headwater.tables.catalog_errors import catalog_errors
+from headwater.tables.commit import TopicTable
+from headwater.tables.names import dotted
+from headwater.tables.settings import TableSettings
+from headwater.tables.topic_tables import load_table
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """What an expiry did."""
+
+    expired: tuple[int, ...] = ()
+    """Snapshots that the table has no more."""
+    deleted: tuple[str, ...] = ()
+    """Locations of manifests and manifest lists that went with them."""
+
+
+def expire_snapshots(target: TopicTable, settings: TableSettings, *, now_ms: int) -> Expiry:
+    """Expire the snapshots that the settings do not keep, and delete the metadata of theirs.
+
+    Where a rival commits in between nothing is done; the next call will. Branches and tags that
+    users made keep what they point at. Raises ``CatalogUnavailable`` or ``TableMismatch``.
+    """
+    table = load_table(target.catalog, target.name, target.owner)
+    metadata = table.metadata
+    line = list(ancestors_of(metadata.current_snapshot(), metadata))
+    protected = {reference.snapshot_id for reference in metadata.refs.values()}
+    gone = plan_expiry(
+        [(one.snapshot_id, one.timestamp_ms) for one in line], protected, settings, now_ms=now_ms
+    )
+    if not gone:
+        return Expiry()
+    with catalog_errors(f"table {dotted(target.name)}"):
+        garbage = _metadata_of(table, line, set(gone))
+        try:
+            table._do_commit(
+                updates=(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),),
+                requirements=(
+                    AssertTableUUID(uuid=metadata.table_uuid),
+                    AssertRefSnapshotId.model_validate(
+                        {"ref": MAIN_BRANCH, "snapshot-id": metadata.current_snapshot_id}
+                    ),
+                ),
+            )
+        except CommitFailedException:
+            return Expiry()
+        _delete(table, garbage)
+    return Expiry(expired=tuple(gone), deleted=tuple(garbage))
+
+
+def plan_expiry(
+    line: Sequence[tuple[int, int]],
+    protected: Collection[int],
+    settings: TableSettings,
+    *,
+    now_ms: int,
+) -> list[int]:
+    """The snapshots to expire, given (id, time) from the current one back.
+
+    The newest ``keep_snapshots`` stay; the rest goes by age, or where there are too many.
+    """
+    return [
+        number
+        for place, (number, time_ms) in enumerate(line)
+        if place >= settings.keep_snapshots
+        and number not in protected
+        and (place >= settings.max_snapshots or now_ms - time_ms > settings.snapshot_age_ms)
+    ]
+
+
+def _metadata_of(table: "Table", line: "Sequence[Snapshot]", gone: set[int]) -> list[str]:
+    """The manifest lists of snapshots that go, and the manifests that are in no other's.
+
+    A manifest that left the line does not come back to it. So of the kept ones in the line only
+    those count that are not newer than the first after the newest that goes.
+    """
+    newest = next(place for place, one in enumerate(line) if one.snapshot_id in gone)
+    safe = {one.snapshot_id for one in line[: max(newest - 1, 0)]}
+    going, kept = [], set()
+    for snapshot in table.metadata.snapshots:
+        if snapshot.snapshot_id in gone:
+            going += [snapshot.manifest_list, *_manifests(table, snapshot)]
+        elif snapshot.snapshot_id not in safe:
+            kept |= {snapshot.manifest_list, *_manifests(table, snapshot)}
+    return [location for location in dict.fromkeys(going) if location not in kept]
+
+
+def delete_orphaned_metadata(target: TopicTable, *, older_than_ms: int, now_ms: int) -> list[str]:
+    """Delete metadata that no snapshot and no version of the table refers to.
+
+    A process that died in the middle of a commit leaves some. ``older_than_ms`` is longer than
+    any commit takes. Returns the locations.
+    """
+    from pyarrow.fs import FileSelector
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    name = f"table {dotted(target.name)}"
+    with catalog_errors(name):
+        files = PyArrowFileIO(target.catalog.properties)
+        table = load_table(target.catalog, target.name, target.owner)
+        base = f"{table.metadata.location}/metadata"
+        scheme, netloc, path = PyArrowFileIO.parse_location(base, target.catalog.properties)
+        listed: Iterable[Any] = files.fs_by_scheme(scheme, netloc).get_file_info(
+            FileSelector(path, allow_not_found=True)
+        )
+        old = [
+            f"{base}/{info.base_name}"
+            for info in listed
+            if info.mtime_ns is not None and now_ms - info.mtime_ns // 10**6 > older_than_ms
+        ]
+        # Loaded again: what is old and was committed since is in use.
+        table = load_table(target.catalog, target.name, target.owner)
+        used = {table.metadata_location, *(e.metadata_file for e in table.metadata.metadata_log)}
+        used |= {one.statistics_path for one in table.metadata.statistics}
+        for snapshot in table.metadata.snapshots:
+            used |= {snapshot.manifest_list, *_manifests(table, snapshot)}
+        orphans = [location for location in old if location not in used]
+        _delete(table, orphans)
+    return orphans
+
+
+def _manifests(table: "Table", snapshot: "Snapshot") -> list[str]:
+    return [manifest.manifest_path for manifest in snapshot.manifests(table.io)]
+
+
+def _delete(table: "Table", locations: Iterable[str]) -> None:
+    for location in locations:
+        try:
+            table.io.delete(location)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            _log.warning("%s could not be deleted: %s; no table refers to it", location, error)
