@@ -65,6 +65,8 @@ class Bench:
     warm_up: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
     """Settings of Headwater's that differ from its defaults."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Kafka's that differ from its defaults."""
 
 
 @dataclass(slots=True)
@@ -127,7 +129,8 @@ def run(
     running: list[Peer] = []
     try:
         for name in (each for each in bench.peers if each in peers):
-            running += [Peer(name, directory / f"{bench.name}-{name}", bench.environment)]
+            data = directory / f"{bench.name}-{name}"
+            running += [Peer(name, data, bench.environment, bench.properties)]
         if bench.warm_up:
             for peer in running:
                 bench.turn(peer, QUICK)

@@ -35,6 +35,8 @@ class Peer:
     data: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     """Settings of Headwater's that a bench changes."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Settings of Kafka's that a bench changes."""
     metrics_port: int = field(default_factory=free_port)
     server: Server = field(init=False)
 
@@ -48,9 +50,9 @@ class Peer:
                     self.data, metrics_port=self.metrics_port, environment=self.environment
                 )
             case "kafka":
-                return start_kafka(self.data)
+                return start_kafka(self.data, properties=self.properties)
             case "kafka-flush":
-                return start_kafka(self.data, properties=FLUSH_EVERY_MESSAGE)
+                return start_kafka(self.data, properties={**self.properties, **FLUSH_EVERY_MESSAGE})
             case other:
                 raise ValueError(f"no peer is called {other}")
 

@@ -216,12 +216,6 @@ def test_a_partition_that_does_not_exist_is_named(broker: Serving) -> None:
     assert said == "topic short has no partition 7; it has 0 to 0"
 
 
-def test_an_unreachable_broker_is_named() -> None:
-    result = CliRunner().invoke(headwater, ["group", "list", "-b", "127.0.0.1:1"])
-    assert result.exit_code == 1
-    assert "no broker answers at 127.0.0.1:1" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
