@@ -11,11 +11,17 @@ import org.apache.kafka.common.utils.Exit;
 final class Tools {
     private Tools() { }
 
-    private static final class Ended extends RuntimeException {
-        private final int status;
+    /** A tool ends by an exit, and some catch what is thrown there: only the first one counts. */
+    private static final class Ending {
+        private Integer status;
+        private int length;
 
-        Ended(int status) {
-            this.status = status;
+        synchronized void end(int code, ByteArrayOutputStream said) {
+            if (status == null) {
+                status = code;
+                length = said.size();
+            }
+            throw new IllegalStateException("the tool has ended");
         }
     }
 
@@ -25,27 +31,26 @@ final class Tools {
         PrintStream out = System.out;
         PrintStream err = System.err;
         ByteArrayOutputStream said = new ByteArrayOutputStream();
-        int status = 0;
+        Ending ending = new Ending();
+        Throwable failure = null;
         try (PrintStream captured = new PrintStream(said, true, "UTF-8")) {
             System.setOut(captured);
             System.setErr(captured);
-            Exit.setExitProcedure((code, message) -> {
-                throw new Ended(code);
-            });
+            Exit.setExitProcedure((code, message) -> ending.end(code, said));
             Class.forName(request.get("main").asText()).getMethod("main", String[].class)
                 .invoke(null, (Object) arguments.toArray(new String[0]));
         } catch (InvocationTargetException thrown) {
-            if (thrown.getCause() instanceof Ended ended) {
-                status = ended.status;
-            } else {
-                thrown.getCause().printStackTrace(new PrintStream(said, true, "UTF-8"));
-                status = 1;
-            }
+            failure = thrown.getCause();
         } finally {
             Exit.resetExitProcedure();
             System.setOut(out);
             System.setErr(err);
         }
-        return Map.of("status", status, "said", said.toString("UTF-8"));
+        String text = said.toString("UTF-8");
+        if (ending.status != null) {
+            text = new String(said.toByteArray(), 0, ending.length, "UTF-8");
+            return Map.of("status", ending.status, "said", text);
+        }
+        return Map.of("status", failure == null ? 0 : 1, "said", failure == null ? text : text + failure);
     }
 }

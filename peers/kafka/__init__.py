@@ -75,6 +75,12 @@ def java_command(
     ]
 
 
+def tool_class(name: str) -> str:
+    """The main class of a tool: most are in one package, or in one below it."""
+    package = name.rpartition(".")[0].split(".")[0]
+    return name if package not in {"", "consumer", "reassign"} else f"{TOOLS}.{name}"
+
+
 def run_tool(
     main: str,
     *arguments: str | Path,
@@ -86,9 +92,8 @@ def run_tool(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a tool to its end. ``quick`` starts it fast; a tool that measures should not use it."""
     options = ["-XX:+UseSerialGC", *(["-XX:TieredStopAtLevel=1"] if quick else [])]
-    name = main if "." in main and not main.startswith("consumer.") else f"{TOOLS}.{main}"
     done = subprocess.run(
-        java_command(name, *arguments, heap=heap, options=options),
+        java_command(tool_class(main), *arguments, heap=heap, options=options),
         input=stdin, capture_output=True, timeout=limit, check=False,
     )  # fmt: skip
     if check and done.returncode != 0:
