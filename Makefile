@@ -37,7 +37,7 @@ format: .venv/.test ## Format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-interop: .venv/.test ## Prove it with the real Java, librdkafka and Python clients
+interop: .venv/.test ## Prove it with the real clients in Java, C, Go, JavaScript and Python
 	$(BIN)/python -m pytest -q tests/interop $(ARGS)
 	HEADWATER_CHAOS_SECONDS=20 $(BIN)/python -m pytest -q tests/invariants $(ARGS)
 

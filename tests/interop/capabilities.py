@@ -2,12 +2,10 @@
 
 from tests.interop.records import Record
 
-TOPICS = "create, grow, list and delete topics"
-CONFIGS = "describe and alter configurations"
-DELETE_RECORDS = "delete records"
-CLUSTER = "describe the cluster"
-BOUNDS = "first and last offsets"
-BY_TIME = "offsets by time"
+CLUSTER = "DescribeCluster or Metadata"
+BOUNDS = "ListOffsets, first and last"
+BY_TIME = "ListOffsets, by time"
+IN_A_GROUP = "group, range assignor"
 
 TIMES = (1_700_000_000_000, 1_700_000_005_000, 1_700_000_010_000)
 TIMED = [Record(b"v", b"k", (), time) for time in TIMES]

@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from tests.interop.admin import Admin, for_each_admin
-from tests.interop.capabilities import TIMES
+from tests.interop.capabilities import BOUNDS, BY_TIME, CLUSTER, TIMES
 from tests.interop.clients import LIBRDKAFKA
 from tests.interop.conftest import eventually, fresh_name
 from tests.interop.records import numbered
@@ -62,7 +62,7 @@ def test_resources_with_configurations_are_listed(bootstrap: str, topic: str, ad
     assert str(broker_id(bootstrap, admin)) in listed
 
 
-@for_each_admin("DescribeCluster or Metadata", "cluster")
+@for_each_admin(CLUSTER, "cluster")
 def test_the_brokers_are_described(bootstrap: str, admin: Admin) -> None:
     assert [each["address"] for each in admin.call("cluster", bootstrap)] == [bootstrap]
 
@@ -81,7 +81,7 @@ def find(admin: Admin, bootstrap: str, topic: str, time: int) -> object:
     return admin.call("find_offset", bootstrap, topic=topic, partition=0, time=time)
 
 
-@for_each_admin("ListOffsets, first and last", "find_offset")
+@for_each_admin(BOUNDS, "find_offset")
 def test_the_first_and_the_last_offset_are_found(
     bootstrap: str, timed_topic: str, admin: Admin
 ) -> None:
@@ -89,7 +89,7 @@ def test_the_first_and_the_last_offset_are_found(
     assert find(admin, bootstrap, timed_topic, -1) == len(TIMES)
 
 
-@for_each_admin("ListOffsets, by time", "find_offset")
+@for_each_admin(BY_TIME, "find_offset")
 def test_offsets_are_found_by_time(bootstrap: str, timed_topic: str, admin: Admin) -> None:
     assert find(admin, bootstrap, timed_topic, TIMES[1]) == 1
     assert find(admin, bootstrap, timed_topic, TIMES[1] + 1) == 2

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.interop.capabilities import IN_A_GROUP
 from tests.interop.members import GROUP_CLIENTS, GroupClient
 from tests.interop.members.group import (
     EACH,
@@ -17,7 +18,7 @@ from tests.interop.members.group import (
 from tests.interop.members.state import Committed, Kind
 
 CAPABILITIES = {
-    Kind.RANGE: "group, range assignor",
+    Kind.RANGE: IN_A_GROUP,
     Kind.ROUND_ROBIN: "group, round-robin assignor",
     Kind.STICKY: "group, sticky assignor",
     Kind.COOPERATIVE: "group, cooperative-sticky assignor",

@@ -251,9 +251,3 @@ def test_end_to_end_latency_is_measured(bootstrap: str, topic: str) -> None:
     chosen = ("--topic", topic, "--num-records", "50", "--producer-acks", "all")
     said = tool("EndToEndLatency", bootstrap, *chosen, "--record-size", "100")
     assert "Avg latency" in said
-
-
-@pytest.mark.cell(TOOLS, "FeatureCommand describe")
-def test_features_are_described(bootstrap: str) -> None:
-    said = run("FeatureCommand", "--bootstrap-server", bootstrap, "describe")
-    assert "Feature: group.version" in said

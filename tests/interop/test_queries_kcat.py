@@ -1,11 +1,16 @@
-"""What kcat asks besides records: offsets and metadata."""
+"""What kcat does besides records: offsets, metadata, and reading in a group."""
 
 import json
 
 import pytest
 
-from tests.interop.capabilities import BOUNDS, BY_TIME, CLUSTER, TIMES
+from tests.interop.capabilities import BOUNDS, BY_TIME, CLUSTER, IN_A_GROUP, TIMES
+from tests.interop.clients import LIBRDKAFKA
 from tests.interop.clients.kcat import run_kcat
+from tests.interop.conftest import fresh_name
+from tests.interop.members.offsets import committed_offsets
+from tests.interop.members.state import Committed, place
+from tests.interop.records import numbered
 
 
 @pytest.mark.cell("kcat", BY_TIME)
@@ -30,3 +35,14 @@ def test_kcat_lists_metadata(bootstrap: str, topic: str) -> None:
     metadata = json.loads(run_kcat(bootstrap, topic, "-L", "-J"))
     assert metadata["brokers"][0]["name"] == bootstrap
     assert [each["topic"] for each in metadata["topics"]] == [topic]
+
+
+@pytest.mark.cell("kcat", IN_A_GROUP)
+def test_kcat_reads_in_a_group_and_goes_on_where_it_was(bootstrap: str, topic: str) -> None:
+    group = fresh_name("group")
+    for first in (0, 20):
+        LIBRDKAFKA.produce(bootstrap, topic, numbered(20, first=first))
+        chosen = ["-G", group, "-X", "auto.offset.reset=earliest", "-c", "20", "-f", "%o\n"]
+        said = run_kcat(bootstrap, topic, *chosen)
+        assert [int(line) for line in said.split()] == list(range(first, first + 20))
+        assert committed_offsets(bootstrap, group) == {place(topic, 0): Committed(first + 20)}

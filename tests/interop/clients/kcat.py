@@ -46,7 +46,9 @@ class Kcat:
 
 
 def run_kcat(bootstrap: str, topic: str, *arguments: str, stdin: bytes = b"") -> str:
-    command = [str(kcat.install()), "-b", bootstrap, *arguments, "-t", topic]
+    # A group's topics stand at the end, without an option.
+    chosen = [topic] if "-G" in arguments else ["-t", topic]
+    command = [str(kcat.install()), "-b", bootstrap, *arguments, *chosen]
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
     said = done.stderr.decode(errors="replace")
     assert done.returncode == 0, f"kcat ended with {done.returncode}: {said}"
