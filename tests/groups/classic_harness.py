@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
-from headwater.groups.classic import ClassicGroup
+from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.machine import Effects, Ticket
 from headwater.groups.requests import (
     Client,

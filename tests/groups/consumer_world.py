@@ -5,7 +5,7 @@ from random import Random
 from uuid import UUID
 
 from headwater.engine import Topic
-from headwater.groups.consumer import ConsumerGroup
+from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.machine import Effects
 from headwater.groups.requests import (
     Assignment,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.groups.assignors import ASSIGNORS, Partitions, Subscriber
+from headwater.groups.consumer.assignors import ASSIGNORS, Partitions, Subscriber
 
 uniform, ranges = ASSIGNORS["uniform"], ASSIGNORS["range"]
 TOPICS = [UUID(int=number) for number in range(1, 6)]

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from headwater.errors import UnknownFormat
-from headwater.groups.classic import ClassicGroup
-from headwater.groups.classic_member import ClassicMemberState, choose_protocol
-from headwater.groups.classic_records import (
+from headwater.groups.classic.group import ClassicGroup
+from headwater.groups.classic.member import ClassicMemberState, choose_protocol
+from headwater.groups.classic.records import (
     HEADER,
     HeaderRecord,
     MemberRecord,

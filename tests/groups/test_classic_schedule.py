@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headwater.groups.classic import ClassicGroup
+from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.machine import Effects, Ticket
 from headwater.groups.requests import (
     Client,

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 import msgspec
 
-from headwater.groups.consumer_members import Member
+from headwater.groups.consumer.members import Member
 from headwater.groups.machine import Machine
 from headwater.groups.requests import (
     Assignment,

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from headwater.groups.consumer import ConsumerGroup
+from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.requests import ConsumerHeartbeatRequest
 from headwater.groups.settings import GroupSettings
 from headwater.wire.error_codes import Code

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.groups.consumer_embedded import read_assignment, read_subscription, write_assignment
+from headwater.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
 from headwater.groups.requests import LeavingMember
 from headwater.groups.settings import GroupSettings
 from headwater.wire.error_codes import Code

@@ -5,8 +5,8 @@ from functools import partial
 
 from headwater.errors import CoordinatorNotAvailable, KafkaError, StoreError
 from headwater.groups import offsets
-from headwater.groups.classic import ClassicGroup
-from headwater.groups.consumer import ConsumerGroup
+from headwater.groups.classic.group import ClassicGroup
+from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.driver import Driver
 from headwater.groups.kinds import HAS_OFFSETS
 from headwater.groups.requests import (

@@ -5,10 +5,10 @@ from random import Random
 from typing import Final
 from urllib.parse import unquote
 
-from headwater.groups.classic import ClassicGroup
-from headwater.groups.classic_records import HEADER
-from headwater.groups.consumer import ConsumerGroup
-from headwater.groups.consumer_records import GROUP
+from headwater.groups.classic.group import ClassicGroup
+from headwater.groups.classic.records import HEADER
+from headwater.groups.consumer.group import ConsumerGroup
+from headwater.groups.consumer.records import GROUP
 from headwater.groups.machine import Machine
 from headwater.groups.settings import GroupSettings
 from headwater.groups.shards import OFFSETS_MARK, Shard

@@ -22,7 +22,7 @@ from headwater.broker.group_members import (
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError
-from headwater.groups.consumer_checks import request_refusal
+from headwater.groups.consumer.checks import request_refusal
 from headwater.groups.requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from headwater.wire.api_versions import ApiKey
 

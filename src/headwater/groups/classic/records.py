@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Final
 from urllib.parse import quote
 
-from headwater.groups.classic_member import ClassicMemberState
+from headwater.groups.classic.member import ClassicMemberState
 from headwater.groups.requests import Client
 from headwater.meta.values import Value, decode, encode
 

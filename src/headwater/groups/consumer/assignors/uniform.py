@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from uuid import UUID
 
-from headwater.groups.assignors.overlapping import assign_overlapping
-from headwater.groups.assignors.spec import Partitions, Subscriber
+from headwater.groups.consumer.assignors.overlapping import assign_overlapping
+from headwater.groups.consumer.assignors.spec import Partitions, Subscriber
 
 __all__ = ("assign_uniformly",)
 

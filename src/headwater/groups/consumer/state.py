@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from headwater.groups import consumer_records as stored
-from headwater.groups.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Partitions, Subscriber
-from headwater.groups.consumer_members import Facts, Holding, Member
-from headwater.groups.consumer_reconcile import reconcile
-from headwater.groups.requests import Assignment
-from headwater.groups.subscriptions import (
+from headwater.groups.consumer import records as stored
+from headwater.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Partitions, Subscriber
+from headwater.groups.consumer.members import Facts, Holding, Member
+from headwater.groups.consumer.reconcile import reconcile
+from headwater.groups.consumer.subscriptions import (
     Subscriptions,
     TopicsImage,
     decrement,
     fingerprint,
     resolve,
 )
+from headwater.groups.requests import Assignment
 
 __all__ = ("NOTHING", "GroupState")
 

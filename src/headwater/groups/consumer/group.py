@@ -11,23 +11,23 @@ Members of the classic protocol in such a group are in ``consumer_classic``.
 from dataclasses import replace
 from random import Random
 
-from headwater.groups import consumer_checks as checks
-from headwater.groups.classic import ClassicGroup
-from headwater.groups.consumer_checks import Refusal
-from headwater.groups.consumer_classic import ClassicMembers
-from headwater.groups.consumer_core import REBALANCE
-from headwater.groups.consumer_members import (
+from headwater.groups.classic.group import ClassicGroup
+from headwater.groups.consumer import checks
+from headwater.groups.consumer.checks import Refusal
+from headwater.groups.consumer.classic_members import ClassicMembers
+from headwater.groups.consumer.core import REBALANCE
+from headwater.groups.consumer.members import (
     LEAVE_FOR_A_WHILE,
     Facts,
     Holding,
     Member,
     sorted_partitions,
 )
-from headwater.groups.consumer_migration import to_consumer
+from headwater.groups.consumer.migration import to_consumer
+from headwater.groups.consumer.subscriptions import TopicsImage
 from headwater.groups.machine import Effects
 from headwater.groups.requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from headwater.groups.settings import GroupSettings
-from headwater.groups.subscriptions import TopicsImage
 from headwater.wire.error_codes import Code
 
 __all__ = ("ConsumerGroup",)

@@ -5,9 +5,9 @@ They are Kafka's two. ``uniform`` balances over all topics and moves as little a
 partitions and the same members are co-partitioned.
 """
 
-from headwater.groups.assignors.ranges import assign_ranges
-from headwater.groups.assignors.spec import Assignor, Partitions, Subscriber
-from headwater.groups.assignors.uniform import assign_uniformly
+from headwater.groups.consumer.assignors.ranges import assign_ranges
+from headwater.groups.consumer.assignors.spec import Assignor, Partitions, Subscriber
+from headwater.groups.consumer.assignors.uniform import assign_uniformly
 
 __all__ = ("ASSIGNORS", "DEFAULT_ASSIGNOR", "Assignor", "Partitions", "Subscriber")
 

@@ -5,10 +5,10 @@ A check gives None where the request may go on.
 
 from typing import NamedTuple
 
-from headwater.groups.assignors import ASSIGNORS
-from headwater.groups.consumer_members import LEAVE, LEAVE_FOR_A_WHILE, Facts, Member
+from headwater.groups.consumer.assignors import ASSIGNORS
+from headwater.groups.consumer.members import LEAVE, LEAVE_FOR_A_WHILE, Facts, Member
+from headwater.groups.consumer.subscriptions import pattern_fault
 from headwater.groups.requests import ConsumerHeartbeatRequest
-from headwater.groups.subscriptions import pattern_fault
 from headwater.wire.error_codes import Code
 
 __all__ = (

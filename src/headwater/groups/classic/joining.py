@@ -5,8 +5,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from headwater.groups.classic_generations import Generations, State, Step, member_timer
-from headwater.groups.classic_member import (
+from headwater.groups.classic.generations import Generations, State, Step, member_timer
+from headwater.groups.classic.member import (
     ClassicMemberState,
     Member,
     choose_protocol,

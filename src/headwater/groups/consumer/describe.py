@@ -1,10 +1,10 @@
 """How a consumer group looks from outside."""
 
-from headwater.groups.assignors import Partitions
-from headwater.groups.consumer_members import Held, Member, sorted_partitions
-from headwater.groups.consumer_state import NOTHING, GroupState
+from headwater.groups.consumer.assignors import Partitions
+from headwater.groups.consumer.members import Held, Member, sorted_partitions
+from headwater.groups.consumer.state import NOTHING, GroupState
+from headwater.groups.consumer.subscriptions import TopicsImage
 from headwater.groups.requests import Assignment, ConsumerDescription, ConsumerMemberDescription
-from headwater.groups.subscriptions import TopicsImage
 
 __all__ = ("describe", "state_name")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from uuid import UUID
 
-from headwater.groups.assignors.spec import Partitions, Subscriber
+from headwater.groups.consumer.assignors.spec import Partitions, Subscriber
 
 __all__ = ("assign_overlapping",)
 

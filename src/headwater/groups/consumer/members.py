@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
-from headwater.groups.assignors import Partitions
+from headwater.groups.consumer.assignors import Partitions
 from headwater.groups.requests import Assignment, Client
 
 __all__ = (

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from uuid import UUID
 
-from headwater.groups.assignors import Partitions
-from headwater.groups.consumer_members import Held, Holding, MemberState
+from headwater.groups.consumer.assignors import Partitions
+from headwater.groups.consumer.members import Held, Holding, MemberState
 from headwater.groups.requests import Assignment
 
 __all__ = ("reconcile",)

@@ -6,15 +6,15 @@ from random import Random
 from typing import Final, Self
 from uuid import UUID
 
-from headwater.groups.classic_timers import Timers
-from headwater.groups.consumer_describe import describe, state_name
-from headwater.groups.consumer_members import Facts, Member, MemberState
-from headwater.groups.consumer_migration import may_downgrade, to_classic
-from headwater.groups.consumer_state import GroupState
+from headwater.groups.consumer.describe import describe, state_name
+from headwater.groups.consumer.members import Facts, Member, MemberState
+from headwater.groups.consumer.migration import may_downgrade, to_classic
+from headwater.groups.consumer.state import GroupState
+from headwater.groups.consumer.subscriptions import TopicsImage
+from headwater.groups.deadlines import Deadlines
 from headwater.groups.machine import Effects
 from headwater.groups.requests import Assignment, ClassicDescription, ConsumerDescription
 from headwater.groups.settings import GroupSettings
-from headwater.groups.subscriptions import TopicsImage
 from headwater.wire.error_codes import Code
 
 __all__ = ("JOIN", "REBALANCE", "SESSION", "SYNC", "Core")
@@ -43,7 +43,7 @@ class Core:
         self.settings = settings
         self._rng = rng
         self._state = GroupState()
-        self._timers = Timers()
+        self._timers = Deadlines()
         self._topics_version: int | None = None
         self._resolve_after = 0.0
         self._topics: TopicsImage | None = None

@@ -9,20 +9,20 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from headwater.groups.classic import ClassicGroup
-from headwater.groups.classic_member import ClassicMemberState
-from headwater.groups.classic_subscription import CONSUMER
-from headwater.groups.consumer_checks import Refusal
-from headwater.groups.consumer_embedded import (
+from headwater.groups.classic.group import ClassicGroup
+from headwater.groups.classic.member import ClassicMemberState
+from headwater.groups.classic.subscription import CONSUMER
+from headwater.groups.consumer.checks import Refusal
+from headwater.groups.consumer.embedded import (
     read_assignment,
     read_subscription,
     write_assignment,
 )
-from headwater.groups.consumer_members import ClassicFacts, Facts, Held, Holding, Member
-from headwater.groups.consumer_state import NOTHING, GroupState
+from headwater.groups.consumer.members import ClassicFacts, Facts, Held, Holding, Member
+from headwater.groups.consumer.state import NOTHING, GroupState
+from headwater.groups.consumer.subscriptions import TopicsImage
 from headwater.groups.machine import Effects
 from headwater.groups.settings import GroupSettings
-from headwater.groups.subscriptions import TopicsImage
 from headwater.wire.error_codes import Code
 
 __all__ = ("by_name", "may_downgrade", "may_replace", "to_classic", "to_consumer")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from headwater.groups.classic_member import Member, choose_protocol
-from headwater.groups.classic_records import (
+from headwater.groups.classic.member import Member, choose_protocol
+from headwater.groups.classic.records import (
     HEADER,
     HeaderRecord,
     member_name,
@@ -19,9 +19,9 @@ from headwater.groups.classic_records import (
     record_sum,
     total,
 )
-from headwater.groups.classic_roster import Roster
-from headwater.groups.classic_subscription import CONSUMER, subscribed_topics
-from headwater.groups.classic_timers import Timers
+from headwater.groups.classic.roster import Roster
+from headwater.groups.classic.subscription import CONSUMER, subscribed_topics
+from headwater.groups.deadlines import Deadlines
 from headwater.groups.machine import Effects
 from headwater.groups.requests import JoinedMember, JoinReply, SyncReply
 from headwater.groups.settings import GroupSettings
@@ -74,7 +74,7 @@ class Generations:
         self._pending: set[str] = set()
         """Ids that were given out (79) and did not join yet."""
         self._unsynced: set[str] = set()
-        self._timers = Timers()
+        self._timers = Deadlines()
         self._initial = False
         """The rebalance under way is that of a group that was empty."""
         self._joined_during_delay = False
@@ -89,7 +89,7 @@ class Generations:
         self._state = state
         self._since_ms = step.now_ms
 
-    # Timers
+    # Deadlines
 
     def _start_session(self, member: Member, now: float, timeout_ms: int | None = None) -> None:
         timeout = member.state.session_timeout_ms if timeout_ms is None else timeout_ms

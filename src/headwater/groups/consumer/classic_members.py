@@ -8,18 +8,18 @@ No member leads, so that none computes assignments.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headwater.groups import consumer_checks as checks
-from headwater.groups.classic import ClassicGroup
-from headwater.groups.classic_member import distinct_protocols
-from headwater.groups.classic_subscription import CONSUMER
-from headwater.groups.consumer_checks import Refusal
-from headwater.groups.consumer_core import JOIN, SYNC, Core
-from headwater.groups.consumer_embedded import (
+from headwater.groups.classic.group import ClassicGroup
+from headwater.groups.classic.member import distinct_protocols
+from headwater.groups.classic.subscription import CONSUMER
+from headwater.groups.consumer import checks
+from headwater.groups.consumer.checks import Refusal
+from headwater.groups.consumer.core import JOIN, SYNC, Core
+from headwater.groups.consumer.embedded import (
     EmbeddedSubscription,
     read_subscription,
     write_assignment,
 )
-from headwater.groups.consumer_members import (
+from headwater.groups.consumer.members import (
     ClassicFacts,
     Facts,
     Holding,
@@ -27,7 +27,8 @@ from headwater.groups.consumer_members import (
     MemberState,
     sorted_partitions,
 )
-from headwater.groups.consumer_migration import by_name, may_replace
+from headwater.groups.consumer.migration import by_name, may_replace
+from headwater.groups.consumer.subscriptions import TopicsImage
 from headwater.groups.machine import Effects, Ticket
 from headwater.groups.requests import (
     Assignment,
@@ -39,7 +40,6 @@ from headwater.groups.requests import (
     SyncReply,
     SyncRequest,
 )
-from headwater.groups.subscriptions import TopicsImage
 from headwater.wire.error_codes import Code
 
 __all__ = ("ClassicMembers",)

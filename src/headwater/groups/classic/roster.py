@@ -3,7 +3,7 @@
 from collections.abc import Iterator, ValuesView
 from dataclasses import replace
 
-from headwater.groups.classic_member import ClassicMemberState, Member, Protocols
+from headwater.groups.classic.member import ClassicMemberState, Member, Protocols
 from headwater.groups.machine import Ticket
 from headwater.wire.error_codes import Code
 

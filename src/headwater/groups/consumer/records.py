@@ -17,8 +17,8 @@ from uuid import UUID
 
 import msgspec
 
-from headwater.groups.assignors import Partitions
-from headwater.groups.consumer_members import ClassicFacts, Facts, Held, Holding, MemberState
+from headwater.groups.consumer.assignors import Partitions
+from headwater.groups.consumer.members import ClassicFacts, Facts, Held, Holding, MemberState
 from headwater.groups.requests import Client
 from headwater.meta.values import Value, decode, encode
 

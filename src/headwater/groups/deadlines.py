@@ -8,7 +8,7 @@ thousand as in a group of one.
 import heapq
 
 
-class Timers:
+class Deadlines:
     """Deadlines by key, on the monotonic clock."""
 
     __slots__ = ("_alarms", "_deadlines", "_heap")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.groups.classic_timers import Timers
+from headwater.groups.deadlines import Deadlines
 
 KEYS = st.sampled_from("abcdef")
 SET = st.tuples(st.just("set"), KEYS, st.integers(0, 20))
@@ -15,7 +15,7 @@ WAIT = st.tuples(st.just("wait"), st.just(""), st.integers(0, 8))
 def test_timers_fire_as_a_plain_table_of_deadlines_would(
     actions: list[tuple[str, str, int]],
 ) -> None:
-    timers, table, now = Timers(), dict[str, float](), 0.0
+    timers, table, now = Deadlines(), dict[str, float](), 0.0
     for action, key, number in actions:
         if action == "set":
             timers.set(key, now + number)
@@ -41,7 +41,7 @@ def test_timers_fire_as_a_plain_table_of_deadlines_would(
 
 
 def test_members_that_come_and_go_leave_nothing_behind() -> None:
-    timers = Timers()
+    timers = Deadlines()
     timers.set("kept", 1e9)
     for number in range(10_000):
         timers.set(str(number), 1e6 + number)

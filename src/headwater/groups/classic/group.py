@@ -9,11 +9,11 @@ a group becomes empty and when a static member's id is replaced.
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
-from headwater.groups.classic_generations import State, Step
-from headwater.groups.classic_joining import Joining
-from headwater.groups.classic_member import ClassicMemberState, Member, choose_protocol
-from headwater.groups.classic_records import HEADER, read_records
-from headwater.groups.classic_subscription import CONSUMER
+from headwater.groups.classic.generations import State, Step
+from headwater.groups.classic.joining import Joining
+from headwater.groups.classic.member import ClassicMemberState, Member, choose_protocol
+from headwater.groups.classic.records import HEADER, read_records
+from headwater.groups.classic.subscription import CONSUMER
 from headwater.groups.machine import Effects, Ticket
 from headwater.groups.requests import (
     ClassicDescription,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from headwater.groups.assignors.spec import Partitions, Subscriber
+from headwater.groups.consumer.assignors.spec import Partitions, Subscriber
 
 __all__ = ("assign_ranges",)
 

@@ -1,0 +1,1 @@
+"""Classic groups: the members' leader assigns."""
