@@ -146,6 +146,11 @@ class _MortalGrowth:
         await self._inner.close()
 
 
+async def at_once(function: Callable[[], T]) -> T:
+    """There are no threads on simulated time."""
+    return function()
+
+
 class Broker:
     """One engine and its life."""
 
@@ -159,11 +164,7 @@ class Broker:
     async def start(self) -> None:
         world = self.world
         rng = Random(world.rng.random())
-        store = MemoryStore(world.limits, database=world.database)
-        meta = MortalStore(FaultyStore(store, rng, world.meta_faults), self.life)
-        objects = MortalObjects(
-            FaultyObjects(world.objects, random=rng, faults=world.object_faults), self.life
-        )
+        meta, objects = world.stores(rng, self.life)
         engine = LogEngine(
             meta=meta,
             objects=objects,
@@ -175,6 +176,7 @@ class Broker:
             metrics=Metrics(),
             living=world.living,
             share=lambda _stream: True,
+            offload=at_once,
         )
         await engine.start()
         self._task = asyncio.create_task(engine.run())
@@ -223,6 +225,14 @@ class World:
     async def start(self) -> None:
         for broker in self.brokers:
             await broker.start()
+
+    def stores(self, rng: Random, life: Life) -> tuple[MortalStore, MortalObjects]:
+        """The stores as a process sees them, for as long as it lives."""
+        store = MemoryStore(self.limits, database=self.database)
+        return (
+            MortalStore(FaultyStore(store, rng, self.meta_faults), life),
+            MortalObjects(FaultyObjects(self.objects, random=rng, faults=self.object_faults), life),
+        )
 
     def living(self) -> list[str]:
         return [broker.engine.incarnation for broker in self.brokers if broker.engine is not None]

@@ -55,6 +55,7 @@ class GarbageCollector:
         """Delete the objects whose last chunk was released long enough ago; returns how many."""
         deleted = 0
         now_ms = self._clock.now_ms()
+        await self._pins.remove_expired()
         async for entry in self._scan(keys.releases(0)):
             release = decode(Release, entry.value)
             if release.released_ms + self._settings.gc_grace_ms > now_ms:

@@ -33,8 +33,8 @@ class JobSteps:
     """What a driver of the pipeline calls, in order; every call may be repeated.
 
     A step that results in None found that the job is over: it was carried through by another
-    process, or its topic was deleted. All raise ``RequestTimedOut`` or ``KafkaStorageError``
-    where the metadata store stays silent or fails.
+    process, or its topic was deleted. All raise ``RequestTimedOut``, ``KafkaStorageError`` or
+    ``StoreError`` where the metadata store stays silent or fails: later the job is taken up again.
     """
 
     def __init__(self, meta: MetadataStore, clock: Clock) -> None:
@@ -75,13 +75,26 @@ class JobSteps:
         What lost is then to be given to ``discard``. Raises ``ValueError`` where files and what
         is set aside do not make up the job's range, or an entry would be set aside in part.
         """
-        for start, end, _ in set_aside:
-            async for entry in entries_between(self._meta, job.stream, job.start, job.end):
-                outside = entry.end <= start or end <= entry.start
-                if not outside and (entry.start < start or entry.end > end):
-                    raise ValueError(f"[{start}, {end}) cuts an index entry of job {job.id}")
+        if await self._cuts_an_entry(job, set_aside):
+            there = await self.get(job.stream)
+            # A job that is over has other entries in its place: the caller's manifest has lost.
+            if there is not None and there.id == job.id and there.state == CREATED:
+                raise ValueError(f"job {job.id} sets index entries aside in part: {set_aside}")
         decide = fix_manifest(job, files, set_aside, self._clock.now_ms())
         return await transact(self._meta, [keys.job(0, job.stream)], decide)
+
+    async def _cuts_an_entry(self, job: Job, set_aside: Sequence[tuple[int, int, str]]) -> bool:
+        if not set_aside:
+            return False
+        return any(
+            [
+                start < entry.end
+                and entry.start < end
+                and not start <= entry.start < entry.end <= end
+                async for entry in entries_between(self._meta, job.stream, job.start, job.end)
+                for start, end, _ in set_aside
+            ]
+        )
 
     async def mark_committed(self, job: Job) -> Job | None:
         """The table holds the manifest, or this job's files are in no table."""

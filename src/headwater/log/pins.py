@@ -17,6 +17,7 @@ from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 
+PAGE = 100
 RENEWALS = 4
 """How often a pin is renewed within its time."""
 
@@ -67,17 +68,22 @@ class Pins:
                 await self.put(stream, low, reader, ttl_ms)
 
     async def hold(self, stream: int, end: int) -> bool:
-        """Whether a living pin wants what the stream held below ``end``; expired ones go."""
+        """Whether a living pin wants what the stream held below ``end``."""
         now_ms = self._clock.now_ms()
         prefix = keys.pins_of_stream(0, stream)
-        held = False
-        for entry in (await self._meta.scan(prefix, prefix_end(prefix))).entries:
-            pin = decode(Pin, entry.value)
-            if pin.expires_ms <= now_ms:
-                await self._remove_expired(entry)
-            elif pin.low < end:
-                held = True
-        return held
+        found = (await self._meta.scan(prefix, prefix_end(prefix))).entries
+        pins = [decode(Pin, entry.value) for entry in found]
+        return any(pin.low < end and pin.expires_ms > now_ms for pin in pins)
+
+    async def remove_expired(self) -> None:
+        """Remove the pins of readers that are gone."""
+        now_ms = self._clock.now_ms()
+        start, end = keys.pins(0), prefix_end(keys.pins(0))
+        while page := (await self._meta.scan(start, end, limit=PAGE)).entries:
+            for entry in page:
+                if decode(Pin, entry.value).expires_ms <= now_ms:
+                    await self._remove_expired(entry)
+            start = page[-1].key + "\0"
 
     async def _remove_expired(self, expired: Entry) -> None:
         def decide(values: Values) -> tuple[Writes, None]:
