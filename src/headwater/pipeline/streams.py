@@ -1,0 +1,107 @@
+"""Reading what plans are made from: topics, streams, and who works on a job."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from headwater.errors import UnknownTopicOrPartition
+from headwater.log.formats import IndexEntry, Layout, Pin, Tail, TopicRecord
+from headwater.log.jobs import Job
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, prefix_end
+from headwater.meta.values import decode
+from headwater.pipeline.planner import StreamView
+
+PAGE: Final = 512
+VIEW_ENTRIES: Final = 8192
+"""How much of a stream's index one plan looks at; the next plan sees what is behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTopic:
+    """A topic as the metadata store has it."""
+
+    name: str
+    id: str
+    streams: tuple[int, ...]
+    configs: dict[str, str]
+
+
+async def read_topics(meta: MetadataStore, names: Collection[str]) -> list[StoredTopic]:
+    """These topics, or all where none are named. Raises ``UnknownTopicOrPartition``."""
+    found = {
+        topic.name: topic
+        for entry in (await meta.scan(keys.TOPICS, prefix_end(keys.TOPICS))).entries
+        for topic in [_topic(entry.key.removeprefix(keys.TOPICS), entry.value)]
+    }
+    for name in names:
+        if name not in found:
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+    return [topic for name, topic in found.items() if not names or name in names]
+
+
+def _topic(name: str, value: bytes) -> StoredTopic:
+    record = decode(TopicRecord, value)
+    return StoredTopic(name, str(UUID(bytes=record.id)), tuple(record.streams), record.configs)
+
+
+async def read_layout(meta: MetadataStore, stream: int) -> Layout:
+    stored = await meta.get(keys.layout(0, stream))
+    return Layout() if stored is None else decode(Layout, stored.value)
+
+
+async def read_tail(meta: MetadataStore, stream: int) -> Tail:
+    stored = await meta.get(keys.tail(0, stream))
+    return Tail() if stored is None else decode(Tail, stored.value)
+
+
+async def read_view(meta: MetadataStore, stream: int) -> tuple[int, StreamView]:
+    """The layout's generation and, read after it, what a plan is made from."""
+    layout = await read_layout(meta, stream)
+    tail = await read_tail(meta, stream)
+    entries: list[IndexEntry] = []
+    if not tail.deleted and layout.log_start < tail.last_stable:
+        entries = await read_entries(meta, stream, layout.log_start, tail.last_stable)
+    return layout.generation, StreamView(layout.log_start, tail.last_stable, entries)
+
+
+async def read_entries(
+    meta: MetadataStore,
+    stream: int,
+    start: int,
+    end: int,
+    *,
+    with_data: bool = False,
+    limit: int | None = VIEW_ENTRIES,
+) -> list[IndexEntry]:
+    """The entries that end after ``start`` and not after ``end``, up to about ``limit``."""
+    found: list[IndexEntry] = []
+    first, after = keys.index_entry(0, stream, start + 1), keys.index_entry(0, stream, end + 1)
+    while limit is None or len(found) < limit:
+        page = (await meta.scan(first, after, limit=PAGE)).entries
+        for stored in page:
+            entry = decode(IndexEntry, stored.value)
+            if not with_data:
+                entry.data = None
+            found.append(entry)
+        if len(page) < PAGE:
+            break
+        first = page[-1].key + "\0"
+    return found
+
+
+def claim_name(job: Job, process: str) -> str:
+    """The pin by which a process says that it works on a job, and keeps what the job reads."""
+    return f"{job.id}-{process}"
+
+
+async def is_claimed(meta: MetadataStore, job: Job, process: str, now_ms: int) -> bool:
+    """Whether another process that lives, as far as one can tell, works on a job."""
+    prefix = keys.pins_of_stream(0, job.stream)
+    for entry in (await meta.scan(prefix, prefix_end(prefix))).entries:
+        name = entry.key.removeprefix(prefix)
+        other = name.startswith(f"{job.id}-") and name != claim_name(job, process)
+        if other and decode(Pin, entry.value).expires_ms > now_ms:
+            return True
+    return False

@@ -1,0 +1,89 @@
+"""Committing jobs' files to the tables of their topics."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater import topic_configs
+from headwater.log.jobs import Job
+from headwater.pipeline.streams import StoredTopic
+from headwater.tables.catalogs import open_catalog
+from headwater.tables.names import table_name
+from headwater.tables.settings import TableSettings
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from headwater.tables.commit import Outcome, TopicTable
+
+
+class TableCommits:
+    """The tables of one cluster; its methods block, and are called on one thread."""
+
+    def __init__(
+        self, settings: TableSettings, *, data: Path, objects_url: str, cluster_id: str
+    ) -> None:
+        self._settings = settings
+        self._data = data
+        self._objects_url = objects_url
+        self._cluster_id = cluster_id
+        self._catalog: Catalog | None = None
+
+    def append(self, topic: StoredTopic, jobs: Sequence[Job]) -> "Outcome":
+        """Append the files of jobs of one topic, each once; makes the table where there is none.
+
+        Raises ``CatalogUnavailable``, ``StorageFull`` or ``TableMismatch``.
+        """
+        from headwater.tables.commit import append_files
+        from headwater.tables.topic_tables import ensure_table
+        from headwater.tables.watermarks import Append
+
+        table = self.table(topic)
+        ensure_table(
+            table.catalog,
+            table.name,
+            table.owner,
+            objects_url=self._objects_url,
+            partitioning=topic_configs.table_partitioning(topic.configs),
+        )
+        appends = [
+            Append(
+                job=job.id,
+                stream=job.stream,
+                start=job.start,
+                end=job.end,
+                files=[file for file in job.files if file.rows],
+                # Jobs are planned from the lowest chunk up, one at a time: what is below this
+                # one and not in the table was deleted or set aside.
+                holes=[(0, job.start)],
+            )
+            for job in jobs
+        ]
+        return append_files(table, appends)
+
+    def expire(self, topic: StoredTopic, now_ms: int) -> int:
+        """Drop the snapshots that are not kept; returns how many."""
+        from headwater.tables.maintenance import expire_snapshots
+
+        return len(expire_snapshots(self.table(topic), self._settings, now_ms=now_ms).expired)
+
+    def table(self, topic: StoredTopic) -> "TopicTable":
+        """A topic's table, which need not exist."""
+        from headwater.tables.commit import TopicTable
+        from headwater.tables.topic_tables import TableOwner
+
+        if self._catalog is None:
+            self._catalog = open_catalog(
+                self._settings, data=self._data, objects_url=self._objects_url
+            )
+        return TopicTable(
+            catalog=self._catalog,
+            name=table_name(self._settings.name, topic.name, topic.configs),
+            owner=TableOwner(
+                cluster_id=self._cluster_id,
+                topic=topic.name,
+                topic_id=topic.id,
+                first_stream=topic.streams[0],
+            ),
+            objects_url=self._objects_url,
+        )

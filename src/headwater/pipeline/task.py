@@ -1,0 +1,190 @@
+"""What a Spark executor does: one range of one stream becomes Parquet files.
+
+A task comes as bytes and answers as bytes, so that Spark moves neither records nor objects. It
+never raises for what is wrong with the data or with a store: the answer says so, and the other
+ranges of the same Spark job go on.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from headwater.errors import HeadwaterError, ObjectNotFound
+from headwater.log.formats import IndexEntry
+from headwater.log.jobs import DataFile, Job, data_file_key
+from headwater.meta.values import decode, encode
+from headwater.pipeline.object_reads import ObjectReads, open_reads
+
+RESULT_SCHEMA: Final = "result binary"
+
+
+class RangeTask(msgspec.Struct, kw_only=True):
+    """One file to write: the entries that make up ``[start, end)`` of a job's range.
+
+    A trim may have taken the first of them; the range stays.
+    """
+
+    job: Job
+    start: int
+    end: int
+    entries: list[IndexEntry]
+    keep_from: int = 0
+    """Records below this offset were deleted and are not written."""
+    objects_url: str
+
+
+class RangeResult(msgspec.Struct, kw_only=True):
+    """What became of a task; its parts make up the range unless it failed."""
+
+    job: str
+    start: int
+    files: list[DataFile] = msgspec.field(default_factory=list)
+    set_aside: list[tuple[int, int, str]] = msgspec.field(default_factory=list)
+    chunk_bytes: int = 0
+    cpu_seconds: float = 0.0
+    failure: str = ""
+    gone: bool = False
+    """An object of the range is not there: the plan is stale."""
+
+
+class PackedTask(msgspec.Struct, array_like=True):
+    """A task on its way; stored values are packed in their own format."""
+
+    job: bytes
+    start: int
+    end: int
+    entries: list[bytes]
+    keep_from: int
+    objects_url: str
+
+
+def pack(task: RangeTask) -> bytes:
+    """A task as bytes."""
+    packed = PackedTask(
+        encode(task.job),
+        task.start,
+        task.end,
+        [encode(entry) for entry in task.entries],
+        task.keep_from,
+        task.objects_url,
+    )
+    return msgspec.msgpack.encode(packed)
+
+
+def unpack(data: bytes) -> RangeTask:
+    """The task that ``pack`` packed."""
+    packed = msgspec.msgpack.decode(data, type=PackedTask)
+    return RangeTask(
+        job=decode(Job, packed.job),
+        start=packed.start,
+        end=packed.end,
+        entries=[decode(IndexEntry, entry) for entry in packed.entries],
+        keep_from=packed.keep_from,
+        objects_url=packed.objects_url,
+    )
+
+
+def in_arrow(tasks: Sequence[bytes]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """A function for ``mapInArrow`` over a range of task numbers."""
+    return partial(_run_numbered, list(tasks))
+
+
+def _run_numbered(tasks: list[bytes], numbers: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield pa.RecordBatch.from_pydict({"result": [run_packed(tasks[number])]})
+
+
+def run_packed(task: bytes) -> bytes:
+    """Run a packed task; the result is a packed ``RangeResult``."""
+    return msgspec.msgpack.encode(run(unpack(task)))
+
+
+def run(task: RangeTask) -> RangeResult:
+    """Write the files of a task's range."""
+    began = time.process_time()
+    result = RangeResult(job=task.job.id, start=task.start)
+    try:
+        reads = open_reads(task.objects_url)
+        try:
+            _write_parts(task, reads, result)
+        finally:
+            reads.close()
+    except ObjectNotFound as error:
+        result.failure, result.gone = str(error), True
+    except HeadwaterError as error:
+        result.failure = str(error)
+    result.chunk_bytes = sum(entry.length for entry in task.entries)
+    result.cpu_seconds = time.process_time() - began
+    return result
+
+
+def _write_parts(task: RangeTask, reads: ObjectReads, result: RangeResult) -> None:
+    """One file in the usual case; around damaged chunks, which are all looked for, several."""
+    from headwater.pipeline.chunks import DamagedChunk
+
+    try:
+        result.files = [_write_file(task, reads, task.start, task.end, task.entries)]
+    except DamagedChunk:
+        damaged = list(_find_damaged(task, reads))
+        result.set_aside = [(entry.start, entry.end, reason) for entry, reason in damaged]
+        start = task.start
+        for stop, after in [*((low, high) for low, high, _ in result.set_aside), (task.end, 0)]:
+            if start < stop:
+                inside = [entry for entry in task.entries if start <= entry.start < stop]
+                result.files.append(_write_file(task, reads, start, stop, inside))
+            start = after
+
+
+def _find_damaged(task: RangeTask, reads: ObjectReads) -> Iterator[tuple[IndexEntry, str]]:
+    from headwater.pipeline.chunks import DamagedChunk, record_batches
+
+    for entry in task.entries:
+        try:
+            for _ in record_batches([entry], reads, partition=task.job.partition):
+                pass
+        except DamagedChunk as error:
+            yield entry, error.reason
+
+
+def _write_file(
+    task: RangeTask, reads: ObjectReads, start: int, end: int, entries: Sequence[IndexEntry]
+) -> DataFile:
+    from headwater.pipeline.chunks import record_batches
+    from headwater.tables.parquet import FileTarget, write_range
+
+    job = task.job
+    target = FileTarget(
+        objects_url=task.objects_url,
+        key=data_file_key(job, start, end, uuid4().hex[:12]),
+        partition=job.partition,
+        start=start,
+        end=end,
+        notes={
+            "headwater.topic": job.topic,
+            "headwater.topic-id": job.topic_id,
+            "headwater.stream": str(job.stream),
+            "headwater.job": job.id,
+        },
+    )
+    batches = record_batches(entries, reads, partition=job.partition, keep_from=task.keep_from)
+    return write_range(batches, target)
+
+
+def warm_up() -> None:
+    """Import and compile what tasks use, so that the processes forked from this one have it."""
+    import pyarrow as pa
+
+    import headwater.tables.parquet
+    from headwater.pipeline.chunks import decode_all
+    from headwater.wire.records import Record, encode_batch
+
+    pa.set_cpu_count(1)
+    list(decode_all(bytearray(encode_batch([Record(0, 0, None, b"")])), 0))
+    assert headwater.tables.parquet
