@@ -243,6 +243,19 @@ class TableSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Positive,
         Meta(description="The most snapshots that a table keeps; a commit's cost grows with them."),
     ] = _TABLES.max_snapshots
+    catalog_listen: Annotated[
+        HostPort | None,
+        Meta(
+            description="Where the built-in Iceberg REST catalog is served, port + N for worker N; "
+            "nowhere when not set."
+        ),
+    ] = _TABLES.catalog_listen
+    catalog_vends_credentials: Annotated[
+        bool,
+        Meta(
+            description="Hand the broker's own S3 credentials to every engine that loads a table."
+        ),
+    ] = _TABLES.catalog_vends_credentials
 
 
 class MetricsSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -37,6 +37,7 @@ from headwater.meta.store import MetadataStore
 from headwater.meta.urls import open_store
 from headwater.objects.store import ObjectStore
 from headwater.objects.urls import open_objects
+from headwater.tables.settings import TableSettings
 from headwater.telemetry.http import TelemetryServer
 from headwater.telemetry.metrics import Metrics
 
@@ -193,6 +194,7 @@ class Broker:
         )
         self._server = Server(services, listener)
         await self._start_telemetry()
+        await self._start_catalog()
         await self._server.start()
         self._open.push_async_callback(self._server.stop)
         # Before the server stops, so that members that wait are answered and go elsewhere.
@@ -212,6 +214,27 @@ class Broker:
                 "choose another address with --metrics"
             ) from error
         self._open.push_async_callback(telemetry.close)
+
+    async def _start_catalog(self) -> None:
+        listen_on = self._settings.tables.catalog_listen
+        if listen_on is None:
+            return
+        from headwater.tables.rest.server import catalog_server
+
+        address = Address.parse(listen_on)
+        server = catalog_server(
+            TableSettings(**msgspec.structs.asdict(self._settings.tables)),
+            data=Path(self._settings.data),
+            objects_url=self._settings.objects_url,
+        )
+        self._open.push_async_callback(server.close)
+        try:
+            await server.start(address.host, address.port)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot serve the catalog on {address}: {os.strerror(error.errno or 0)}; "
+                "choose another address with --catalog"
+            ) from error
 
     async def _ready(self) -> str | None:
         try:

@@ -15,6 +15,7 @@ Examples:
   headwater serve
   headwater serve --data /var/lib/headwater --listen 0.0.0.0:9092 --advertise broker.example:9092
   headwater serve --workers 4 --metrics 127.0.0.1:9100
+  headwater serve --catalog 127.0.0.1:8181
   headwater serve --objects s3://bucket/prefix --config headwater.yaml
 
 Every setting of the file is described in docs/reference/configuration.md.
@@ -29,6 +30,7 @@ _FLAGS = {
     "broker_id": "broker.id",
     "workers": "broker.workers",
     "metrics": "metrics.listen",
+    "catalog": "tables.catalog_listen",
     "log_format": "logging.format",
     "log_level": "logging.level",
 }
@@ -48,6 +50,7 @@ _FLAGS = {
 @click.option(
     "--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz and /status.json."
 )
+@click.option("--catalog", metavar="HOST:PORT", help="Serve the tables as an Iceberg REST catalog.")
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="A YAML file of settings."
 )

@@ -40,6 +40,8 @@ def worker_flags(settings: Settings, number: int) -> list[str]:
         flags.append(f"--advertise={Address.parse(broker.advertise).shifted(number)}")
     if settings.metrics.listen is not None:
         flags.append(f"--metrics={Address.parse(settings.metrics.listen).shifted(number)}")
+    if settings.tables.catalog_listen is not None:
+        flags.append(f"--catalog={Address.parse(settings.tables.catalog_listen).shifted(number)}")
     return flags
 
 

@@ -21,3 +21,7 @@ class TableSettings:
     """How long a snapshot is kept."""
     max_snapshots: int = 50
     """More than these are not kept, whatever their age: a commit's cost grows with them."""
+    catalog_listen: str | None = None
+    """Where the built-in REST catalog is served, as ``HOST:PORT``."""
+    catalog_vends_credentials: bool = False
+    """Whether it hands the broker's own S3 credentials to engines."""

@@ -1,0 +1,106 @@
+"""Commits to users' tables: requirements that must hold, and updates that follow.
+
+Two commits that build on one state never both land: the catalog replaces a table's metadata file
+only while it is still the one that the commit was built on.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io import load_file_io
+from pyiceberg.schema import Schema
+from pyiceberg.table import StagedTable
+from pyiceberg.table.metadata import TableMetadataV1
+from pyiceberg.table.update import (
+    AssertCreate,
+    AssertTableUUID,
+    SetLocationUpdate,
+    SetPropertiesUpdate,
+    TableUpdate,
+)
+
+from headwater.errors import StoreError
+from headwater.tables.catalog_errors import catalog_errors
+from headwater.tables.names import TableName, dotted
+from headwater.tables.rest.answers import BadRequest, Conflict, StateUnknown, Unsupported, no_table
+from headwater.tables.rest.models import CommitTableRequest
+from headwater.tables.rest.tables import Loaded, Tables
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """What turns a client's commit into one of the catalog's."""
+
+    tables: Tables
+
+    def commit(self, name: TableName, request: CommitTableRequest) -> Loaded:
+        """Raises ``Conflict`` where a requirement fails, or another commit came first."""
+        guard = self.tables.guard
+        creates = any(isinstance(needed, AssertCreate) for needed in request.requirements)
+        table = self.tables.find(name)
+        guard.check_table_change(name, table.properties if table else None)
+        self._check_updates(request.updates)
+        if table is None and not creates:
+            raise no_table(name)
+        if table is None:
+            return self._create(name, request)
+        # The table that was looked at, and no other that took its name since.
+        needed = (*request.requirements, AssertTableUUID(uuid=table.metadata.table_uuid))
+        return self._apply(table, request.model_copy(update={"requirements": needed}))
+
+    def _create(self, name: TableName, request: CommitTableRequest) -> Loaded:
+        """The second half of a create transaction."""
+        tables = self.tables
+        properties = tables.namespaces.properties(name[:-1])
+        updates = request.updates
+        if not any(isinstance(update, SetLocationUpdate) for update in updates):
+            location = tables.guard.default_location(name, properties)
+            updates = (*updates, SetLocationUpdate(location=location))
+        staged = StagedTable(
+            identifier=name,
+            metadata=TableMetadataV1.model_construct(last_column_id=-1, schema=Schema()),
+            metadata_location="",
+            io=load_file_io(tables.catalog.properties),
+            catalog=tables.catalog,
+        )
+        return self._apply(staged, request.model_copy(update={"updates": updates}))
+
+    def _check_updates(self, updates: tuple[TableUpdate, ...]) -> None:
+        guard = self.tables.guard
+        for update in updates:
+            match update:
+                case SetLocationUpdate(location=location):
+                    guard.check_location(location)
+                case SetPropertiesUpdate(updates=properties):
+                    guard.check_properties(properties)
+                    guard.check_places(properties)
+                case _:
+                    pass
+
+    def _apply(self, table: "Table", request: CommitTableRequest) -> Loaded:
+        name = dotted(table.name())
+        try:
+            with catalog_errors(f"table {name}"):
+                done = self.tables.catalog.commit_table(
+                    table, request.requirements, request.updates
+                )
+        except (CommitFailedException, TableAlreadyExistsError) as error:
+            raise Conflict(f"commit to {name} failed: {error}") from error
+        except NoSuchTableError:
+            raise no_table(table.name()) from None
+        except NotImplementedError as error:
+            raise Unsupported(str(error)) from error
+        except StoreError as error:
+            raise StateUnknown(str(error)) from error
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            # What pyiceberg raises for updates that do not fit the table or each other.
+            raise BadRequest(f"cannot update {name}: {error}") from error
+        return Loaded(done.metadata, done.metadata_location, self.tables.vending)

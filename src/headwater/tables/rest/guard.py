@@ -1,0 +1,145 @@
+"""What a client of the catalog may change, and where.
+
+A table that is a topic's log changes through Headwater alone: its files are what consumers read.
+Everything else that users own lives below one prefix of the object store, the warehouse, so that
+no request makes this process read, write or delete a file elsewhere.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.tables.locations import object_location
+from headwater.tables.names import TOPIC, TableName
+from headwater.tables.rest.answers import BadRequest, Forbidden, no_namespace
+
+WAREHOUSE: Final = "warehouse"
+"""The prefix of users' own tables, beside ``tables`` with those of topics."""
+
+_PLACES: Final = (
+    "location",
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+
+_OURS: Final = "headwater."
+
+_REACH: Final = ("py-", "write.py-", "s3.", "client.", "gcs.", "adls.", "hdfs.", "oss.")
+"""Properties by which pyiceberg picks code and servers: the operator's to set, not a table's."""
+
+_UNUSUAL = re.compile(r"[^A-Za-z0-9_.-]")
+"""What not every engine takes in a path as it is."""
+
+
+def checked_namespace(levels: Iterable[str]) -> tuple[str, ...]:
+    """A namespace that means the same to every catalog.
+
+    pyiceberg joins levels by dots and strips blanks, so that without this check two spellings
+    would name one namespace, and one of them would pass for a user's.
+    """
+    namespace = tuple(levels)
+    if not namespace or any(not _plain(level) or "." in level for level in namespace):
+        raise no_namespace(namespace)
+    return namespace
+
+
+def checked_table(namespace: tuple[str, ...], name: str) -> TableName:
+    if not _plain(name):
+        raise BadRequest(f"{name!r} is not a table's name")
+    return (*namespace, name)
+
+
+def _plain(name: str) -> bool:
+    return bool(name) and name == name.strip() and name.isprintable()
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The rules, for one template of topics' tables and one object store."""
+
+    template: str
+    objects_url: str
+
+    @property
+    def warehouse(self) -> str:
+        return object_location(self.objects_url, WAREHOUSE)
+
+    @property
+    def _reserved(self) -> tuple[str, ...] | None:
+        """The namespace of topics' tables; None where each topic has one of its own."""
+        namespace = self.template.split(".")[:-1]
+        if any(TOPIC in level for level in namespace):
+            return None
+        return tuple(level.casefold() for level in namespace)
+
+    def _holds_topics(self, namespace: tuple[str, ...]) -> bool:
+        reserved = self._reserved
+        if reserved is None:
+            return False
+        # Some catalogs do not tell upper from lower case.
+        return tuple(level.casefold() for level in namespace[: len(reserved)]) == reserved
+
+    def check_namespace_change(self, namespace: tuple[str, ...]) -> None:
+        """Raises ``Forbidden`` for the namespace that holds topics, and those below it."""
+        if self._holds_topics(namespace):
+            raise Forbidden(
+                f"namespace {'.'.join(namespace)} is kept for topics; only Headwater changes it"
+            )
+
+    def check_table_change(self, name: TableName, properties: Mapping[str, str] | None) -> None:
+        """Raises ``Forbidden`` for a table that is a topic's, or a name that is kept for them.
+
+        ``properties`` are those of the table that has the name, None where there is none.
+        """
+        if properties is None and self._holds_topics(name[:-1]):
+            raise Forbidden(
+                f"namespace {'.'.join(name[:-1])} is kept for topics; only Headwater makes "
+                "tables in it, create yours in another"
+            )
+        if self._holds_topics(name[:-1]) or is_topic(properties or {}):
+            raise Forbidden(
+                f"table {'.'.join(name)} is a topic's log; only Headwater changes it. "
+                "Produce to the topic to add records, delete the topic to drop the table"
+            )
+
+    def check_properties(self, properties: Iterable[str]) -> None:
+        """Raises ``Forbidden`` for properties of a table that would reach beyond it."""
+        for name in properties:
+            if name.startswith(_OURS):
+                raise Forbidden(f"property {name} is set by Headwater alone")
+            if name.startswith(_REACH):
+                raise Forbidden(
+                    f"property {name} cannot be set on a table; set it in the engine's own catalog"
+                )
+
+    def check_places(self, properties: Mapping[str, str]) -> None:
+        """Raises ``Forbidden`` for a property that names a place outside the warehouse."""
+        for name in _PLACES:
+            if name in properties:
+                self.check_location(properties[name])
+
+    def check_location(self, location: str) -> str:
+        """The location without a last slash. Raises ``Forbidden`` outside the warehouse."""
+        plain = location.rstrip("/")
+        parts = plain.removeprefix(self.warehouse + "/").split("/")
+        if not plain.startswith(self.warehouse + "/") or any(p in ("", ".", "..") for p in parts):
+            raise Forbidden(f"location {location} is not below {self.warehouse}/")
+        return plain
+
+    def default_location(self, name: TableName, namespace_properties: Mapping[str, str]) -> str:
+        """Where a table goes whose creator names no place."""
+        *levels, table = (_UNUSUAL.sub("_", part) for part in name)
+        base = namespace_properties.get("location") or "/".join((self.warehouse, *levels))
+        return self.check_location(f"{base.rstrip('/')}/{table}")
+
+
+def is_topic(properties: Mapping[str, str]) -> bool:
+    """Whether a table with these properties is a topic's.
+
+    >>> is_topic({"headwater.topic-id": "5f3a"}), is_topic({"owner": "me"})
+    (True, False)
+    """
+    return any(name.startswith(_OURS) for name in properties)

@@ -1,0 +1,128 @@
+"""The catalog's server: HTTP on the event loop, the catalog itself in threads of its own."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
+
+from headwater.errors import CatalogUnavailable, ConfigurationError, StoreError
+from headwater.http1 import HttpLimits, HttpServer, Request, Response
+from headwater.tables.catalogs import open_catalog
+from headwater.tables.rest.answers import (
+    RestError,
+    Unavailable,
+    Unsupported,
+    answer_error,
+    refusal,
+)
+from headwater.tables.rest.guard import Guard
+from headwater.tables.rest.routes import Route, find_route
+from headwater.tables.rest.vending import Vending, vending
+from headwater.tables.settings import TableSettings
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from headwater.tables.rest.operations import Operations
+
+logger = logging.getLogger(__name__)
+
+THREADS = 4
+
+T = TypeVar("T")
+
+
+class CatalogServer:
+    """Serves the tables of one catalog to every engine that speaks Iceberg's REST protocol.
+
+    ``open_catalog`` is called in a thread: at the start, and again with a request while it
+    raises ``CatalogUnavailable``, so that a broker starts and serves though the catalog is down.
+    """
+
+    def __init__(
+        self,
+        open_catalog: Callable[[], "Catalog"],
+        guard: Guard,
+        vending: Vending,
+        limits: HttpLimits | None = None,
+    ) -> None:
+        self._open = open_catalog
+        self._guard = guard
+        self._vending = vending
+        self._http = HttpServer(self._handle, refusal, limits)
+        self._threads = ThreadPoolExecutor(THREADS, "headwater-catalog")
+        self._opening = Lock()
+        self._operations: Operations | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen. Returns the bound port.
+
+        Raises ``ConfigurationError`` for a catalog that cannot be, ``OSError`` where it is not
+        possible to listen.
+        """
+        try:
+            await self._in_thread(self._opened)
+        except CatalogUnavailable as error:
+            logger.warning("The catalog does not answer yet", extra={"reason": str(error)})
+        return await self._http.start(host, port)
+
+    async def close(self) -> None:
+        await self._http.close()
+        await asyncio.to_thread(self._threads.shutdown)
+
+    async def _handle(self, request: Request) -> Response:
+        try:
+            route = find_route(request.method, request.target)
+            if not route.operation:
+                raise Unsupported(f"this catalog does not offer {request.method} {request.target}")
+            if request.body and not _is_json(request):
+                return refusal(
+                    HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a request's body is application/json"
+                )
+            return await self._in_thread(partial(self._run, route, request))
+        except RestError as error:
+            return answer_error(error)
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    def _run(self, route: Route, request: Request) -> Response:
+        try:
+            operations = self._opened()
+            from headwater.tables.catalog_errors import catalog_errors
+            from headwater.tables.rest.operations import Asked
+
+            with catalog_errors(f"{request.method} {request.target}"):
+                return operations.run(Asked(route, request))
+        except (StoreError, ConfigurationError) as error:
+            logger.warning("A catalog's request failed", extra={"reason": str(error)})
+            raise Unavailable(str(error)) from error
+
+    def _opened(self) -> "Operations":
+        with self._opening:
+            if self._operations is None:
+                catalog = self._open()  # says in one line what is missing, before an import fails
+                from headwater.tables.rest.operations import Operations
+
+                self._operations = Operations(catalog, self._guard, self._vending)
+            return self._operations
+
+
+def catalog_server(settings: TableSettings, *, data: Path, objects_url: str) -> CatalogServer:
+    """A server for the catalog that the settings name. Raises ``ConfigurationError``."""
+    return CatalogServer(
+        partial(open_catalog, settings, data=data, objects_url=objects_url),
+        Guard(settings.name, objects_url),
+        vending(objects_url, credentials=settings.catalog_vends_credentials),
+    )
+
+
+def _is_json(request: Request) -> bool:
+    """Whether a body says that it is JSON: a web page cannot send that to another's server."""
+    kind = request.headers.get("content-type", "").partition(";")[0]
+    return kind.strip().lower() == "application/json"
