@@ -17,7 +17,7 @@ INSTALL = "$(UV)" pip install --quiet --python $(BIN)/python
 LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header pyproject.toml
 
-.PHONY: help serve test format interop bench docs lock clean
+.PHONY: help serve test format interop pipeline bench docs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -40,6 +40,9 @@ format: .venv/.test ## Format the code and mend what the linter can
 interop: .venv/.test ## Prove it with the real clients in Java, C, Go, JavaScript and Python
 	$(BIN)/python -m pytest -q tests/interop $(ARGS)
 	HEADWATER_CHAOS_SECONDS=20 $(BIN)/python -m pytest -q tests/invariants $(ARGS)
+
+pipeline: .venv/.spark ## Prove the pipeline on a real Spark, with crashes and rivals
+	$(BIN)/python -m pytest -q tests/pipeline $(ARGS)
 
 bench: .venv/.test ## Measure side by side with Apache Kafka
 	$(BIN)/python -m bench $(ARGS)

@@ -23,6 +23,7 @@ from msgspec import Meta, Struct
 import headwater.broker.settings
 import headwater.groups.settings
 import headwater.log.settings
+import headwater.pipeline.settings
 import headwater.tables.settings
 from headwater.errors import ConfigurationError
 
@@ -30,6 +31,7 @@ _LOG = headwater.log.settings.LogSettings()
 _BROKER = headwater.broker.settings.BrokerSettings()
 _GROUPS = headwater.groups.settings.GroupSettings()
 _TABLES = headwater.tables.settings.TableSettings()
+_PIPELINE = headwater.pipeline.settings.PipelineSettings()
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -258,6 +260,40 @@ class TableSettings(Struct, frozen=True, forbid_unknown_fields=True):
     ] = _TABLES.catalog_vends_credentials
 
 
+class PipelineSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The Spark pipeline that turns what topics hold into files of their tables."""
+
+    master: Annotated[
+        str,
+        Meta(
+            min_length=1, description="Spark's master, such as `local[*]` or `spark://HOST:PORT`."
+        ),
+    ] = _PIPELINE.master
+    file_bytes: Annotated[
+        int,
+        Meta(
+            ge=2**20,
+            le=2**32,
+            description="As many bytes of record batches become one file; 128 to 512 MiB is best.",
+        ),
+    ] = _PIPELINE.file_bytes
+    max_age_ms: Annotated[
+        Natural,
+        Meta(description="`--follow` compacts what is older, though it makes a small file."),
+    ] = _PIPELINE.max_age_ms
+    max_entries: Annotated[
+        Positive,
+        Meta(description="`--follow` compacts so many small entries of a partition's index."),
+    ] = _PIPELINE.max_entries
+    interval_ms: Annotated[
+        Positive, Meta(description="`--follow` looks at every partition so often.")
+    ] = _PIPELINE.interval_ms
+    claim_ms: Annotated[
+        Annotated[int, Meta(ge=1000)],
+        Meta(description="A job whose process was silent for so long is taken up by another."),
+    ] = _PIPELINE.claim_ms
+
+
 class MetricsSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Prometheus metrics, health and readiness over HTTP."""
 
@@ -297,6 +333,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     log: LogSettings = LogSettings()
     groups: GroupSettings = GroupSettings()
     tables: TableSettings = TableSettings()
+    pipeline: PipelineSettings = PipelineSettings()
     metrics: MetricsSettings = MetricsSettings()
     logging: LoggingSettings = LoggingSettings()
 

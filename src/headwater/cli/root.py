@@ -11,7 +11,7 @@ import click
 
 from headwater.errors import HeadwaterError
 
-_COMMANDS = ("serve", "topic", "produce", "consume", "group", "status", "completion")
+_COMMANDS = ("serve", "topic", "produce", "consume", "group", "table", "status", "completion")
 
 
 class _Root(click.Group):

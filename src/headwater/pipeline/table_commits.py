@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headwater import topic_configs
 from headwater.log.jobs import Job
@@ -12,8 +12,6 @@ from headwater.tables.names import table_name
 from headwater.tables.settings import TableSettings
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-
     from headwater.tables.commit import Outcome, TopicTable
 
 
@@ -27,7 +25,7 @@ class TableCommits:
         self._data = data
         self._objects_url = objects_url
         self._cluster_id = cluster_id
-        self._catalog: Catalog | None = None
+        self._catalog: Any = None
 
     def append(self, topic: StoredTopic, jobs: Sequence[Job]) -> "Outcome":
         """Append the files of jobs of one topic, each once; makes the table where there is none.

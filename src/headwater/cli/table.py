@@ -1,0 +1,231 @@
+"""``headwater table``: topics as Iceberg tables."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headwater.cli.output import as_json, byte_size, counted, print_json, print_table
+
+if TYPE_CHECKING:
+    from headwater.config import Settings
+    from headwater.pipeline.place import Address
+    from headwater.pipeline.summary import Summary
+    from headwater.pipeline.table_facts import TableFacts
+
+_PLACE = {"data": "data", "metadata": "metadata", "objects": "objects"}
+_topics = click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+
+
+def _place_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Where the cluster's data is; the command gets ``settings`` in their place."""
+
+    @click.option("--data", metavar="DIR", help="The broker's data.  [./headwater-data]")
+    @click.option("--metadata", metavar="URL", help="The broker's --metadata.  [in --data]")
+    @click.option("--objects", metavar="URL", help="The broker's --objects.  [in --data]")
+    @click.option(
+        "--config", type=click.Path(path_type=Path, dir_okay=False), help="A YAML file of settings."
+    )
+    @wraps(command)
+    def with_settings(config: Path | None, **options: Any) -> None:
+        from headwater.config import load
+
+        flags = {_PLACE[name]: options.pop(name) for name in _PLACE}
+        given = {name: value for name, value in flags.items() if value is not None}
+        command(load(config, os.environ, given), **options)
+
+    return with_settings
+
+
+@click.group()
+def table() -> None:
+    """Keep topics as Iceberg tables whose files are the log."""
+
+
+@table.command(epilog="Examples: headwater table compact orders; headwater table compact --follow")
+@_topics
+@click.option("-f", "--follow", is_flag=True, help="Go on for ever, as data becomes old or large.")
+@click.option("--master", metavar="URL", help="Spark's master.  [local[*]]")
+@as_json
+@_place_options
+def compact(
+    settings: "Settings",
+    *,
+    topics: tuple[str, ...],
+    follow: bool,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Turn what topics hold into files of their tables, on Spark.
+
+    All topics where none is named. Brokers go on meanwhile, and serve the files afterwards. A
+    run that was interrupted is taken up by the next one.
+    """
+    from headwater.cli.table_progress import TerminalWatcher
+    from headwater.pipeline.session import check_spark
+    from headwater.telemetry import logs
+
+    check_spark()
+    logs.configure(settings.logging.format, settings.logging.level)
+    with TerminalWatcher(sys.stderr) as watcher:
+        summary = _run(_compact(settings, topics, master, watcher, follow=follow))
+    if as_json:
+        print_json(summary.as_json())
+    else:
+        _print_summary(summary)
+    if summary.failures:
+        raise click.ClickException("; ".join(summary.failures))
+
+
+async def _compact(
+    settings: "Settings",
+    topics: Sequence[str],
+    master: str | None,
+    watcher: Any,
+    *,
+    follow: bool,
+) -> "Summary":
+    from headwater.cli.signals import stop_on_signals
+    from headwater.pipeline.compaction import Compactor
+    from headwater.pipeline.place import open_place
+    from headwater.pipeline.runner import SparkRunner
+    from headwater.pipeline.settings import PipelineSettings
+
+    own = PipelineSettings(**_fields(settings.pipeline))
+    work = asyncio.current_task()
+    assert work is not None
+    stop_on_signals(partial(_cancel, work))
+    async with open_place(_address(settings), _table_settings(settings)) as place:
+        runner = SparkRunner(master or own.master)
+        compactor = Compactor(
+            meta=place.meta,
+            objects=place.objects,
+            objects_url=place.address.objects_url,
+            clock=place.clock,
+            tables=place.tables,
+            runner=runner,
+            settings=own,
+            watcher=watcher,
+        )
+        try:
+            if follow:
+                await compactor.follow(topics)
+            return await compactor.compact(topics)
+        finally:
+            # Ends the Spark job under way, which a thread may be waiting for.
+            await asyncio.to_thread(runner.close)
+            compactor.close()
+
+
+def _print_summary(summary: "Summary") -> None:
+    if summary.jobs:
+        click.echo(
+            f"Compacted {counted(summary.records, 'record')} of "
+            f"{counted(len(summary.streams), 'partition')}, {byte_size(summary.chunk_bytes)}, "
+            f"to {counted(summary.files, 'file')} of {byte_size(summary.file_bytes)} "
+            f"in {summary.seconds:.1f} s ({summary.megabytes_per_second:.1f} MB/s)."
+        )
+    elif not summary.failures:
+        click.echo("Nothing to compact.")
+    for topic, partition, start, end, reason in summary.set_aside:
+        click.echo(f"Set aside {topic}-{partition} [{start}, {end}): {reason}", err=True)
+
+
+@table.command("list", epilog="Example: headwater table list --json")
+@as_json
+@_place_options
+def list_(settings: "Settings", *, as_json: bool) -> None:
+    """List the topics with their tables."""
+    found = _run(_facts(settings, ()))
+    if as_json:
+        print_json([facts.as_json() for facts in found])
+        return
+    print_table(
+        ["Topic", "Table", "Records", "Files", "Size", "Waiting"],
+        [
+            (each.topic, each.name, each.records, each.files, byte_size(each.size), each.waiting)
+            for each in found
+        ],
+    )
+
+
+@table.command(epilog="Example: headwater table describe orders")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@as_json
+@_place_options
+def describe(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) -> None:
+    """Show tables with their place and how far each partition is."""
+    found = _run(_facts(settings, topics))
+    if as_json:
+        print_json([facts.as_json() for facts in found])
+        return
+    for facts in found:
+        _print_facts(facts)
+
+
+def _print_facts(facts: "TableFacts") -> None:
+    click.echo(
+        f"{facts.topic}  {facts.name}, {counted(facts.records, 'record')}, "
+        f"{counted(facts.files, 'file')}, {byte_size(facts.size)}, "
+        f"{counted(facts.snapshots, 'snapshot')}"
+    )
+    click.echo(f"  location {facts.location or '-'}")
+    click.echo(f"  metadata {facts.metadata or '-'}")
+    print_table(
+        ["Partition", "Log start", "End", "In table to", "Waiting"],
+        [
+            (each.partition, each.log_start, each.end, each.next_offset, each.waiting)
+            for each in facts.partitions
+        ],
+    )
+
+
+async def _facts(settings: "Settings", topics: Sequence[str]) -> "list[TableFacts]":
+    from headwater.pipeline.place import open_place
+    from headwater.pipeline.streams import read_topics
+    from headwater.pipeline.table_facts import read_facts
+
+    async with open_place(_address(settings), _table_settings(settings)) as place:
+        return [
+            await read_facts(place, topic)
+            for topic in await read_topics(place.meta, topics)
+            if topics or not topic.name.startswith("__")
+        ]
+
+
+def _cancel(work: "asyncio.Task[Any]") -> None:
+    work.cancel()
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return asyncio.run(work)
+    except asyncio.CancelledError:
+        sys.exit(130)
+
+
+def _address(settings: "Settings") -> "Address":
+    from headwater.pipeline.place import Address
+
+    return Address(
+        data=Path(settings.data),
+        metadata_url=settings.metadata_url,
+        objects_url=settings.objects_url,
+    )
+
+
+def _table_settings(settings: "Settings") -> Any:
+    from headwater.tables.settings import TableSettings
+
+    return TableSettings(**_fields(settings.tables))
+
+
+def _fields(section: Any) -> dict[str, Any]:
+    import msgspec
+
+    return msgspec.structs.asdict(section)
