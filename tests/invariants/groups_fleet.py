@@ -74,6 +74,8 @@ class Fleet:
     """The members of all groups of a schedule."""
 
     members: list[MemberProcess] = field(default_factory=list)
+    static: set[str] = field(default_factory=set)
+    """The instances of static members."""
 
     @property
     def groups(self) -> list[str]:
@@ -86,6 +88,7 @@ class Fleet:
         for number in range(count):
             name = f"{group}-{number}"
             instance = name if number % 4 == 0 else ""
+            self.static |= {instance} - {""}
             module = "tests.invariants.groups_member"
             command = [sys.executable, "-m", module, bootstrap, group, topic, kind, name, instance]
             self.members.append(MemberProcess(group, command, directory / name))

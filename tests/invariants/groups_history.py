@@ -61,7 +61,7 @@ class GroupHistory:
     committed: list[Committed] = field(default_factory=list)
     fetched: list[Fetched] = field(default_factory=list)
     refused: int = 0
-    """Commits that were answered with an error."""
+    """Commits that were answered with an error, late ones that were tried on purpose too."""
 
     def read(self, group: str, files: Iterable[Path]) -> None:
         """Add what members of ``group`` wrote."""

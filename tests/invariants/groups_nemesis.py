@@ -58,7 +58,7 @@ class GroupNemesis:
             else:
                 await self._harm_member(harm)
             self.done[harm.value] += 1
-            await asyncio.sleep(self._rng.uniform(0.1, 1.0))
+            await asyncio.sleep(self._rng.uniform(0.5, 2.0))
 
     async def _harm_broker(self, harm: Harm) -> None:
         broker = self._brokers.pop(self._rng.randrange(len(self._brokers)))

@@ -14,9 +14,11 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from tests.invariants.clients import TOPIC, Connection, Lost, now
 from tests.invariants.cluster import SETTINGS, Cluster
+from tests.invariants.groups_checker import violations
 from tests.invariants.groups_fleet import Fleet
 from tests.invariants.groups_history import Fetched, GroupHistory
 from tests.invariants.groups_nemesis import GroupNemesis
+from tests.invariants.groups_replay import replay_late_commits
 
 FAULTS = int(os.environ.get("HEADWATER_CHAOS_FAULTS", "6"))
 PARTITIONS = 18
@@ -76,14 +78,17 @@ async def run_groups(cluster: Cluster, fleet: Fleet, rng: Random, faults: int) -
         )
         for group in fleet.groups
     ]
+    replay = replay_late_commits(cluster, fleet, history, Random(rng.random()), stop_watching)
+    watch.append(asyncio.create_task(replay))
     try:
-        await until_claimed(fleet)
+        await until_at_work(fleet)
         await nemesis.run()
         stop_producing.set()
         await work
         await until_drained(cluster, fleet, history)
     except BaseException as error:
-        error.add_note(f"done: {dict(nemesis.done)}")
+        fleet.tell(history)
+        error.add_note("\n".join([f"done: {dict(nemesis.done)}", *violations(history)[:20]]))
         error.add_note("\n".join(f"{each.files.name}: {each.log()}" for each in fleet.fallen()))
         raise
     finally:
@@ -97,15 +102,17 @@ async def run_groups(cluster: Cluster, fleet: Fleet, rng: Random, faults: int) -
     return history
 
 
-async def until_claimed(fleet: Fleet) -> None:
-    """Every group has begun: harm before that says little."""
+async def until_at_work(fleet: Fleet) -> None:
+    """Every member has a share and every group has committed: harm before that says little."""
     async with asyncio.timeout(DRAIN_SECONDS):
-        waiting = set(fleet.groups)
-        while waiting:
-            await asyncio.sleep(0.1)
+        while True:
+            await asyncio.sleep(0.2)
             history = GroupHistory()
             fleet.tell(history)
-            waiting -= {claim.group for claim in history.claims}
+            owners = {claim.owner for claim in history.claims if claim.partitions}
+            committed = {commit.group for commit in history.committed}
+            if len(owners) >= len(fleet.members) and len(committed) == len(fleet.groups):
+                return
 
 
 async def until_drained(cluster: Cluster, fleet: Fleet, history: GroupHistory) -> None:
