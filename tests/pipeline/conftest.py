@@ -1,0 +1,49 @@
+"""One Spark session and one broker for the whole run."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from headwater.pipeline.runner import Done, run_on
+from headwater.pipeline.session import spark_session
+from tests.pipeline.cluster import Cluster, start_cluster
+
+LIMIT_SECONDS = 180
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.timeout(LIMIT_SECONDS))
+        # Spark's and Kafka's clients close sockets when they are collected; that is theirs to mend.
+        item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+        item.add_marker(
+            pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+        )
+        item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
+        item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning"))
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    running = start_cluster(tmp_path_factory.mktemp("cluster") / "data")
+    yield running
+    running.server.stop()
+
+
+class SharedSpark:
+    """A runner on a session that stays open when a compaction ends."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    def run(self, tasks: Sequence[bytes], done: Done) -> list[bytes]:
+        return run_on(self.session, tasks, done)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SharedSpark]:
+    with spark_session("local[2]", fast=True) as session:
+        yield SharedSpark(session)
