@@ -4,12 +4,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.interop.capabilities import STATIC_CONSUMERS
 from tests.interop.members import GROUP_CLIENTS, GroupClient
 from tests.interop.members.group import PARTITIONS, Group, fill, received, share_evenly, values
 from tests.interop.members.state import Kind
 
 CLASSIC = "group, static members"
-CONSUMER = "group, static members in the consumer protocol"
 
 
 def static_kinds() -> list[object]:
@@ -18,7 +18,9 @@ def static_kinds() -> list[object]:
             client,
             kind,
             id=f"{client.name}-{kind}",
-            marks=pytest.mark.cell(client.name, CONSUMER if kind is Kind.CONSUMER else CLASSIC),
+            marks=pytest.mark.cell(
+                client.name, STATIC_CONSUMERS if kind is Kind.CONSUMER else CLASSIC
+            ),
         )
         for client in GROUP_CLIENTS
         for kind in client.static_kinds

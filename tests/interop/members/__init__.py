@@ -56,8 +56,7 @@ CLASSIC = (Kind.RANGE, Kind.ROUND_ROBIN, Kind.STICKY, Kind.COOPERATIVE)
 GROUP_CLIENTS: tuple[GroupClient, ...] = (
     DrivenGroups(JAVA, (*CLASSIC, Kind.CONSUMER), (Kind.RANGE, Kind.CONSUMER)),
     ConfluentGroups(),
-    # Its static member of the consumer protocol leaves without its instance id, which Apache
-    # Kafka refuses too: it cannot come back before its session has ended.
+    # See the faults of clients in ``matrix`` for its static members of the consumer protocol.
     DrivenGroups(FRANZ_GO, (*reversed(CLASSIC), Kind.CONSUMER), (Kind.COOPERATIVE,)),
     DrivenGroups(SARAMA, CLASSIC, (Kind.RANGE,)),
     DrivenGroups(KAFKAJS, (Kind.ROUND_ROBIN,)),
