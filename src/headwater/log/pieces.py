@@ -52,6 +52,11 @@ class Piece:
         stop = self.positions[after] if after < len(self.positions) else len(self.data)
         return self.data[begin:stop], self.ends[after - 1]
 
+    def bytes_from(self, offset: int) -> int:
+        """The bytes of the batches from the one that holds ``offset`` on."""
+        first = bisect_right(self.ends, offset)
+        return len(self.data) - self.positions[first] if first < len(self.ends) else 0
+
 
 def make_piece(
     chunk: bytearray,

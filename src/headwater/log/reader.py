@@ -86,10 +86,11 @@ class Reader:
                 break
             parts.append(view)
             size += len(view)
+            # Another answer like this one comes to the piece's end: what follows it is read now.
+            if piece.bytes_from(offset) <= max_bytes and piece.end < end:
+                self._loader.read_ahead(stream, state.find(piece.end), piece.end)
             piece = None
             if size >= max_bytes:
-                if offset < end and (entry := state.find(offset)) is not None:
-                    self._loader.read_ahead(stream, entry, offset)
                 break
         return parts, size
 
