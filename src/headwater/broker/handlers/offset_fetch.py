@@ -1,13 +1,15 @@
 """OffsetFetch, versions 1-10.
 
 Behaviour: the offsets that a group committed, of the partitions asked for or of all; -1 where
-it never did, whether or not the group and the partition exist. Codes: 15, 16, for a member of
-a consumer group 25 and 113; 100 for a topic id that no topic has.
+it never did, whether or not the group and the partition exist. Codes: 16, for a member of a
+consumer group 25 and 113; 100 for a topic id that no topic has; 14 where the metadata store
+does not answer, as every client tries again then, and several give up at 15 here.
 
-Notes by version: all partitions (null) from 2, with an error of the group as a whole, which
-stands at each partition before; leader epochs from 5; stable offsets on request from 7; many
-groups from 8; the member's id and epoch from 9; topic ids in place of names from 10, where
-offsets of topics that are gone are left out of "all".
+Notes by version: all partitions (null) from 2, with an error of the group as a whole; up to 7
+that error stands at each partition too, because aiokafka looks only there, and takes an answer
+without partitions, as Kafka gives it, for "nothing committed"; leader epochs from 5; stable
+offsets on request from 7; many groups from 8; the member's id and epoch from 9; topic ids in
+place of names from 10, where offsets of topics that are gone are left out of "all".
 
 Left out: waiting for offsets of open transactions (88), as there are none.
 """
@@ -21,12 +23,11 @@ from headwater.broker.group_topics import FIRST_VERSION_WITH_IDS, find_topic, na
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.engine import Topic
-from headwater.errors import KafkaError
+from headwater.errors import CoordinatorNotAvailable, KafkaError
 from headwater.groups.requests import CommittedOffset, Partition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
 
-_FIRST_VERSION_WITH_TOP_LEVEL_ERROR: Final = 2
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 _NOTHING: Final = CommittedOffset()
 
@@ -44,19 +45,8 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             )
         }
     reply = await _fetch(services, request, by_id=False)
-    code = reply["error_code"]
-    if code and call.version < _FIRST_VERSION_WITH_TOP_LEVEL_ERROR:
-        return {
-            "topics": [
-                {
-                    "name": topic.name,
-                    "partitions": [
-                        _show(index, _NOTHING, code) for index in topic.partition_indexes
-                    ],
-                }
-                for topic in request.topics
-            ]
-        }
+    if code := reply["error_code"]:
+        reply["topics"] = [_refusal(topic, code) for topic in request.topics or ()]
     return reply
 
 
@@ -78,9 +68,16 @@ async def _fetch(services: Services, asked: Any, *, by_id: bool) -> Values:
                 asked.group_id, _wanted(named, by_id=by_id), member_id=member[0], epoch=member[1]
             )
             topics = [_topic(one, topic, offsets, by_id=by_id) for one, topic in named]
+    except CoordinatorNotAvailable:
+        return reply | {"error_code": Code.COORDINATOR_LOAD_IN_PROGRESS}
     except KafkaError as error:
         return reply | {"error_code": error.code}
     return reply | ({"error_code": code} if code else {"topics": topics})
+
+
+def _refusal(asked: Any, code: int) -> Values:
+    rows = [_show(index, _NOTHING, code) for index in asked.partition_indexes]
+    return {"name": asked.name, "partitions": rows}
 
 
 def _wanted(named: Named, *, by_id: bool) -> list[Partition]:
