@@ -179,7 +179,7 @@ class _Part(io.RawIOBase):
         return found
 
 
-def _batches(rows: Any, start: int, end: int) -> Iterator[bytes]:
+def _batches(rows: Any, start: int, end: int) -> Iterator[memoryview | bytes]:
     """Batches over ``[start, end)``; a gap behind the last row, or a huge one, is a filler's."""
     offsets = rows.column("offset").to_numpy()
     if offsets[0] < start or offsets[-1] >= end or not (np.diff(offsets) > 0).all():
@@ -198,7 +198,7 @@ def _batches(rows: Any, start: int, end: int) -> Iterator[bytes]:
         yield from filler_batches(offset, end)
 
 
-def _stamped(rows: Any, start: int, end: int) -> Iterator[bytes]:
+def _stamped(rows: Any, start: int, end: int) -> Iterator[memoryview | bytes]:
     """Batches that say who set their records' times, as the produced ones did.
 
     A batch with the log's own time has one time for all its records.

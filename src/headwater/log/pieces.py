@@ -86,7 +86,9 @@ def make_piece(
     return Piece(start, end, memoryview(chunk).toreadonly(), positions, ends)
 
 
-def make_spanning_piece(batches: Sequence[bytes], start: int, end: int, leader_epoch: int) -> Piece:
+def make_spanning_piece(
+    batches: Sequence[memoryview | bytes], start: int, end: int, leader_epoch: int
+) -> Piece:
     """A piece of batches whose headers say which offsets they span, gaps included.
 
     Raises ``CorruptMessage`` where they do not make up ``[start, end)``.

@@ -34,14 +34,15 @@ MAX_OFFSET_DELTA: Final = 2**31 - 1
 
 def encode(
     table: Any, start: int, end: int, *, batch_bytes: int, codec: int = Codec.NONE
-) -> list[bytes]:
+) -> list[memoryview | bytes]:
     """The rows of a ``pyarrow.RecordBatch`` as batches that together cover ``[start, end)``.
 
     Rows have at least the offset, timestamp, key, value and headers of ``SCHEMA``, sorted by
     offset within the range, and there is at least one. Each batch's ``lastOffsetDelta`` reaches
     to the next batch, so that a reader goes on past rows that are gone; they belong to no
     producer. A batch has about ``batch_bytes`` before compression, or a single larger record.
-    The range is shorter than 2³¹ offsets.
+    The range is shorter than 2³¹ offsets. Batches that are not compressed are views of one
+    buffer, which is larger than they are.
     """
     if not table.num_rows or end - start > MAX_OFFSET_DELTA:
         raise ValueError(f"{table.num_rows} rows in the range [{start}, {end})")
@@ -75,22 +76,22 @@ def _seal(
     positions: Int64s,
     codec: int,
     span: tuple[int, int],
-) -> bytes:
+) -> memoryview | bytes:
     """One batch: its header before its records, which are compressed if asked for."""
     (first, after), (position, stop) = records.tolist(), positions.tolist()
-    packed = compress(codec, output[position + HEADER_SIZE : stop].data)
+    data = output.data[position:stop]
+    if codec != Codec.NONE:
+        packed = compress(codec, data[HEADER_SIZE:])
+        data = memoryview(bytearray(HEADER_SIZE) + packed)
     timestamps = rows.timestamp[first:after]
-    data = bytearray(HEADER_SIZE)
     HEADER.pack_into(
         data, 0,
-        span[0], HEADER_SIZE + len(packed) - LENGTH_OVERHEAD, -1, MAGIC, 0, codec,
+        span[0], len(data) - LENGTH_OVERHEAD, -1, MAGIC, 0, codec,
         span[1] - 1 - span[0], int(timestamps[0]), int(timestamps.max()),
         NO_PRODUCER, -1, NO_SEQUENCE, after - first,
     )  # fmt: skip
-    data += packed
-    with memoryview(data) as view:
-        data[17:21] = crc32c(view[CRC_START:]).to_bytes(4, "big")
-    return bytes(data)
+    data[17:21] = crc32c(data[CRC_START:]).to_bytes(4, "big")
+    return data if codec == Codec.NONE else bytes(data)
 
 
 def _rows(table: Any) -> Rows:
