@@ -4,11 +4,11 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -38,8 +38,9 @@ ENVIRONMENT = {
     "HEADWATER_LOG_INLINE_BYTES": "3000",
     "HEADWATER_LOG_MERGE_INTERVAL_MS": "500",
     "HEADWATER_LOG_GC_INTERVAL_MS": "500",
-    "HEADWATER_LOG_GC_GRACE_MS": "2000",
-    "HEADWATER_LOG_ORPHAN_GRACE_MS": "2000",
+    "HEADWATER_LOG_GC_GRACE_MS": "1000",
+    "HEADWATER_LOG_ORPHAN_GRACE_MS": "500",
+    "HEADWATER_LOG_SWEEP_INTERVAL_MS": "1000",
 }
 
 names = itertools.count()
@@ -83,11 +84,16 @@ class Cluster:
     def open(self, settings: TableSettings | None = None) -> AbstractAsyncContextManager[Place]:
         return open_place(self.address, settings or TableSettings())
 
-    def create_topic(self, name: str | None = None, *, partitions: int = 1, **configs: str) -> str:
+    def create_topic(
+        self,
+        name: str | None = None,
+        *,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+    ) -> str:
         name = name or f"topic-{next(names)}"
-        given = {key.replace("_", "."): value for key, value in configs.items()}
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        new = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **given})
+        new = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(configs or {})})
         admin.create_topics([new], operation_timeout=20)[name].result(30)
         return name
 
@@ -114,7 +120,7 @@ class Cluster:
                 }
             )
             for number in range(count // len(CODECS)):
-                headers = [
+                headers: list[Any] = [
                     (rng.choice(["h", "", "ключ"]), rng.choice([None, b"", rng.randbytes(9)]))
                     for _ in range(rng.choice([0, 0, 1, 3]))
                 ]
@@ -233,14 +239,15 @@ def _consume(consumer: Consumer, topic: str, partition: int) -> list[Row]:
         if (error := message.error()) is not None:
             assert error.code() == KafkaError._PARTITION_EOF, error
             continue
-        headers = tuple((key.encode(), value) for key, value in message.headers() or ())
+        headers: Any = message.headers() or ()
+        offset: Any = message.offset()
         row = Row(
             partition,
-            message.offset(),
+            offset,
             message.timestamp()[1],
             message.key(),
             message.value(),
-            headers,
+            tuple((key.encode(), value) for key, value in headers),
         )
         rows.append(row)
         position = row.offset + 1
@@ -248,8 +255,8 @@ def _consume(consumer: Consumer, topic: str, partition: int) -> list[Row]:
     return rows
 
 
-async def eventually(holds, *, seconds: float = 20.0) -> None:  # type: ignore[no-untyped-def]
-    """Wait until ``holds()`` is true; it may be asynchronous."""
+async def eventually(holds: Callable[[], Awaitable[bool]], *, seconds: float = 30.0) -> None:
+    """Wait until it is true."""
     deadline = time.monotonic() + seconds
     while not await holds():
         assert time.monotonic() < deadline, "it did not come true in time"

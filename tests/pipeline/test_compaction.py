@@ -49,6 +49,6 @@ async def test_many_topics_go_into_one_run(cluster: Cluster, spark: SharedSpark)
 
 
 async def test_a_topic_that_asks_for_no_table_stays_as_it_is(cluster: Cluster) -> None:
-    topic = cluster.create_topic(**{"headwater.compact-to": "none"})
+    topic = cluster.create_topic(configs={"headwater.compact-to": "none"})
     cluster.produce(topic, 50)
     assert (await cluster.compact(topic)).jobs == 0
