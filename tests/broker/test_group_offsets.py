@@ -1,6 +1,7 @@
 """OffsetCommit, OffsetFetch and OffsetDelete between the wire and the groups."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from itertools import chain, repeat
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from headwater.errors import CoordinatorNotAvailable, NotCoordinator
 from headwater.groups.requests import CommittedOffset
 from headwater.wire.error_codes import Code
 from tests.broker.fake_groups import FakeGroups
-from tests.broker.running import RunningBroker, running_broker
+from tests.broker.running import RunningBroker, batch, produce_fields, running_broker
 
 COMMIT, FETCH, DELETE = 8, 9, 47
 NO_SUCH_ID = UUID(int=5)
@@ -218,6 +219,35 @@ async def test_offsets_that_cannot_be_read_are_asked_for_again(
     reply = await broker.call(FETCH, 3, **fetch_fields(3, topics))
     assert reply.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
     assert fetched(reply) == [("t", [(0, -1, "", 14)])]
+
+
+async def test_aiokafka_keeps_its_place_when_the_coordinator_moves(
+    broker: RunningBroker, groups: FakeGroups
+) -> None:
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    await broker.create_topic("t")
+    await broker.call(0, 9, **produce_fields("t", batch(b"0", b"1", b"2")))
+    answers: Iterator[Any] = chain(
+        [NotCoordinator("elsewhere")], repeat((0, {("t", 0): CommittedOffset(offset=2)}))
+    )
+
+    def fetch(*_: Any) -> Any:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    groups.answers["fetch"] = fetch
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=f"127.0.0.1:{broker.port}",
+        group_id="g",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    async with consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        assert (await consumer.getone()).offset == 2
 
 
 async def test_groups_of_one_fetch_have_their_own_errors_and_members(
