@@ -37,6 +37,7 @@ def test_workers_differ_in_id_and_ports() -> None:
             "broker.listen": "0.0.0.0:9092",
             "broker.advertise": "example:19092",
             "metrics.listen": "127.0.0.1:9100",
+            "tables.catalog_listen": "127.0.0.1:8181",
         },
     )
     assert worker_flags(settings, 2) == [
@@ -46,6 +47,7 @@ def test_workers_differ_in_id_and_ports() -> None:
         "--listen=0.0.0.0:9094",
         "--advertise=example:19094",
         "--metrics=127.0.0.1:9102",
+        "--catalog=127.0.0.1:8183",
     ]
 
 

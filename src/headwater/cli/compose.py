@@ -222,6 +222,12 @@ class Broker:
         from headwater.tables.rest.server import catalog_server
 
         address = Address.parse(listen_on)
+        if address.host not in ("127.0.0.1", "::1", "localhost"):
+            logger.warning(
+                "The catalog asks nobody who they are: whoever reaches it may change users' tables",
+                extra={"address": str(address)},
+            )
+        logging.getLogger("pyiceberg").setLevel(logging.WARNING)  # it tells of every file it opens
         server = catalog_server(
             TableSettings(**msgspec.structs.asdict(self._settings.tables)),
             data=Path(self._settings.data),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, unquote_plus
 
-from headwater.tables.rest.answers import BadRequest, NotFound
+from headwater.tables.rest.answers import BadRequest
 
 SERVED: Final = {
     "GET /v1/config": "config",
@@ -67,7 +67,7 @@ class Route:
 
 
 def find_route(method: str, target: str) -> Route:
-    r"""Raises ``BadRequest`` or ``NotFound``.
+    r"""Raises ``BadRequest`` where there is none.
 
     >>> route = find_route("GET", "/v1/namespaces/a%1Fb/tables/t%2F1?snapshots=refs")
     >>> route.operation, dict(route.path), dict(route.query)
@@ -85,7 +85,7 @@ def find_route(method: str, target: str) -> Route:
     for pattern, operation in _PATTERNS:
         if pattern[0] == method and (names := _match(pattern[1:], segments, decoded)) is not None:
             return Route(operation, names, dict(fields))
-    raise NotFound(f"no route for {method} {path}", "NoSuchRouteException")
+    raise BadRequest(f"no route for {method} {path}")
 
 
 def _match(

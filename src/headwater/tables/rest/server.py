@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 THREADS = 4
+PATIENCE_S = 10.0
+"""How long a start, or a request, waits for a catalog to be opened."""
 
 T = TypeVar("T")
 
@@ -66,14 +68,16 @@ class CatalogServer:
         possible to listen.
         """
         try:
-            await self._in_thread(self._opened)
-        except CatalogUnavailable as error:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._in_thread(self._opened)
+        except (CatalogUnavailable, TimeoutError) as error:
             logger.warning("The catalog does not answer yet", extra={"reason": str(error)})
         return await self._http.start(host, port)
 
     async def close(self) -> None:
+        """Stop. A call of the catalog that hangs is not waited for."""
         await self._http.close()
-        await asyncio.to_thread(self._threads.shutdown)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _handle(self, request: Request) -> Response:
         try:
@@ -99,18 +103,24 @@ class CatalogServer:
 
             with catalog_errors(f"{request.method} {request.target}"):
                 return operations.run(Asked(route, request))
+        except NotImplementedError as error:
+            raise Unsupported(str(error)) from error
         except (StoreError, ConfigurationError) as error:
             logger.warning("A catalog's request failed", extra={"reason": str(error)})
             raise Unavailable(str(error)) from error
 
     def _opened(self) -> "Operations":
-        with self._opening:
+        if not self._opening.acquire(timeout=PATIENCE_S):
+            raise CatalogUnavailable("the catalog does not answer")
+        try:
             if self._operations is None:
                 catalog = self._open()  # says in one line what is missing, before an import fails
                 from headwater.tables.rest.operations import Operations
 
                 self._operations = Operations(catalog, self._guard, self._vending)
             return self._operations
+        finally:
+            self._opening.release()
 
 
 def catalog_server(settings: TableSettings, *, data: Path, objects_url: str) -> CatalogServer:

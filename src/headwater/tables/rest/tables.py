@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from headwater.tables.names import TableName
+from headwater.tables.names import TableName, dotted
 from headwater.tables.rest.answers import (
     BadRequest,
     Conflict,
@@ -128,18 +129,26 @@ class Tables:
             "sort_order": request.write_order or UNSORTED_SORT_ORDER,
             "properties": dict(request.properties),
         }
-        if request.stage_create:
-            self.namespaces.properties(namespace)
-            if self.find(name) is not None:
-                raise _exists(name)
-            return Loaded(new_table_metadata(**made), None, self.vending)
         try:
+            if request.stage_create:
+                return self._stage(name, made)
             table = self.catalog.create_table(name, **made)
         except NoSuchNamespaceError:
             raise no_namespace(namespace) from None
         except TableAlreadyExistsError:
             raise _exists(name) from None
+        except (ValueError, TypeError, KeyError) as error:
+            # What pyiceberg raises where schema, partitions and order do not fit each other.
+            raise BadRequest(f"cannot create {dotted(name)}: {error}") from error
         return Loaded(table.metadata, table.metadata_location, self.vending)
+
+    def _stage(self, name: TableName, made: dict[str, Any]) -> Loaded:
+        """The first half of a transaction that creates a table: nothing is in the catalog yet."""
+        self.namespaces.properties(name[:-1])
+        if self.find(name) is not None:
+            raise _exists(name)
+        _prepare(made["location"])
+        return Loaded(new_table_metadata(**made), None, self.vending)
 
     def register(self, namespace: tuple[str, ...], request: RegisterTableRequest) -> Loaded:
         name = checked_table(namespace, request.name)
@@ -189,7 +198,7 @@ class Tables:
         table = self.table(name)
         self.guard.check_table_change(name, table.properties)
         if with_files and table.properties.get("gc.enabled", "true").lower() == "false":
-            raise BadRequest(f"Cannot purge {'.'.join(name)}: gc.enabled is false")
+            raise BadRequest(f"Cannot purge {dotted(name)}: gc.enabled is false")
         try:
             self.catalog.drop_table(name)
         except NoSuchTableError:
@@ -198,5 +207,11 @@ class Tables:
             purge(table, self.guard)
 
 
+def _prepare(location: str) -> None:
+    """Make the directory of a table that is not there yet: not every engine makes its own."""
+    if location.startswith("file://"):
+        Path(location.removeprefix("file://"), "metadata").mkdir(parents=True, exist_ok=True)
+
+
 def _exists(name: TableName) -> Conflict:
-    return Conflict(f"Table already exists: {'.'.join(name)}", "AlreadyExistsException")
+    return Conflict(f"Table already exists: {dotted(name)}", "AlreadyExistsException")
