@@ -1,6 +1,7 @@
 """One coordinator: requests to machines, records to the store, replies to clients."""
 
 import asyncio
+from itertools import product
 
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.requests import (
@@ -110,8 +111,8 @@ async def test_a_group_changes_its_kind_with_its_members_in_it() -> None:
 async def test_a_heartbeat_to_no_group_makes_none() -> None:
     async with one_node(Topics(t=1)) as node:
         await node.groups.commit(committing("simple", {("t", 0): 1}))
-        for name in ("simple", "nothing"):
-            reply = await node.groups.consumer_heartbeat(name, beating("m", 3))
+        for name, epoch in product(("simple", "nothing"), (3, -1, -2)):
+            reply = await node.groups.consumer_heartbeat(name, beating("m", epoch))
             assert reply.error == Code.GROUP_ID_NOT_FOUND
         assert await node.groups.list() == [Listed("simple", "", "Empty", "classic")]
         assert (await node.groups.consumer_heartbeat("simple", beating("m", 0))).error == 0

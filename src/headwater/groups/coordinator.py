@@ -92,6 +92,10 @@ class Coordinator(Driver):
             )
         else:
             if not isinstance(machine, ConsumerGroup):
+                if request.epoch < 0:
+                    message = f"Group {group} not found."
+                    gone = ConsumerHeartbeatReply(error=Code.GROUP_ID_NOT_FOUND, message=message)
+                    return await self._answer(entry, gone)
                 machine = ConsumerGroup(group, settings, self._rng)
             machine.settings = settings
             reply, effects = machine.heartbeat(request, self._topics, now, now_ms)
