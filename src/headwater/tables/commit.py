@@ -4,6 +4,7 @@ Every function here may be repeated after a crash or an error, by any process an
 time as rivals: what landed is found and not done again.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -161,7 +162,8 @@ def _change(
     for _ in range(ATTEMPTS):
         table = load_table(target.catalog, target.name, target.owner)
         check_history(table, name)
-        with catalog_errors(f"table {name}"):
+        with catalog_errors(f"table {name}"), contextlib.suppress(FileNotFoundError):
+            # A rival's expiry deletes manifests that this look at the table still needs.
             change, result = decide(table)
             if change is None or try_change(table, change):
                 return result

@@ -16,6 +16,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.types import IntegerType, LongType
+from sqlalchemy.exc import IntegrityError
 
 from headwater.errors import TableMismatch
 from headwater.tables.catalog_errors import catalog_errors
@@ -161,7 +162,8 @@ def _create(
         PARTITION_BY: partitioning,
     }
     for depth in range(1, len(name)):
-        with contextlib.suppress(NamespaceAlreadyExistsError):
+        # A SQL catalog looks first and then inserts: of two rivals one meets the other's row.
+        with contextlib.suppress(NamespaceAlreadyExistsError, IntegrityError):
             catalog.create_namespace(name[:depth])
     with contextlib.suppress(TableAlreadyExistsError):
         catalog.create_table(

@@ -1,0 +1,110 @@
+"""A topic's table in a directory, with means to fill it and to read it back."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from headwater.log.jobs import DataFile
+from headwater.tables.catalogs import open_catalog
+from headwater.tables.commit import TopicTable
+from headwater.tables.parquet import FileTarget, write_range
+from headwater.tables.settings import TableSettings
+from headwater.tables.topic_tables import TableOwner, ensure_table
+from headwater.tables.watermarks import Append, Range
+from headwater.wire.columnar import decode
+from headwater.wire.records import Record, encode_batch
+
+NAME = ("headwater", "orders")
+SETTINGS = TableSettings()
+OWNER = TableOwner(cluster_id="c1", topic="orders", topic_id="id-1", first_stream=100)
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything under one directory; a stream's id is 100 and its partition."""
+
+    directory: Path
+    objects_url: str
+    owner: TableOwner = OWNER
+    settings: TableSettings = SETTINGS
+
+    @classmethod
+    def under(cls, directory: Path, **options: Any) -> "World":
+        return cls(directory, f"file://{directory}/objects", **options)
+
+    def target(self, *, create: bool = True) -> TopicTable:
+        """A connection of its own, as another process would have."""
+        catalog = open_catalog(self.settings, data=self.directory, objects_url=self.objects_url)
+        if create:
+            ensure_table(
+                catalog, NAME, self.owner, objects_url=self.objects_url, partitioning="partition"
+            )
+        return TopicTable(
+            catalog=catalog,
+            name=NAME,
+            owner=self.owner,
+            objects_url=self.objects_url,
+            random=Random(1),
+            sleep=lambda _seconds: None,
+        )
+
+    def write(
+        self,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        records: Sequence[Record] | None = None,
+        attempt: str = "a",
+        **options: Any,
+    ) -> DataFile:
+        """A file with a record for each offset of the range, or with these records."""
+        if records is None:
+            records = [record(partition, offset) for offset in range(start, end)]
+        key = f"tables/{self.owner.topic_id}/data/{partition}/{start:020d}-{end:020d}-{attempt}"
+        target = FileTarget(
+            objects_url=self.objects_url,
+            key=f"{key}.parquet",
+            partition=partition,
+            start=start,
+            end=end,
+            notes={"headwater.topic": self.owner.topic},
+        )
+        batches = [decode(encode_batch(records), partition)] if records else []
+        return write_range(batches, target, **options)
+
+    def append(
+        self, partition: int, start: int, end: int, *, job: str | None = None, **options: Any
+    ) -> Append:
+        """One job with a file of one range."""
+        holes: Sequence[Range] = options.pop("holes", ())
+        file = self.write(partition, start, end, attempt=job or "a", **options)
+        return Append(
+            job=job or f"j{partition}-{start}-{end}",
+            stream=100 + partition,
+            start=start,
+            end=end,
+            files=[file],
+            holes=holes,
+        )
+
+    def again(self, topic_id: str, first_stream: int) -> "World":
+        """The same place after the topic was deleted and created again."""
+        owner = replace(self.owner, topic_id=topic_id, first_stream=first_stream)
+        return replace(self, owner=owner)
+
+
+def record(partition: int, offset: int) -> Record:
+    return Record(offset, 1_700_000_000_000 + offset, b"k%d" % partition, b"v%d" % offset)
+
+
+def rows(target: TopicTable, columns: Iterable[str] = ("partition", "offset")) -> list[Any]:
+    """What a reader of the table sees, sorted."""
+    found = target.catalog.load_table(target.name).scan(selected_fields=tuple(columns)).to_arrow()
+    return sorted(zip(*(found.column(name).to_pylist() for name in columns), strict=True))
+
+
+def span(partition: int, start: int, end: int) -> list[tuple[int, int]]:
+    return [(partition, offset) for offset in range(start, end)]
