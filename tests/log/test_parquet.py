@@ -234,6 +234,29 @@ async def test_look_ups_by_time_are_exact_to_the_record(seed: int) -> None:
                     assert await engine.offset_for_timestamp(topic, 0, edge) == expected
 
 
+async def test_other_files_of_the_same_range_are_not_mixed_up_with_what_is_cached() -> None:
+    place = Place(5)
+    tuned = LogSettings(inline_bytes=0, object_bytes=1, read_bytes=100)
+    async with running_engine(
+        place.meta, place.objects, settings=tuned, housekeeping=False
+    ) as engine:
+        topic = await engine.topics.create("t", 1, {})
+        (large,) = split_batches(
+            encode_batch([Record(n, n, b"k%d" % (n % 3), b"v" * 30) for n in range(50)])
+        )
+        await engine.append(topic, 0, [large, large, large, large])
+        produced = await consume(engine, 0, 200)
+        follow(engine, topic)
+        # Each rewrite has the range of the one before, in other row groups or with fewer records.
+        for row_group_bytes, dropped in ((300, ()), (5000, ()), (1000, range(0, 200, 3))):
+            await place.compactor.compact(
+                engine, topic, row_group_bytes=row_group_bytes, dropped=dropped
+            )
+            found = await consume(engine, 0, 200)
+            kept = [record for record in produced[0] if record.offset not in dropped]
+            assert found == (kept, set())
+
+
 async def test_only_the_footer_and_the_row_groups_asked_for_are_read() -> None:
     place = Place(1)
     async with running_engine(
