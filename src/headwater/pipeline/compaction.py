@@ -120,9 +120,10 @@ class Compactor:
             max_age_ms=self._settings.max_age_ms,
             max_entries=self._settings.max_entries,
         )
+        await read_topics(self._meta, names)
         while True:
             try:
-                summary = await self.compact(names, rules)
+                summary = await self._compact(names, rules)
             except (StoreError, KafkaError) as error:
                 self._watcher.waiting(str(error))
             else:
@@ -130,14 +131,18 @@ class Compactor:
                     self._watcher.waiting(line)
             await asyncio.sleep(self._settings.interval_ms / 1000)
 
-    async def compact(self, names: Collection[str] = (), rules: Rules | None = None) -> Summary:
-        """Compact what is stable of these topics, or of all; by default down to the last record.
+    async def compact(self, names: Collection[str] = ()) -> Summary:
+        """Compact all that is stable of these topics, or of all topics.
 
         Returns when there is nothing left to do, on jobs of other processes too. Raises
         ``UnknownTopicOrPartition``; ``StoreError`` or ``KafkaError`` where a store fails, after
         which another call goes on where this one ended.
         """
-        rules = rules or Rules(file_bytes=self._settings.file_bytes, max_age_ms=0, max_entries=1)
+        await read_topics(self._meta, names)
+        rules = Rules(file_bytes=self._settings.file_bytes, max_age_ms=0, max_entries=1)
+        return await self._compact(names, rules)
+
+    async def _compact(self, names: Collection[str], rules: Rules) -> Summary:
         run = _Run()
         began = time.monotonic()
         while await self._round(names, rules, run):
@@ -149,7 +154,8 @@ class Compactor:
 
     async def _round(self, names: Collection[str], rules: Rules, run: _Run) -> bool:
         """Carry some jobs through; returns whether there may be more to do."""
-        topics = await read_topics(self._meta, names)
+        # One that was deleted meanwhile is no mistake of the caller's.
+        topics = await read_topics(self._meta, names, all_there=False)
         open_jobs = {job.stream: job for job in await self._steps.open_jobs()}
         async with AsyncExitStack() as claims:
             found, others = await self._take_up(topics, open_jobs, run, claims)

@@ -28,15 +28,20 @@ class StoredTopic:
     configs: dict[str, str]
 
 
-async def read_topics(meta: MetadataStore, names: Collection[str]) -> list[StoredTopic]:
-    """These topics, or all where none are named. Raises ``UnknownTopicOrPartition``."""
+async def read_topics(
+    meta: MetadataStore, names: Collection[str], *, all_there: bool = True
+) -> list[StoredTopic]:
+    """These topics, or all where none are named.
+
+    Raises ``UnknownTopicOrPartition`` where one is not there, unless that may be.
+    """
     found = {
         topic.name: topic
         for entry in (await meta.scan(keys.TOPICS, prefix_end(keys.TOPICS))).entries
         for topic in [_topic(entry.key.removeprefix(keys.TOPICS), entry.value)]
     }
     for name in names:
-        if name not in found:
+        if all_there and name not in found:
             raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
     return [topic for name, topic in found.items() if not names or name in names]
 
