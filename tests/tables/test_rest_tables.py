@@ -240,3 +240,8 @@ def test_a_format_that_is_not_written_here_is_refused(endpoint: Endpoint) -> Non
     }
     answer = endpoint.ask("POST", "/v1/namespaces/lake/tables", body)
     assert (answer.status, answer.kind) == (406, "UnsupportedOperationException")
+    assert not list(endpoint.world.directory.glob("objects/warehouse/**/*.json"))
+    table = endpoint.client().create_table("lake.t", SCHEMA)
+    commit = {"updates": [{"action": "upgrade-format-version", "format-version": 3}]}
+    assert endpoint.ask("POST", "/v1/namespaces/lake/tables/t", commit).status == 406
+    assert table.refresh().format_version == 2

@@ -22,6 +22,7 @@ from pyiceberg.table.update import (
     SetLocationUpdate,
     SetPropertiesUpdate,
     TableUpdate,
+    UpgradeFormatVersionUpdate,
 )
 
 from headwater.errors import StoreError
@@ -79,6 +80,8 @@ class Commits:
             match update:
                 case SetLocationUpdate(location=location):
                     guard.check_location(location)
+                case UpgradeFormatVersionUpdate(format_version=version):
+                    guard.check_format(version)
                 case SetPropertiesUpdate(updates=properties):
                     guard.check_properties(properties)
                     guard.check_places(properties)

@@ -12,7 +12,7 @@ from typing import Final
 
 from headwater.tables.locations import object_location
 from headwater.tables.names import TOPIC, TableName
-from headwater.tables.rest.answers import BadRequest, Forbidden, no_namespace
+from headwater.tables.rest.answers import BadRequest, Forbidden, Unsupported, no_namespace
 
 WAREHOUSE: Final = "warehouse"
 """The prefix of users' own tables, beside ``tables`` with those of topics."""
@@ -114,6 +114,11 @@ class Guard:
                 raise Forbidden(
                     f"property {name} cannot be set on a table; set it in the engine's own catalog"
                 )
+
+    def check_format(self, version: str | int | None) -> None:
+        """Raises ``Unsupported`` for a format that pyiceberg does not write, and knows too late."""
+        if version is not None and str(version) not in ("1", "2"):
+            raise Unsupported(f"tables of format version {version} cannot be written here")
 
     def check_places(self, properties: Mapping[str, str]) -> None:
         """Raises ``Forbidden`` for a property that names a place outside the warehouse."""

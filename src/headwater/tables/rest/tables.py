@@ -115,6 +115,7 @@ class Tables:
     def create(self, namespace: tuple[str, ...], request: CreateTableRequest) -> Loaded:
         name = checked_table(namespace, request.name)
         self.guard.check_table_change(name, None)
+        self.guard.check_format(request.properties.get("format-version"))
         self.guard.check_properties(request.properties)
         self.guard.check_places(request.properties)
         location = (
