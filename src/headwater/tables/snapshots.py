@@ -85,7 +85,12 @@ class _Append(_FastAppendFiles):
             target_size_bytes=0, min_count_to_merge=0, merge_enabled=True, snapshot_producer=self
         )
         rest = [one for one in manifests if one not in small]
-        return [merger._create_manifest(spec, small), *rest]
+        merged = merger._create_manifest(spec, small)
+        for one in small:
+            if one.added_snapshot_id == self._snapshot_id:  # written a moment ago, for this merge
+                self._io.delete(one.manifest_path)
+                self._written_manifests.remove(one.manifest_path)
+        return [merged, *rest]
 
 
 def snapshot_id(commit: str) -> int:

@@ -91,6 +91,6 @@ def past_holes(mark: int, start: int, holes: Sequence[Range]) -> int:
     4
     """
     for low, high in sorted(holes):
-        if low <= mark < high:
+        if low <= mark < min(high, start):
             mark = min(high, start)
     return mark
