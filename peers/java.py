@@ -14,7 +14,7 @@ def install() -> list[str]:
     """The command that runs the program."""
     classes = built_once("java-client", SOURCES, _build)
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    return kafka.java_command("Main", options=options, classes=[classes])
+    return kafka.java_command("Main", heap="512m", options=options, classes=[classes])
 
 
 def _build(folder: Path) -> None:

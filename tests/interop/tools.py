@@ -5,8 +5,8 @@ from pathlib import Path
 from peers.kafka import run_tool, tool_class
 from tests.interop.clients.driven import JAVA
 
-OWN_PROCESS = ("Verifiable", "consumer.Console")
-"""These write through streams, and count in variables, that belong to their whole process."""
+OWN_PROCESS = ("Verifiable", "consumer.Console", "ProducerPerf", "ConsumerPerf", "EndToEnd")
+"""These write through streams, and count or measure, as if their process were theirs alone."""
 
 
 def tool(name: str, bootstrap: str, *arguments: str | Path, check: bool = True) -> str:
