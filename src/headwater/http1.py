@@ -53,6 +53,8 @@ class HttpLimits:
     head_bytes: int = 32 * 1024
     body_bytes: int = 4 * 1024 * 1024
     connections: int = 64
+    keep_alive: bool = True
+    """Whether a connection serves more than one request."""
     idle_s: float = 60.0
     """How long a connection may say nothing between requests."""
     receive_s: float = 20.0
@@ -144,7 +146,8 @@ class HttpServer:
         while self._server.is_serving():
             try:
                 async with asyncio.timeout(self._limits.idle_s):
-                    first = await reader.read(1)
+                    while (first := await reader.read(1)) in (b"\r", b"\n"):
+                        pass  # some clients end a body with an empty line
                 if not first:
                     return
                 self._connections[task] = True
@@ -184,6 +187,7 @@ class HttpServer:
         body = await self._chunks(reader) if length is None else await reader.readexactly(length)
         options = {option.strip().lower() for option in headers.get("connection", "").split(",")}
         keep = "close" not in options and (version == "HTTP/1.1" or "keep-alive" in options)
+        keep = keep and self._limits.keep_alive
         return Request(method=method, target=target, headers=headers, body=body), keep
 
     async def _chunks(self, reader: asyncio.StreamReader) -> bytes:

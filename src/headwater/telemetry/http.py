@@ -4,22 +4,14 @@ It runs on the broker's own event loop, so ``/healthz`` answering means that the
 Each connection serves one GET or HEAD and closes; slow and long requests are dropped.
 """
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
+from headwater.http1 import HttpLimits, HttpServer, Request, Response
 from headwater.telemetry.metrics import Metrics
 
-_HEAD_LIMIT = 8192
-_HEAD_TIMEOUT = 5.0
-_BAD_CLIENT = (
-    TimeoutError,
-    OSError,
-    ValueError,
-    asyncio.IncompleteReadError,
-    asyncio.LimitOverrunError,
-)
+_LIMITS = HttpLimits(head_bytes=8192, body_bytes=0, keep_alive=False, idle_s=5, receive_s=5)
 
 Readiness = Callable[[], Awaitable[str | None]]
 """None when the broker can serve, or one line that says why it cannot."""
@@ -34,31 +26,19 @@ class TelemetryServer:
         self._metrics = metrics
         self._ready = ready
         self._status = status
-        self._server: asyncio.Server | None = None
+        self._http = HttpServer(self._handle, _refusal, _LIMITS)
 
     async def start(self, host: str, port: int) -> int:
         """Listen; raises ``OSError`` where that is not possible. Returns the bound port."""
-        self._server = await asyncio.start_server(self._connected, host, port, limit=_HEAD_LIMIT)
-        bound: int = self._server.sockets[0].getsockname()[1]
-        return bound
+        return await self._http.start(host, port)
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        await self._http.close()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(_HEAD_TIMEOUT):
-                head = await reader.readuntil(b"\r\n\r\n")
-                method, path = head.decode("latin-1").split(" ", 2)[:2]
-                status, kind, body = await self._answer(method, path.partition("?")[0])
-                writer.write(_response(status, kind, body, with_body=method != "HEAD"))
-                await writer.drain()
-        except _BAD_CLIENT:
-            pass  # who stalls, hangs up or speaks no HTTP gets no answer
-        finally:
-            writer.close()
+    async def _handle(self, request: Request) -> Response:
+        status, kind, body = await self._answer(request.method, request.target.partition("?")[0])
+        headers = {"Cache-Control": "no-store"}
+        return Response(status=status, body=body, content_type=kind, headers=headers)
 
     async def _answer(self, method: str, path: str) -> tuple[HTTPStatus, str, bytes]:
         if method not in ("GET", "HEAD"):
@@ -85,10 +65,5 @@ _TEXT = "text/plain; charset=utf-8"
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def _response(status: HTTPStatus, kind: str, body: bytes, *, with_body: bool) -> bytes:
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-        f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
-        "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + (body if with_body else b"")
+def _refusal(status: HTTPStatus, reason: str) -> Response:
+    return Response(status=status, body=f"{reason}\n".encode(), content_type=_TEXT)
