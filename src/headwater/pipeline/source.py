@@ -1,0 +1,99 @@
+"""The Spark data source ``headwater``: topics as DataFrames, read from object storage.
+
+Brokers have no part in it. A query sees what the topics held when it was planned. Spark 4.1 tells
+a Python source which filters a query has, not which columns it uses: a schema with fewer columns,
+given by the user, is how a query reads less.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+from headwater.errors import ConfigurationError
+from headwater.pipeline.source_api import (
+    DataSource,
+    DataSourceReader,
+    InputPartition,
+    check_extras,
+)
+from headwater.pipeline.source_filters import Wanted, narrow
+from headwater.pipeline.source_options import SourceOptions, parse_options
+from headwater.pipeline.source_plan import plan_batch
+from headwater.pipeline.source_read import RangeReading
+
+_PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class HeadwaterDataSource(DataSource):  # type: ignore[misc]
+    """Register with ``spark.dataSource.register``; see the page "How to read topics in Spark"."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headwater"
+
+    def schema(self) -> Any:
+        check_extras()
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        from headwater.pipeline.source_columns import COLUMNS
+
+        return from_arrow_schema(COLUMNS)
+
+    def reader(self, schema: Any) -> "HeadwaterReader":
+        options = parse_options(self.options)
+        columns = checked_columns(schema)
+        # Spark refuses a reader that takes filters while their push-down is off, as it is by
+        # default. It asks for filters in a process of another module, and only where it is on.
+        kind = FilteringReader if _PUSHING in sys.modules else HeadwaterReader
+        return kind(options, columns)
+
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
+        from headwater.pipeline.source_stream import HeadwaterStreamReader
+
+        options = parse_options(self.options, streaming=True)
+        return HeadwaterStreamReader(options, checked_columns(schema))
+
+
+def checked_columns(schema: Any) -> tuple[str, ...]:
+    """The names of a schema's columns: all of ours, or those that a user wants to read.
+
+    Raises ``ConfigurationError`` where it has others.
+    """
+    check_extras()
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from headwater.pipeline.source_columns import COLUMNS
+
+    known = {field.name: field.dataType.simpleString() for field in from_arrow_schema(COLUMNS)}
+    for field in schema:
+        kind = field.dataType.simpleString()
+        if known.get(field.name) != kind:
+            ours = ", ".join(f"{name} {kind}" for name, kind in known.items())
+            raise ConfigurationError(f"no column {field.name} {kind}; a topic has {ours}")
+    return tuple(field.name for field in schema)
+
+
+class HeadwaterReader(DataSourceReader):  # type: ignore[misc]
+    """Reads a snapshot of topics."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._wanted = Wanted()
+
+    def partitions(self) -> list[Any]:
+        return [InputPartition(part) for part in plan_batch(self._options, self._wanted)]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        if partition is None:  # there was nothing to plan
+            return iter(())
+        reading = RangeReading(self._options, self._columns, self._wanted)
+        return reading.batches(partition.value)
+
+
+class FilteringReader(HeadwaterReader):
+    """Leaves out what a query's conditions on partition, offset and timestamp exclude."""
+
+    def pushFilters(self, filters: Any) -> Any:  # noqa: N802 - Spark's name
+        self._wanted = narrow(self._wanted, filters)
+        return filters

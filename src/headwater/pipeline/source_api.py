@@ -1,0 +1,34 @@
+"""Spark's classes that a data source derives from.
+
+A process without Spark may import this module, and with it those that read and plan: its classes
+have plain bases then, and nobody there to use them.
+"""
+
+import importlib.util
+from importlib import import_module
+from typing import Any, Final
+
+from headwater.errors import ConfigurationError
+
+_NEEDED: Final = ("numba", "numpy", "pyarrow")
+
+
+def _base(name: str) -> Any:
+    if importlib.util.find_spec("pyspark") is None:
+        return object
+    return getattr(import_module("pyspark.sql.datasource"), name)
+
+
+DataSource: Final[Any] = _base("DataSource")
+DataSourceReader: Final[Any] = _base("DataSourceReader")
+DataSourceStreamReader: Final[Any] = _base("DataSourceStreamReader")
+InputPartition: Final[Any] = _base("InputPartition")
+
+
+def check_extras() -> None:
+    """Raises ``ConfigurationError`` in one line where records could not be decoded."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigurationError(
+            f"format headwater needs {', '.join(missing)}: pip install 'headwater[spark]' adds it"
+        )

@@ -1,0 +1,118 @@
+"""A metadata store for code that has no event loop, such as Spark's planning and tasks."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from headwater.clock import SystemClock
+from headwater.errors import ConfigurationError
+from headwater.log.formats import Pin
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.urls import open_store
+from headwater.meta.values import encode
+
+T = TypeVar("T")
+
+PIN_MS: Final = 600_000
+"""How long a pin holds unless it is renewed: a planned task may wait for others as long."""
+
+_AT_ONCE: Final = 64
+
+
+class StoreThread:
+    """An open store whose event loop runs in a thread; called from any other thread."""
+
+    def __init__(self, url: str) -> None:
+        """Raises ``ConfigurationError`` where there is none."""
+        _check_there(url)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="headwater-metadata", daemon=True
+        )
+        self._thread.start()
+        try:
+            self.meta: MetadataStore = self.run(open_store(url, SystemClock()))
+        except BaseException:
+            self._stop()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        try:
+            self.run(self.meta.close())
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@contextlib.contextmanager
+def opened(url: str) -> Iterator[StoreThread]:
+    """A store for as long as the block runs."""
+    store = StoreThread(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _check_there(url: str) -> None:
+    if url.startswith("memory:"):
+        raise ConfigurationError(f"{url} is in its broker's memory, where Spark cannot reach it")
+    parts = urlsplit(url)
+    # Opening would create it.
+    if parts.scheme == "sqlite" and not Path(unquote(parts.path)[1:]).exists():
+        raise ConfigurationError(
+            f"there is no cluster in {url}: option metadata is the broker's --metadata URL"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPin:
+    """One reader of a stream: see ``headwater.log.pins``."""
+
+    stream: int
+    low: int
+    name: str
+
+
+async def put_pins(meta: MetadataStore, pins: Sequence[NamedPin], ttl_ms: int = PIN_MS) -> None:
+    """Write or renew many pins, in few transactions."""
+    expires_ms = SystemClock().now_ms() + ttl_ms
+    for first in range(0, len(pins), _AT_ONCE):
+        some = pins[first : first + _AT_ONCE]
+
+        def decide(_values: Values, some: Sequence[NamedPin] = some) -> tuple[Writes, None]:
+            writes = Writes()
+            for pin in some:
+                value = encode(Pin(low=pin.low, expires_ms=expires_ms))
+                writes.put(keys.pin(0, pin.stream, pin.name), value)
+            return writes, None
+
+        await transact(meta, [], decide)
+
+
+async def remove_pins(meta: MetadataStore, pins: Sequence[NamedPin]) -> None:
+    """Remove many pins, in few transactions."""
+    for first in range(0, len(pins), _AT_ONCE):
+        some = pins[first : first + _AT_ONCE]
+
+        def decide(_values: Values, some: Sequence[NamedPin] = some) -> tuple[Writes, None]:
+            writes = Writes()
+            for pin in some:
+                writes.delete(keys.pin(0, pin.stream, pin.name))
+            return writes, None
+
+        await transact(meta, [], decide)

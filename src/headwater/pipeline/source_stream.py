@@ -1,0 +1,141 @@
+"""Topics as streams: Structured Streaming's side of the data source.
+
+Spark keeps the position in its checkpoint, as offsets by topic and partition with the topic's id,
+so that a topic that was deleted and created again is told from the one that was read. Everything
+else is found anew in each batch: partitions and topics that come later are read from their
+beginning.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from headwater.errors import OffsetOutOfRange
+from headwater.pipeline.source_api import DataSourceStreamReader, InputPartition
+from headwater.pipeline.source_filters import Wanted
+from headwater.pipeline.source_index import (
+    Bounds,
+    StreamRange,
+    check_partitions,
+    lost,
+    read_bounds,
+)
+from headwater.pipeline.source_options import SourceOptions
+from headwater.pipeline.source_pins import KeptPins
+from headwater.pipeline.source_plan import plan_range, resolve_one
+from headwater.pipeline.source_read import RangeReading
+from headwater.pipeline.source_store import StoreThread
+
+ID: Final = "id"
+"""Stands beside a topic's partition numbers."""
+
+Offsets = dict[str, dict[str, Any]]
+"""Such as ``{"orders": {"id": "6f0c…", "0": 17, "1": 23}}``."""
+
+
+class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Reads topics as they grow; lives in one process for as long as the query runs."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        # Copies of this object go to executors, which have no use for these.
+        self._store: StoreThread | None = None
+        self._pins: KeptPins | None = None
+
+    def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
+        store = self._opened()
+        return store.run(self._initial(store))
+
+    def latestOffset(self) -> Offsets:  # noqa: N802 - Spark's name
+        store = self._opened()
+        bounds = store.run(read_bounds(store.meta, self._options))
+        return _offsets([(each, each.end) for each in bounds])
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[Any]:
+        store = self._opened()
+        return [InputPartition(part) for part in store.run(self._plan(store, start, end))]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        return RangeReading(self._options, self._columns, Wanted()).batches(partition.value)
+
+    def commit(self, end: Offsets) -> None:
+        """What is below ``end`` need not be kept for this query any more."""
+        if self._pins is not None:
+            self._pins.moved({topic: dict(offsets) for topic, offsets in end.items()})
+
+    def stop(self) -> None:
+        if self._pins is not None:
+            self._pins.close()
+        if self._store is not None:
+            self._store.close()
+        self._pins = self._store = None
+
+    def _opened(self) -> StoreThread:
+        if self._store is None:
+            self._store = StoreThread(self._options.metadata_url)
+            self._pins = KeptPins(self._store)
+        return self._store
+
+    async def _initial(self, store: StoreThread) -> Offsets:
+        bounds = await read_bounds(store.meta, self._options)
+        starting = self._options.starting
+        check_partitions(starting, bounds, "startingOffsets")
+        return _offsets(
+            [
+                (each, await resolve_one(store.meta, self._options, starting, each))
+                for each in bounds
+            ]
+        )
+
+    async def _plan(self, store: StoreThread, start: Offsets, end: Offsets) -> list[StreamRange]:
+        options = self._options
+        bounds = await read_bounds(store.meta, options)
+        if options.fail_on_data_loss:
+            check_there(end, bounds)
+        spans = [span for each in bounds if (span := self._span(each, start, end)) is not None]
+        assert self._pins is not None
+        await self._pins.hold([(each, low) for each, low, _ in spans])
+        found: list[StreamRange] = []
+        for each, low, high in spans:
+            found += await plan_range(store.meta, options, Wanted(), each, low, high)
+        return found
+
+    def _span(self, bounds: Bounds, start: Offsets, end: Offsets) -> tuple[Bounds, int, int] | None:
+        """What a batch reads of a partition; None where it is not in the batch."""
+        after = end.get(bounds.topic, {})
+        high = after.get(str(bounds.partition))
+        if high is None or after[ID] != bounds.topic_id:
+            return None
+        before = start.get(bounds.topic, {})
+        if before and before[ID] != bounds.topic_id:
+            if self._options.fail_on_data_loss:
+                raise OffsetOutOfRange(
+                    f"topic {bounds.topic!r} was deleted and created again since the last batch; "
+                    "with option failOnDataLoss=false the new one is read from its beginning"
+                )
+            before = {}
+        low = before.get(str(bounds.partition))
+        if low is None:
+            # A partition that was not there before is no loss where it begins late.
+            low = bounds.log_start
+        if low < bounds.log_start and self._options.fail_on_data_loss and low < high:
+            raise lost(bounds.name, low, bounds.log_start)
+        return bounds, low, high
+
+
+def check_there(end: Offsets, bounds: list[Bounds]) -> None:
+    """Raises ``OffsetOutOfRange`` where a topic that a batch is to read is gone."""
+    there = {(each.topic, each.topic_id) for each in bounds}
+    for topic, offsets in end.items():
+        if (topic, offsets[ID]) not in there:
+            raise OffsetOutOfRange(
+                f"topic {topic!r} was deleted before its last records were read; "
+                "with option failOnDataLoss=false they are passed over"
+            )
+
+
+def _offsets(found: list[tuple[Bounds, int]]) -> Offsets:
+    offsets: Offsets = {}
+    for bounds, offset in found:
+        offsets.setdefault(bounds.topic, {ID: bounds.topic_id})[str(bounds.partition)] = offset
+    return offsets
