@@ -21,6 +21,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
+from headwater.tables.settings import TableSettings
 from tests.tables.rest_world import SCHEMA, Endpoint, serving
 from tests.tables.world import World
 
@@ -245,3 +246,33 @@ def test_a_format_that_is_not_written_here_is_refused(endpoint: Endpoint) -> Non
     commit = {"updates": [{"action": "upgrade-format-version", "format-version": 3}]}
     assert endpoint.ask("POST", "/v1/namespaces/lake/tables/t", commit).status == 406
     assert table.refresh().format_version == 2
+
+
+def test_a_catalog_over_another_rest_catalog_serves_its_tables(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    settings = TableSettings(catalog="rest", catalog_uri=endpoint.url)
+    with serving(World.under(tmp_path, settings=settings)) as front:
+        catalog = front.client()
+        catalog.create_namespace("lake")
+        with pytest.raises(NamespaceAlreadyExistsError):
+            catalog.create_namespace("lake")
+        table = catalog.create_table("lake.t", SCHEMA)
+        late = catalog.load_table("lake.t").transaction()
+        with late.update_schema() as update:
+            update.add_column("late", LongType())
+        table.append(ROWS)
+        with table.update_schema() as update:
+            update.add_column("early", LongType())
+        with pytest.raises(CommitFailedException):
+            late.commit_transaction()
+        with catalog.create_table_transaction("lake.u", SCHEMA) as transaction:
+            transaction.append(ROWS)
+        assert endpoint.client().load_table("lake.u").scan().to_arrow().num_rows == 2
+        assert catalog.list_tables("lake") == [("lake", "t"), ("lake", "u")]
+        catalog.rename_table("lake.t", "lake.s")
+        catalog.purge_table("lake.s")
+        with pytest.raises(NoSuchTableError):
+            catalog.load_table("lake.s")
+        with pytest.raises(NoSuchNamespaceError):
+            catalog.list_tables("sea")
