@@ -1,0 +1,226 @@
+"""Carrying jobs through their steps, many at once; each may begin at any of them.
+
+What is found done is passed over: by a process that died, or by a rival that was faster.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, ParamSpec, TypeVar
+
+import msgspec
+
+from headwater.clock import Clock
+from headwater.errors import CatalogUnavailable, StoreError, TableMismatch
+from headwater.log.job_steps import JobSteps
+from headwater.log.jobs import CREATED, ICEBERG_COMMITTED, INDEX_SWAPPED, PARQUET_WRITTEN, Job
+from headwater.meta.store import MetadataStore
+from headwater.objects.store import ObjectStore
+from headwater.pipeline.planner import file_ranges
+from headwater.pipeline.runner import Runner
+from headwater.pipeline.streams import StoredTopic, read_entries, read_layout
+from headwater.pipeline.summary import Summary, Watcher
+from headwater.pipeline.table_commits import TableCommits
+from headwater.pipeline.task import RangeResult, RangeTask, pack
+
+FIRST_WAIT_S: Final = 0.5
+LONGEST_WAIT_S: Final = 15.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedJob:
+    """A job and the topic that it belongs to."""
+
+    topic: StoredTopic
+    job: Job
+
+
+@dataclass(slots=True)
+class Run:
+    """What one call of the driver has come to so far."""
+
+    summary: Summary = field(default_factory=Summary)
+    skipped: set[int] = field(default_factory=set)
+    """Streams that are left alone from here on: something is wrong with them."""
+    committed: dict[str, StoredTopic] = field(default_factory=dict)
+
+    def failed(self, stream: int, line: str) -> None:
+        self.skipped.add(stream)
+        self.summary.failed(line)
+
+
+class Saga:
+    """Runs the steps of jobs. Raises ``StoreError`` or ``KafkaError`` where a store fails."""
+
+    def __init__(
+        self,
+        *,
+        meta: MetadataStore,
+        objects: ObjectStore,
+        objects_url: str,
+        clock: Clock,
+        tables: TableCommits,
+        runner: Runner,
+        file_bytes: int,
+        watcher: Watcher,
+    ) -> None:
+        self._meta = meta
+        self._objects = objects
+        self._objects_url = objects_url
+        self._clock = clock
+        self._tables = tables
+        self._runner = runner
+        self._file_bytes = file_bytes
+        self._watcher = watcher
+        self._steps = JobSteps(meta, clock)
+        self._thread = ThreadPoolExecutor(1, "headwater-catalog")
+
+    def close(self) -> None:
+        """Wait for what runs on the thread for the catalog."""
+        self._thread.shutdown()
+
+    async def expire_snapshots(self, topics: Sequence[StoredTopic]) -> None:
+        """Keep the tables' history short; one that is not as it should be fails its next commit."""
+        for topic in topics:
+            with contextlib.suppress(TableMismatch):
+                await self._in_catalog(self._tables.expire, topic, self._clock.now_ms())
+
+    async def carry_through(self, found: Sequence[OwnedJob], run: Run) -> None:
+        """Bring jobs to their end; what fails is noted in ``run`` and stays for a later call."""
+        found = [
+            *(owned for owned in found if owned.job.state != CREATED),
+            *await self._write([owned for owned in found if owned.job.state == CREATED], run),
+        ]
+        found = await self._commit(found, run)
+        for owned in found:
+            job: Job | None = owned.job
+            if job is not None and job.state == ICEBERG_COMMITTED:
+                job = await self._steps.swap(job)
+                self._watcher.step(owned.job, "swapped")
+            if job is not None and job.state == INDEX_SWAPPED:
+                await self._steps.finish(job)
+                run.summary.finished(job)
+                self._watcher.step(job, "finished")
+
+    async def _write(self, found: Sequence[OwnedJob], run: Run) -> list[OwnedJob]:
+        """CREATED → PARQUET_WRITTEN, all in one Spark job."""
+        tasks: list[bytes] = []
+        written: list[OwnedJob] = []
+        waiting: dict[str, OwnedJob] = {}
+        for owned in found:
+            own = await self._tasks(owned.job)
+            if own:
+                tasks += [pack(task) for task in own]
+                waiting[owned.job.id] = owned
+            elif (later := await self._steps.give_up(owned.job)) is not None:
+                written.append(OwnedJob(owned.topic, later))
+        if not tasks:
+            return written
+        results = await asyncio.to_thread(
+            self._runner.run, tasks, lambda done: self._watcher.tasks(done, len(tasks))
+        )
+        self._watcher.tasks(len(tasks), len(tasks))
+        by_job: dict[str, list[RangeResult]] = {}
+        for data in results:
+            result = msgspec.msgpack.decode(data, type=RangeResult)
+            by_job.setdefault(result.job, []).append(result)
+            run.summary.chunk_bytes += result.chunk_bytes
+            run.summary.task_cpu_seconds += result.cpu_seconds
+        for job_id, owned in waiting.items():
+            if (fixed := await self._fix(owned, by_job[job_id], run)) is not None:
+                written.append(fixed)
+        return written
+
+    async def _tasks(self, job: Job) -> list[RangeTask]:
+        """One task for each file; none where the range was deleted."""
+        layout = await read_layout(self._meta, job.stream)
+        entries = await read_entries(
+            self._meta, job.stream, job.start, job.end, with_data=True, limit=None
+        )
+        return [
+            RangeTask(
+                job=job,
+                start=file.start,
+                end=file.end,
+                entries=list(file.entries),
+                keep_from=layout.log_start,
+                objects_url=self._objects_url,
+            )
+            for file in file_ranges(job.start, job.end, entries, self._file_bytes)
+        ]
+
+    async def _fix(
+        self, owned: OwnedJob, results: Sequence[RangeResult], run: Run
+    ) -> OwnedJob | None:
+        """Propose the manifest; the job goes on with the one that was first."""
+        job = owned.job
+        ordered = sorted(results, key=lambda result: result.start)
+        files = [file for result in ordered for file in result.files]
+        failure = next((result.failure for result in ordered if result.failure), "")
+        if failure:
+            await self._steps.discard(job, files, self._objects)
+            if await self._steps.get(job.stream) is not None:
+                run.failed(job.stream, f"{job.topic}-{job.partition}: {failure}")
+            return None
+        self._watcher.step(job, "written")
+        set_aside = [part for result in ordered for part in result.set_aside]
+        fixed = await self._steps.fix(job, files, set_aside)
+        if fixed is None or [file.key for file in fixed.files] != [file.key for file in files]:
+            await self._steps.discard(job, files, self._objects)
+        if fixed is None:
+            return None
+        self._watcher.step(fixed, "fixed")
+        return OwnedJob(owned.topic, fixed)
+
+    async def _commit(self, found: Sequence[OwnedJob], run: Run) -> list[OwnedJob]:
+        """PARQUET_WRITTEN → ICEBERG_COMMITTED, with one snapshot for each table."""
+        done = [owned for owned in found if owned.job.state != PARQUET_WRITTEN]
+        by_topic: dict[str, list[OwnedJob]] = {}
+        for owned in found:
+            if owned.job.state == PARQUET_WRITTEN:
+                by_topic.setdefault(owned.topic.id, []).append(owned)
+        for group in by_topic.values():
+            done += await self._append(group, run)
+        return done
+
+    async def _append(self, group: Sequence[OwnedJob], run: Run) -> list[OwnedJob]:
+        topic = group[0].topic
+        jobs = [owned.job for owned in group]
+        try:
+            outcome = await self._in_catalog(self._tables.append, topic, jobs)
+        except StoreError as error:
+            for job in jobs:
+                # A topic that was deleted meanwhile took its jobs with it.
+                if await self._steps.get(job.stream) is not None:
+                    run.failed(job.stream, str(error))
+            return []
+        for job in jobs:
+            if job.id in outcome.refused:
+                run.failed(job.stream, f"{job.topic}: {outcome.refused[job.id]}")
+        run.committed[topic.id] = topic
+        done = []
+        for job in jobs:
+            if job.id in outcome.landed:
+                self._watcher.step(job, "appended")
+                marked = await self._steps.mark_committed(job)
+                if marked is not None:
+                    self._watcher.step(marked, "committed")
+                    done.append(OwnedJob(topic, marked))
+        return done
+
+    async def _in_catalog(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask the catalog, for as long as it takes to answer."""
+        wait = FIRST_WAIT_S
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                return await loop.run_in_executor(self._thread, lambda: function(*args, **kwargs))
+            except CatalogUnavailable as error:
+                self._watcher.waiting(str(error))
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_S)
