@@ -3,6 +3,14 @@
 from typing import cast
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from tests.interop.admin import Admin, for_each_admin
 from tests.interop.capabilities import BOUNDS, BY_TIME, CLUSTER, TIMES
@@ -42,6 +50,26 @@ def test_a_topics_configurations_are_read_and_changed(
         return admin.call("describe_configs", bootstrap, topic=topic)["retention.ms"]
 
     eventually(lambda: retention() == "7654321")
+
+
+@pytest.mark.cell("confluent-kafka", "DescribeConfigs, AlterConfigs of topics")
+def test_defaults_are_told_from_what_was_set_and_unknown_names_are_refused(
+    bootstrap: str, topic: str
+) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def alter(name: str, value: str) -> None:
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        admin.incremental_alter_configs([changed])[changed].result(20)
+
+    alter("retention.ms", "123456")
+    asked = ConfigResource(ResourceType.TOPIC, topic)
+    configs = admin.describe_configs([asked])[asked].result(20)
+    assert not configs["retention.ms"].is_default
+    assert configs["max.message.bytes"].is_default
+    with pytest.raises(KafkaException, match=r"no\.such\.setting"):
+        alter("no.such.setting", "1")
 
 
 def broker_id(bootstrap: str, admin: Admin) -> int:

@@ -216,3 +216,12 @@ def test_a_groups_own_configurations_are_set_and_described(bootstrap: str) -> No
     assert "consumer.session.timeout.ms=50000" in command("--describe")
     command("--alter", "--delete-config", "consumer.session.timeout.ms")
     assert not re.search(r"consumer.session.timeout.ms=50000 ", command("--describe"))
+
+
+@pytest.mark.cell(TOOLS, "FeatureCommand describe")
+def test_the_level_of_groups_is_shown(bootstrap: str) -> None:
+    said = tool("FeatureCommand", bootstrap, "describe")
+    (line,) = [line for line in said.splitlines() if "group.version" in line and "share" not in line
+               and "streams" not in line]  # fmt: skip
+    assert re.search(r"SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s", line)
+    assert re.search(r"FinalizedVersionLevel: 1\s", line)
