@@ -32,13 +32,14 @@ class Rivals:
     def __init__(self) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])
-        barrier = context.Barrier(RIVALS)
+        self.barrier = context.Barrier(RIVALS)
         self.pool = ProcessPoolExecutor(
-            RIVALS, mp_context=context, initializer=meet_at, initargs=(barrier,)
+            RIVALS, mp_context=context, initializer=meet_at, initargs=(self.barrier,)
         )
 
     def run(self, work: Callable[..., None], *args: Any) -> None:
         """Let each do the work with its own number; raises what any of them raised."""
+        self.barrier.reset()
         for one in [self.pool.submit(work, number, *args) for number in range(RIVALS)]:
             one.result(START_S)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import BadRequestError, CommitFailedException
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.table.update import (
@@ -56,21 +56,34 @@ def expire_snapshots(target: TopicTable, settings: TableSettings, *, now_ms: int
     if not gone:
         return Expiry()
     with catalog_errors(f"table {dotted(target.name)}"):
-        garbage = _metadata_of(table, line, set(gone))
         try:
-            table._do_commit(
-                updates=(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),),
-                requirements=(
-                    AssertTableUUID(uuid=metadata.table_uuid),
-                    AssertRefSnapshotId.model_validate(
-                        {"ref": MAIN_BRANCH, "snapshot-id": metadata.current_snapshot_id}
-                    ),
-                ),
-            )
-        except CommitFailedException:
-            return Expiry()
+            garbage = _metadata_of(table, line, set(gone))
+            _remove_snapshots(table, gone)
+        except (CommitFailedException, FileNotFoundError):
+            return Expiry()  # a rival was faster, with a commit or with this very expiry
         _delete(table, garbage)
     return Expiry(expired=tuple(gone), deleted=tuple(garbage))
+
+
+def _remove_snapshots(table: "Table", gone: Sequence[int]) -> None:
+    """Raises ``CommitFailedException`` where the table has changed since it was loaded."""
+    metadata = table.metadata
+    try:
+        table._do_commit(
+            updates=(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),),
+            requirements=(
+                AssertTableUUID(uuid=metadata.table_uuid),
+                AssertRefSnapshotId.model_validate(
+                    {"ref": MAIN_BRANCH, "snapshot-id": metadata.current_snapshot_id}
+                ),
+            ),
+        )
+    except (ValueError, BadRequestError) as error:
+        # The answer where a snapshot is not there; no requirement can ask for that before.
+        there = {one.snapshot_id for one in table.catalog.load_table(table.name()).snapshots()}
+        if there.issuperset(gone):
+            raise
+        raise CommitFailedException("expired by a rival") from error
 
 
 def plan_expiry(
