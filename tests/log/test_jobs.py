@@ -7,6 +7,7 @@ import pytest
 
 from headwater.engine import Topic
 from headwater.errors import KafkaError, StoreUnavailable
+from headwater.log import transactions
 from headwater.log.engine import LogEngine
 from headwater.log.formats import INLINE, PARQUET, WAL, IndexEntry, Layout, Release
 from headwater.log.gc import GarbageCollector
@@ -496,8 +497,9 @@ async def attempt(place: Place, topic: Topic, compactor: Compactor) -> None:
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("error", [Crash("here"), StoreUnavailable("away")])
 async def test_a_driver_cut_off_between_any_two_calls_leaves_nothing_behind(
-    error: Exception, after: bool
+    error: Exception, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(transactions, "PAUSES", (0.0, 0.0))
     for call in range(60):
         place = Place()
         async with place.engine() as engine:

@@ -65,6 +65,7 @@ class ParquetSource:
         self._footers: OrderedDict[str, Footer] = OrderedDict()
         self._footer_bytes = 0
         self._module: ModuleType | None = None
+        self._told = False
         self._at_once = asyncio.Semaphore(AT_ONCE)
 
     def is_large(self, entry: IndexEntry) -> bool:
@@ -124,9 +125,11 @@ class ParquetSource:
                 async with self._at_once:
                     self._module = await self._offload(_import_rows)
             except ImportError as error:
-                logger.error(  # noqa: TRY400 - the trace adds nothing
-                    "cannot read Parquet files: %s; pip install 'headwater[table]'", error
-                )
+                if not self._told:
+                    self._told = True
+                    logger.error(  # noqa: TRY400 - the trace adds nothing
+                        "cannot read Parquet files: %s; pip install 'headwater[table]'", error
+                    )
                 raise KafkaStorageError("this broker lacks what reads Parquet files") from error
         return self._module
 
