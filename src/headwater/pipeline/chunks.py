@@ -61,13 +61,9 @@ def kept_batches(entry: IndexEntry, reads: ObjectReads, window: int) -> Iterator
     """Runs of whole batches of a chunk, their offsets set, without those that are left out."""
     left_out = frozenset(entry.left_out)
     number, offset, position = 0, entry.start, 0
-    rest = bytearray()
+    wanted = window
     while position < entry.length:
-        # A batch longer than the window is asked for in one go.
-        wanted = max(window, _missing(rest))
-        part = _read(entry, reads, position, min(wanted, entry.length - position))
-        position += len(part)
-        data = rest + part if rest else part
+        data = _read(entry, reads, position, min(wanted, entry.length - position))
         kept, at = bytearray(), 0
         while (size := _batch_size(entry, data, at)) <= len(data) - at:
             if number not in left_out:
@@ -77,13 +73,14 @@ def kept_batches(entry: IndexEntry, reads: ObjectReads, window: int) -> Iterator
                     kept += memoryview(data)[at : at + size]
             number += 1
             at += size
-        rest = data[at:]
-        if not left_out:
-            kept = data[:at] if rest else data
-        if kept:
+        position += at
+        if at == 0 and len(data) == entry.length - position:
+            raise DamagedChunk(entry, f"{len(data)} bytes are left behind its last whole batch")
+        # The cut batch at the end is read again with the next window, which is large enough.
+        wanted = max(window, size)
+        del data[at:]
+        if kept := kept if left_out else data:
             yield kept
-    if rest:
-        raise DamagedChunk(entry, f"{len(rest)} bytes are left behind its last whole batch")
     if offset != entry.end:
         raise DamagedChunk(entry, f"its records end at offset {offset}")
 
@@ -91,18 +88,11 @@ def kept_batches(entry: IndexEntry, reads: ObjectReads, window: int) -> Iterator
 def _batch_size(entry: IndexEntry, data: bytearray, at: int) -> int:
     """How long the batch at ``at`` is; more than there is where its header is cut."""
     if len(data) - at < HEADER_SIZE:
-        return len(data) - at + 1
+        return HEADER_SIZE
     size: int = HEADER.unpack_from(data, at)[1] + LENGTH_OVERHEAD
     if not HEADER_SIZE <= size <= entry.length:
         raise DamagedChunk(entry, f"a batch of {size} bytes in a chunk of {entry.length}")
     return size
-
-
-def _missing(rest: bytearray) -> int:
-    if len(rest) < HEADER_SIZE:
-        return 0
-    size: int = HEADER.unpack_from(rest)[1] + LENGTH_OVERHEAD
-    return size - len(rest)
 
 
 def _read(entry: IndexEntry, reads: ObjectReads, position: int, length: int) -> bytearray:

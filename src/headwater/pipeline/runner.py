@@ -29,7 +29,7 @@ class Runner(Protocol):
 class SparkRunner:
     """A Spark session that starts with the first tasks and stays."""
 
-    def __init__(self, master: str, *, fast: bool = False, log: Path | None = None) -> None:
+    def __init__(self, master: str, *, fast: bool = True, log: Path | None = None) -> None:
         self._master = master
         self._fast = fast
         self._log = log
