@@ -111,8 +111,9 @@ class _Written:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        self._writer.write(data)
-        return len(data)
+        view = memoryview(data).cast("B")  # pyarrow's own buffers count as signed bytes
+        self._writer.write(view)
+        return len(view)
 
     def flush(self) -> None:
         """Parts leave when they are full."""

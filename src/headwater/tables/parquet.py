@@ -65,28 +65,55 @@ def write_range(
     Raises ``InvalidRecord`` where offsets do not ascend within the range, and what
     ``create_object`` raises; nothing is left then.
     """
-    bounds = _Bounds(target)
-    with create_object(target.objects_url, target.key) as sink:
-        with parquet_writer(sink) as (writer, footers):
-            for table in row_groups(map(to_table, batches), row_group_bytes):
-                bounds.add(table)
-                writer.write_table(table, row_group_size=table.num_rows)
-            writer.add_key_value_metadata(
-                {"headwater.start": str(target.start), "headwater.end": str(target.end)}
-                | dict(target.notes)
-            )
-        size = sink.tell()
-    return DataFile(
-        key=target.key,
-        store=store_id(target.objects_url),
-        size=size,
-        rows=bounds.rows,
-        start=target.start,
-        end=target.end,
-        min_timestamp=bounds.min_timestamp,
-        max_timestamp=bounds.max_timestamp,
-        stats=encode_statistics(footers[0], (target.partition,)),
-    )
+    with RangeFile.create(target, (target.partition,)) as file:
+        for table in row_groups(map(to_table, batches), row_group_bytes):
+            file.add(table)
+    return file.written()
+
+
+class RangeFile:
+    """A Parquet file that is being written, one row group after the other."""
+
+    def __init__(self, target: FileTarget, values: tuple[int | None, ...]) -> None:
+        self._target = target
+        self._values = values
+        self._bounds = _Bounds(target)
+        self._writer: Any = None
+        self._footer: Any = None
+        self._size = 0
+
+    @classmethod
+    @contextlib.contextmanager
+    def create(cls, target: FileTarget, values: tuple[int | None, ...]) -> Iterator["RangeFile"]:
+        """Begin a file of the table's partition ``values``; it exists when the block has ended."""
+        file = cls(target, values)
+        with create_object(target.objects_url, target.key) as sink:
+            with parquet_writer(sink) as (file._writer, footers):
+                yield file
+                file._writer.add_key_value_metadata(
+                    {"headwater.start": str(target.start), "headwater.end": str(target.end)}
+                    | dict(target.notes)
+                )
+            file._footer, file._size = footers[0], sink.tell()
+
+    def add(self, table: Any) -> None:
+        """Write a row group. Raises ``InvalidRecord`` where offsets do not go on in order."""
+        self._bounds.add(table)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+
+    def written(self) -> DataFile:
+        """What was written, once the block has ended."""
+        return DataFile(
+            key=self._target.key,
+            store=store_id(self._target.objects_url),
+            size=self._size,
+            rows=self._bounds.rows,
+            start=self._target.start,
+            end=self._target.end,
+            min_timestamp=self._bounds.min_timestamp,
+            max_timestamp=self._bounds.max_timestamp,
+            stats=encode_statistics(self._footer, self._values),
+        )
 
 
 @contextlib.contextmanager
