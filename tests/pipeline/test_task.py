@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import ObjectNotFound, StoreUnavailable
+from headwater.errors import ConfigurationError, ObjectNotFound, StoreUnavailable
 from headwater.log.formats import INLINE, WAL, IndexEntry
 from headwater.log.jobs import Job, check_manifest
 from headwater.pipeline.chunks import record_batches
 from headwater.pipeline.object_reads import open_reads
-from headwater.pipeline.task import RangeTask, pack, run, unpack
+from headwater.pipeline.task import RangeTask, pack, run, run_packed, unpack
 from headwater.wire.records import Record, encode_batch
 
 TOPIC_ID = "5d0e54a8-0000-4000-8000-000000000001"
@@ -206,6 +206,17 @@ def test_any_window_gives_the_same_records(
     ]
     reads.close()
     assert found == list(range(chunks.end))
+
+
+def test_executors_of_another_release_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = Chunks(tmp_path)
+    chunks.add([(1, 0)])
+    packed = pack(chunks.task())
+    monkeypatch.setattr("headwater.pipeline.task._release", lambda: "9.9")
+    with pytest.raises(ConfigurationError, match=r"executors have headwater 9\.9 and this"):
+        run_packed(packed)
 
 
 def test_reads_past_an_end_or_of_nothing_are_errors(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ class Compactor:
         began = time.monotonic()
         while await self._round(names, rules, run):
             pass
-        await self._saga.expire_snapshots(list(run.committed.values()))
+        await self._saga.keep_tables(list(run.committed.values()))
         run.summary.seconds = time.monotonic() - began
         return run.summary
 

@@ -1,6 +1,7 @@
 """Running packed tasks: on Spark, or wherever else a caller wants them."""
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -60,9 +61,27 @@ def run_on(session: Any, tasks: Sequence[bytes], done: Done) -> list[bytes]:
         with _progress(session, done):
             rows = numbers.mapInArrow(in_arrow(tasks), RESULT_SCHEMA).collect()
     except (PySparkException, Py4JError) as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise StoreUnavailable(f"Spark's job failed: {reason[:300]}") from error
+        raise StoreUnavailable(f"Spark's job failed: {why(str(error))}") from error
     return [bytes(row.result) for row in rows]
+
+
+_TELLING: Final = re.compile(
+    r"^.*?((?:ConfigurationError|ModuleNotFoundError): .+|\[PYTHON_VERSION_MISMATCH\].+"
+    r"|\w+(?:Error|Exception|Lost\w*): .+)$",
+    re.MULTILINE,
+)
+
+
+def why(text: str) -> str:
+    """The line of Spark's long report that says what went wrong: the last of a Python error.
+
+    >>> why(chr(10).join(["Job aborted", "Traceback:", "ModuleNotFoundError: No module named 'x'"]))
+    "ModuleNotFoundError: No module named 'x'"
+    """
+    python = text.partition("Driver stacktrace:")[0]
+    told = _TELLING.findall(python) or _TELLING.findall(text) or text.strip().splitlines()
+    line: str = told[-1] if told else "no reason given"
+    return line.strip()[:300]
 
 
 @contextlib.contextmanager

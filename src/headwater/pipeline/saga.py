@@ -23,6 +23,7 @@ from headwater.pipeline.runner import Runner
 from headwater.pipeline.streams import StoredTopic, read_entries, read_layout
 from headwater.pipeline.summary import Summary, Watcher
 from headwater.pipeline.table_commits import TableCommits
+from headwater.pipeline.table_upkeep import let_files_go
 from headwater.pipeline.task import RangeResult, RangeTask, pack
 
 FIRST_WAIT_S: Final = 0.5
@@ -84,11 +85,16 @@ class Saga:
         """Wait for what runs on the thread for the catalog."""
         self._thread.shutdown()
 
-    async def expire_snapshots(self, topics: Sequence[StoredTopic]) -> None:
-        """Keep the tables' history short; one that is not as it should be fails its next commit."""
+    async def keep_tables(self, topics: Sequence[StoredTopic]) -> None:
+        """Keep the history of these tables short, and let files go that left the log.
+
+        A table that is not as it should be fails its next commit; here it is passed over.
+        """
         for topic in topics:
             with contextlib.suppress(TableMismatch):
                 await self._in_catalog(self._tables.expire, topic, self._clock.now_ms())
+        with contextlib.suppress(TableMismatch):
+            await let_files_go(self._meta, self._clock, self._tables, self._in_catalog)
 
     async def carry_through(self, found: Sequence[OwnedJob], run: Run) -> None:
         """Bring jobs to their end; what fails is noted in ``run`` and stays for a later call."""

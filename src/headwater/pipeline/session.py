@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import logging
 import os
 import re
 import shutil
@@ -75,6 +76,7 @@ def spark_session(master: str, *, fast: bool = False, log: Path | None = None) -
     not answer.
     """
     check_spark()
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     java = find_java(os.environ, packaged_java())
     scratch = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
     output = log or scratch / "spark.log"
@@ -133,9 +135,10 @@ def _last_words(output: Path, error: Exception) -> str:
         lines = output.read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    telling = [line for line in lines if re.search(r"(Exception|Error|ERROR)\b", line)]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    telling = causes[-1:] or [line for line in lines if re.search(r"(Exception|Error)\b", line)]
     text = telling[0] if telling else str(error).strip().partition("\n")[0]
-    return text[:300]
+    return text.removeprefix("Caused by: ")[:300]
 
 
 @contextlib.contextmanager

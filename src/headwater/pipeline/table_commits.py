@@ -65,17 +65,51 @@ class TableCommits:
 
         return len(expire_snapshots(self.table(topic), self._settings, now_ms=now_ms).expired)
 
+    def take_out(self, topic: StoredTopic, files: Sequence[str], now_ms: int) -> frozenset[str]:
+        """Take files out of a table; returns those that no kept snapshot has either."""
+        from headwater.tables.commit import remove_files
+        from headwater.tables.live_files import unreferenced
+        from headwater.tables.topic_tables import load_table
+
+        table = self.table(topic)
+        remove_files(table, files)
+        self.expire(topic, now_ms)
+        loaded = load_table(table.catalog, table.name, table.owner)
+        return unreferenced(loaded, files, objects_url=self._objects_url)
+
+    def drop(self, topic_id: str) -> bool:
+        """Take the table of a deleted topic out of the catalog; False where there is none.
+
+        Whatever it is called by now: it is known by its properties.
+        """
+        from headwater.tables.catalog_errors import catalog_errors
+        from headwater.tables.topic_tables import CLUSTER, TOPIC_ID
+
+        wanted = (self._cluster_id, topic_id)
+        with catalog_errors(f"the table of topic {topic_id}"):
+            for namespace in self.catalog.list_namespaces():
+                for name in self.catalog.list_tables(namespace):
+                    found = self.catalog.load_table(name).properties
+                    if (found.get(CLUSTER), found.get(TOPIC_ID)) == wanted:
+                        self.catalog.drop_table(name)
+                        return True
+        return False
+
+    @property
+    def catalog(self) -> Any:
+        if self._catalog is None:
+            self._catalog = open_catalog(
+                self._settings, data=self._data, objects_url=self._objects_url
+            )
+        return self._catalog
+
     def table(self, topic: StoredTopic) -> "TopicTable":
         """A topic's table, which need not exist."""
         from headwater.tables.commit import TopicTable
         from headwater.tables.topic_tables import TableOwner
 
-        if self._catalog is None:
-            self._catalog = open_catalog(
-                self._settings, data=self._data, objects_url=self._objects_url
-            )
         return TopicTable(
-            catalog=self._catalog,
+            catalog=self.catalog,
             name=table_name(self._settings.name, topic.name, topic.configs),
             owner=TableOwner(
                 cluster_id=self._cluster_id,

@@ -7,13 +7,14 @@ ranges of the same Spark job go on.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import version
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
-from headwater.errors import HeadwaterError, ObjectNotFound
+from headwater.errors import ConfigurationError, HeadwaterError, ObjectNotFound
 from headwater.log.formats import IndexEntry
 from headwater.log.jobs import DataFile, Job, data_file_key
 from headwater.meta.values import decode, encode
@@ -54,6 +55,8 @@ class RangeResult(msgspec.Struct, kw_only=True):
 class PackedTask(msgspec.Struct, array_like=True):
     """A task on its way; stored values are packed in their own format."""
 
+    release: str
+    """Of Headwater, where the task was made; first, so that any release can read it."""
     job: bytes
     start: int
     end: int
@@ -65,6 +68,7 @@ class PackedTask(msgspec.Struct, array_like=True):
 def pack(task: RangeTask) -> bytes:
     """A task as bytes."""
     packed = PackedTask(
+        _release(),
         encode(task.job),
         task.start,
         task.end,
@@ -102,8 +106,26 @@ def _run_numbered(tasks: list[bytes], numbers: Iterator[Any]) -> Iterator[Any]:
 
 
 def run_packed(task: bytes) -> bytes:
-    """Run a packed task; the result is a packed ``RangeResult``."""
+    """Run a packed task; the result is a packed ``RangeResult``, or that of a check.
+
+    Raises ``ConfigurationError`` where another release of Headwater made it.
+    """
+    from headwater.pipeline.fsck_task import CHECK, run_check
+
+    release, what = msgspec.msgpack.decode(task)[:2]
+    if release != _release():
+        raise ConfigurationError(
+            f"Spark's executors have headwater {_release()} and this process has {release}; "
+            "install the same release on both"
+        )
+    if what == CHECK:
+        return run_check(task)
     return msgspec.msgpack.encode(run(unpack(task)))
+
+
+@cache
+def _release() -> str:
+    return version("headwater")
 
 
 def run(task: RangeTask) -> RangeResult:
