@@ -110,7 +110,11 @@ class Compactor:
         rules = Rules(file_bytes=self._settings.file_bytes, max_age_ms=0, max_entries=1)
         return await self._compact(names, rules)
 
-    async def _compact(self, names: Collection[str], rules: Rules) -> Summary:
+    async def finish(self) -> Summary:
+        """Carry the jobs through that nobody works on, and wait for those of others."""
+        return await self._compact((), None)
+
+    async def _compact(self, names: Collection[str], rules: Rules | None) -> Summary:
         run = Run()
         began = time.monotonic()
         while await self._round(names, rules, run):
@@ -119,15 +123,19 @@ class Compactor:
         run.summary.seconds = time.monotonic() - began
         return run.summary
 
-    async def _round(self, names: Collection[str], rules: Rules, run: Run) -> bool:
-        """Carry some jobs through; returns whether there may be more to do."""
+    async def _round(self, names: Collection[str], rules: Rules | None, run: Run) -> bool:
+        """Carry some jobs through; returns whether there may be more to do.
+
+        Without rules nothing is planned.
+        """
         # One that was deleted meanwhile is no mistake of the caller's.
         topics = await read_topics(self._meta, names, all_there=False)
         open_jobs = {job.stream: job for job in await self._steps.open_jobs()}
         async with AsyncExitStack() as claims:
             found, others = await self._take_up(topics, open_jobs, run, claims)
             busy = open_jobs.keys() | run.skipped
-            found += await self._plan(topics, busy, rules, claims)
+            if rules is not None:
+                found += await self._plan(topics, busy, rules, claims)
             if found:
                 await self._saga.carry_through(found, run)
                 return True

@@ -127,6 +127,7 @@ def parquet_writer(sink: Any) -> Iterator[tuple[Any, list[Any]]]:
         compression_level=ZSTD_LEVEL,
         version="2.6",
         data_page_size=PAGE_BYTES,
+        write_page_checksum=True,  # readers find a flipped bit, where zstd would not
         store_schema=False,
         use_dictionary=DICTIONARY,
         column_encoding=DELTA,

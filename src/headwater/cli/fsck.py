@@ -1,0 +1,107 @@
+"""``headwater fsck``: is everything that a cluster keeps there, and whole?"""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from headwater.cli.output import as_json, byte_size, counted, print_json, print_table
+from headwater.cli.place import place_options
+
+if TYPE_CHECKING:
+    from headwater.config import Settings
+    from headwater.pipeline.fsck_report import CheckWatcher, Report
+
+
+@click.command(epilog="Examples: headwater fsck; headwater fsck --deep --json")
+@click.option("--deep", is_flag=True, help="Read and decode every record too, on Spark.")
+@click.option("--repair", is_flag=True, help="Mend what can be mended without a loss.")
+@click.option("--master", metavar="URL", help="Spark's master.  [local[*]]")
+@as_json
+@place_options
+def fsck(
+    settings: "Settings", *, deep: bool, repair: bool, master: str | None, as_json: bool
+) -> None:
+    """Check a whole cluster: its indexes, objects, jobs and tables.
+
+    Brokers go on meanwhile. The exit code is 1 where something is wrong. --repair deletes
+    orphans past their grace time, applies releases that are due, and carries jobs through that
+    nobody works on; what is wrong with the data itself is only told.
+    """
+    from headwater.cli.check_progress import CheckProgress
+    from headwater.cli.table_place import run_to_end
+
+    if deep:
+        from headwater.pipeline.session import check_spark
+
+        check_spark()
+    with CheckProgress(sys.stderr) as progress:
+        report = run_to_end(_check(settings, progress, master, deep=deep, mend=repair))
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print_report(report)
+    if report.findings:
+        sys.exit(1)
+
+
+async def _check(
+    settings: "Settings", progress: "CheckWatcher", master: str | None, *, deep: bool, mend: bool
+) -> "Report":
+    from headwater.cli.compose import log_settings
+    from headwater.cli.table_place import address_of, pipeline_settings, table_settings
+    from headwater.pipeline.compaction import Compactor
+    from headwater.pipeline.fsck import Checker
+    from headwater.pipeline.fsck_repair import repair
+    from headwater.pipeline.place import open_place
+    from headwater.pipeline.runner import SparkRunner
+
+    own = pipeline_settings(settings)
+    log = log_settings(settings)
+    async with open_place(address_of(settings), table_settings(settings)) as place:
+        runner = SparkRunner(master or own.master)
+        try:
+            checker = Checker(place, log, runner=runner if deep else None, watcher=progress)
+            report = await checker.check()
+            if not mend or not any(finding.repairable for finding in report.findings):
+                return report
+            compactor = Compactor(
+                meta=place.meta,
+                objects=place.objects,
+                objects_url=place.address.objects_url,
+                clock=place.clock,
+                tables=place.tables,
+                runner=runner,
+                settings=own,
+            )
+            try:
+                done = await repair(place, log, report, compactor)
+            finally:
+                compactor.close()
+            report = await checker.check()
+            report.repairs = done
+            return report
+        finally:
+            await asyncio.to_thread(runner.close)
+
+
+def _print_report(report: "Report") -> None:
+    for line in report.repairs:
+        click.echo(f"Repaired: {line}")
+    if report.findings:
+        print_table(
+            ["What", "Where", "Problem", "Repair"],
+            [
+                (each.kind, each.subject, each.problem, "--repair" if each.repairable else "-")
+                for each in report.findings
+            ],
+        )
+    read = f", {counted(report.records_read, 'record')} read" if report.records_read else ""
+    click.echo(
+        f"Checked {counted(report.topics, 'topic')}, {counted(report.streams, 'partition')}, "
+        f"{report.entries} index entries, {counted(report.objects, 'object')} of "
+        f"{byte_size(report.object_bytes)}, {counted(report.tables, 'table')} and "
+        f"{counted(report.jobs, 'job')}{read} in {report.seconds:.1f} s: "
+        f"{counted(len(report.findings), 'finding')}."
+    )
