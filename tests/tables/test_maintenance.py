@@ -1,4 +1,7 @@
+from typing import Any
+
 import msgspec
+import pytest
 
 from headwater.tables.commit import Rewrite, append_files, remove_files, rewrite_files
 from headwater.tables.live_files import unreferenced
@@ -9,6 +12,7 @@ from headwater.tables.maintenance import (
 )
 from headwater.tables.settings import TableSettings
 from headwater.tables.snapshots import FULL_MANIFEST, SMALL_MANIFESTS
+from headwater.tables.topic_tables import load_table
 from headwater.tables.watermarks import Append, watermarks
 from tests.tables.world import NAME, World, rows, span
 
@@ -111,3 +115,19 @@ def test_manifests_stay_few_and_full_ones_are_left_alone(world: World) -> None:
     assert len(seen) >= 2
     live = sum((one.added_files_count or 0) + (one.existing_files_count or 0) for one in manifests)
     assert live == 3 * FULL_MANIFEST
+
+
+def test_metadata_that_a_catalog_spells_otherwise_is_not_taken_for_orphaned(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = world.target()
+    append_files(target, [world.append(0, 0, 5)])
+
+    def load(*args: Any) -> Any:
+        table = load_table(*args)
+        table.metadata_location = table.metadata_location.replace("file:///", "file:/")
+        return table
+
+    monkeypatch.setattr("headwater.tables.maintenance.load_table", load)
+    assert delete_orphaned_metadata(target, older_than_ms=-1, now_ms=2**42) == []
+    assert rows(target) == span(0, 0, 5)

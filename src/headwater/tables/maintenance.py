@@ -13,14 +13,15 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
-    AssertTableUUID,
     RemoveSnapshotsUpdate,
 )
 
 from headwater.tables.catalog_errors import catalog_errors
 from headwater.tables.commit import TopicTable
+from headwater.tables.locations import table_location
 from headwater.tables.names import dotted
 from headwater.tables.settings import TableSettings
+from headwater.tables.snapshots import commit_updates
 from headwater.tables.topic_tables import load_table
 
 if TYPE_CHECKING:
@@ -67,14 +68,13 @@ def expire_snapshots(target: TopicTable, settings: TableSettings, *, now_ms: int
 
 def _remove_snapshots(table: "Table", gone: Sequence[int]) -> None:
     """Raises ``CommitFailedException`` where the table has changed since it was loaded."""
-    metadata = table.metadata
     try:
-        table._do_commit(
-            updates=(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),),
-            requirements=(
-                AssertTableUUID(uuid=metadata.table_uuid),
+        commit_updates(
+            table,
+            (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),),
+            (
                 AssertRefSnapshotId.model_validate(
-                    {"ref": MAIN_BRANCH, "snapshot-id": metadata.current_snapshot_id}
+                    {"ref": MAIN_BRANCH, "snapshot-id": table.metadata.current_snapshot_id}
                 ),
             ),
         )
@@ -132,29 +132,44 @@ def delete_orphaned_metadata(target: TopicTable, *, older_than_ms: int, now_ms: 
     from pyarrow.fs import FileSelector
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
-    name = f"table {dotted(target.name)}"
-    with catalog_errors(name):
+    with catalog_errors(f"table {dotted(target.name)}"):
         files = PyArrowFileIO(target.catalog.properties)
-        table = load_table(target.catalog, target.name, target.owner)
-        base = f"{table.metadata.location}/metadata"
+        base = f"{table_location(target.objects_url, target.owner.topic_id)}/metadata"
         scheme, netloc, path = PyArrowFileIO.parse_location(base, target.catalog.properties)
-        listed: Iterable[Any] = files.fs_by_scheme(scheme, netloc).get_file_info(
+        listed: Sequence[Any] = files.fs_by_scheme(scheme, netloc).get_file_info(
             FileSelector(path, allow_not_found=True)
         )
-        old = [
+        # Loaded after the files were listed: what was committed in between is in use.
+        table = load_table(target.catalog, target.name, target.owner)
+        used = _names_in_use(table)
+        if _name(table.metadata_location) not in {info.base_name for info in listed}:
+            return []  # the table's metadata is kept somewhere else, and so is none of this known
+        orphans = [
             f"{base}/{info.base_name}"
             for info in listed
-            if info.mtime_ns is not None and now_ms - info.mtime_ns // 10**6 > older_than_ms
+            if info.base_name.endswith((".metadata.json", ".avro"))
+            and info.base_name not in used
+            and now_ms - info.mtime_ns // 10**6 > older_than_ms
         ]
-        # Loaded again: what is old and was committed since is in use.
-        table = load_table(target.catalog, target.name, target.owner)
-        used = {table.metadata_location, *(e.metadata_file for e in table.metadata.metadata_log)}
-        used |= {one.statistics_path for one in table.metadata.statistics}
-        for snapshot in table.metadata.snapshots:
-            used |= {snapshot.manifest_list, *_manifests(table, snapshot)}
-        orphans = [location for location in old if location not in used]
         _delete(table, orphans)
     return orphans
+
+
+def _names_in_use(table: "Table") -> set[str]:
+    """The names of a table's metadata files.
+
+    Names and not locations, because catalogs write one location in several ways (``file:/`` and
+    ``file:///``, ``s3`` and ``s3a``); a name has a random part and is never used twice.
+    """
+    metadata = table.metadata
+    used = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
+    for snapshot in metadata.snapshots:
+        used |= {snapshot.manifest_list, *_manifests(table, snapshot)}
+    return {_name(location) for location in used}
+
+
+def _name(location: str) -> str:
+    return location.rpartition("/")[2]
 
 
 def _manifests(table: "Table", snapshot: "Snapshot") -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     NoSuchTableError,
@@ -127,17 +128,24 @@ def try_change(table: "Table", change: Change) -> bool:
         transaction.set_properties(
             {**change.properties, LAST_SNAPSHOT: str(made), "gc.enabled": "false"}
         )
-        table._do_commit(
-            updates=transaction._updates,
-            requirements=(
-                *transaction._requirements,
-                AssertTableUUID(uuid=table.metadata.table_uuid),
-            ),
-        )
+        commit_updates(table, transaction._updates, transaction._requirements)
     except (CommitFailedException, ValidationException):
         _discard(table, made, producer)
         return False
     return True
+
+
+def commit_updates(table: "Table", updates: tuple[Any, ...], requirements: tuple[Any, ...]) -> None:
+    """Change the table in its catalog, if it is still the one that was loaded.
+
+    Raises ``CommitFailedException`` where a requirement does not hold.
+    """
+    requirements = (*requirements, AssertTableUUID(uuid=table.metadata.table_uuid))
+    if isinstance(table.catalog, RestCatalog):
+        # Its server deletes versions of the metadata that are too old; pyiceberg would again.
+        table.catalog.commit_table(table, requirements, updates)
+    else:
+        table._do_commit(updates=updates, requirements=requirements)
 
 
 def _discard(table: "Table", made: int, producer: Any) -> None:
@@ -147,13 +155,18 @@ def _discard(table: "Table", made: int, producer: Any) -> None:
     except NoSuchTableError:
         return
     written = [*producer._written_manifests, *producer._written_manifest_lists]
-    if landed is not None and landed.manifest_list in written:
+    if landed is not None and _name(landed.manifest_list) in map(_name, written):
         return
     for location in written:
         try:
             table.io.delete(location)
         except OSError:
             _log.warning("%s could not be deleted; no table refers to it", location)
+
+
+def _name(location: str) -> str:
+    """A file's own name: catalogs write one location in several ways."""
+    return location.rpartition("/")[2]
 
 
 def check_history(table: "Table", name: str) -> None:
