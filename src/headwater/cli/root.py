@@ -11,7 +11,10 @@ import click
 
 from headwater.errors import HeadwaterError
 
-_COMMANDS = ("serve", "topic", "produce", "consume", "group", "table", "status", "completion")
+_COMMANDS = (
+    "serve", "topic", "produce", "consume", "group", "table", "sql", "fsck", "status",
+    "completion",
+)  # fmt: skip
 
 
 class _Root(click.Group):

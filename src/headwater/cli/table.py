@@ -1,16 +1,16 @@
 """``headwater table``: topics as Iceberg tables."""
 
 import asyncio
-import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
-from functools import partial, wraps
+from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headwater.cli.output import as_json, byte_size, counted, print_json, print_table
+from headwater.cli.place import place_options
 
 if TYPE_CHECKING:
     from headwater.config import Settings
@@ -18,28 +18,7 @@ if TYPE_CHECKING:
     from headwater.pipeline.summary import Summary
     from headwater.pipeline.table_facts import TableFacts
 
-_PLACE = {"data": "data", "metadata": "metadata", "objects": "objects"}
 _topics = click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-
-
-def _place_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Where the cluster's data is; the command gets ``settings`` in their place."""
-
-    @click.option("--data", metavar="DIR", help="The broker's data.  [./headwater-data]")
-    @click.option("--metadata", metavar="URL", help="The broker's --metadata.  [in --data]")
-    @click.option("--objects", metavar="URL", help="The broker's --objects.  [in --data]")
-    @click.option(
-        "--config", type=click.Path(path_type=Path, dir_okay=False), help="A YAML file of settings."
-    )
-    @wraps(command)
-    def with_settings(config: Path | None, **options: Any) -> None:
-        from headwater.config import load
-
-        flags = {_PLACE[name]: options.pop(name) for name in _PLACE}
-        given = {name: value for name, value in flags.items() if value is not None}
-        command(load(config, os.environ, given), **options)
-
-    return with_settings
 
 
 @click.group()
@@ -52,7 +31,7 @@ def table() -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on for ever, as data becomes old or large.")
 @click.option("--master", metavar="URL", help="Spark's master.  [local[*]]")
 @as_json
-@_place_options
+@place_options
 def compact(
     settings: "Settings",
     *,
@@ -138,7 +117,7 @@ def _print_summary(summary: "Summary") -> None:
 
 @table.command("list", epilog="Example: headwater table list --json")
 @as_json
-@_place_options
+@place_options
 def list_(settings: "Settings", *, as_json: bool) -> None:
     """List the topics with their tables."""
     found = _run(_facts(settings, ()))
@@ -157,7 +136,7 @@ def list_(settings: "Settings", *, as_json: bool) -> None:
 @table.command(epilog="Example: headwater table describe orders")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @as_json
-@_place_options
+@place_options
 def describe(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) -> None:
     """Show tables with their place and how far each partition is."""
     found = _run(_facts(settings, topics))

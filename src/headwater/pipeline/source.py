@@ -6,7 +6,7 @@ given by the user, is how a query reads less.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from headwater.errors import ConfigurationError
@@ -32,20 +32,15 @@ class HeadwaterDataSource(DataSource):  # type: ignore[misc]
         return "headwater"
 
     def schema(self) -> Any:
-        check_extras()
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        from headwater.pipeline.source_columns import COLUMNS
-
-        return from_arrow_schema(COLUMNS)
+        return schema_of()
 
     def reader(self, schema: Any) -> "HeadwaterReader":
         options = parse_options(self.options)
         columns = checked_columns(schema)
         # Spark refuses a reader that takes filters while their push-down is off, as it is by
         # default. It asks for filters in a process of another module, and only where it is on.
-        kind = FilteringReader if _PUSHING in sys.modules else HeadwaterReader
-        return kind(options, columns)
+        asked = options.push_filters and _PUSHING in sys.modules
+        return (FilteringReader if asked else HeadwaterReader)(options, columns)
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
         from headwater.pipeline.source_stream import HeadwaterStreamReader
@@ -54,17 +49,24 @@ class HeadwaterDataSource(DataSource):  # type: ignore[misc]
         return HeadwaterStreamReader(options, checked_columns(schema))
 
 
+def schema_of(columns: Sequence[str] | None = None) -> Any:
+    """A ``pyspark.sql.types.StructType`` of all columns that a topic has, or of some."""
+    check_extras()
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructType
+
+    from headwater.pipeline.source_columns import COLUMNS
+
+    whole = from_arrow_schema(COLUMNS)
+    return whole if columns is None else StructType([whole[name] for name in columns])
+
+
 def checked_columns(schema: Any) -> tuple[str, ...]:
     """The names of a schema's columns: all of ours, or those that a user wants to read.
 
     Raises ``ConfigurationError`` where it has others.
     """
-    check_extras()
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    from headwater.pipeline.source_columns import COLUMNS
-
-    known = {field.name: field.dataType.simpleString() for field in from_arrow_schema(COLUMNS)}
+    known = {field.name: field.dataType.simpleString() for field in schema_of()}
     for field in schema:
         kind = field.dataType.simpleString()
         if known.get(field.name) != kind:
@@ -92,7 +94,12 @@ class HeadwaterReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteringReader(HeadwaterReader):
-    """Leaves out what a query's conditions on partition, offset and timestamp exclude."""
+    """Leaves out what a query's conditions on partition, offset and timestamp exclude.
+
+    Only where the user asks for it, for a DataFrame that one query reads once: Spark 4.1 keeps
+    the ranges of the last query that pushed filters for all others of the same DataFrame, even
+    for the other side of a union with itself, and they would lack rows.
+    """
 
     def pushFilters(self, filters: Any) -> Any:  # noqa: N802 - Spark's name
         self._wanted = narrow(self._wanted, filters)

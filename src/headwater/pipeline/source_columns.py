@@ -33,8 +33,6 @@ class Projection:
         self.needed = tuple(name for name in columns if name != "topic")
 
     def __call__(self, batch: Any) -> Any:
-        if not len(self._schema):
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
         arrays = [
             pa.repeat(pa.scalar(self._topic), batch.num_rows)
             if name == "topic"

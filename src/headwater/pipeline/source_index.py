@@ -166,13 +166,12 @@ def cut(
     weight = 0
     begin = start
     for entry in entries:
-        size = entry.length * (INLINE_WEIGHT if entry.kind == INLINE else 1)
-        if pending and weight + size > partition_bytes:
-            stop = max(begin, entry.start)
-            yield _range(bounds, begin, stop, pending)
-            pending, weight, begin = [], 0, stop
-        pieces = ceil(size / partition_bytes) if entry.kind == PARQUET else 1
         low, high = max(begin, entry.start), min(end, entry.end)
+        size = _weight(entry, low, high)
+        if pending and weight + size > partition_bytes:
+            yield _range(bounds, begin, low, pending)
+            pending, weight, begin = [], 0, low
+        pieces = ceil(size / partition_bytes) if entry.kind == PARQUET else 1
         for number in range(1, pieces):
             stop = low + (high - low) * number // pieces
             if stop > begin:
@@ -182,6 +181,13 @@ def cut(
         weight += size // pieces
     if pending and begin < end:
         yield _range(bounds, begin, end, pending)
+
+
+def _weight(entry: IndexEntry, low: int, high: int) -> int:
+    """About how many bytes are read for ``[low, high)`` of an entry; a chunk is read whole."""
+    if entry.kind == PARQUET:
+        return entry.length * (high - low) // (entry.end - entry.start)
+    return entry.length * (INLINE_WEIGHT if entry.kind == INLINE else 1)
 
 
 def _range(bounds: Bounds, start: int, end: int, entries: Sequence[IndexEntry]) -> StreamRange:

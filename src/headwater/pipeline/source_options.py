@@ -26,6 +26,7 @@ _KNOWN: Final = (
     "endingTimestamp",
     "failOnDataLoss",
     "maxPartitionBytes",
+    "pushFilters",
 )
 
 
@@ -56,6 +57,8 @@ class SourceOptions:
     ending: Position
     fail_on_data_loss: bool
     partition_bytes: int
+    push_filters: bool
+    """Whether one query's conditions may narrow what is read: see ``source.FilteringReader``."""
 
 
 def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
@@ -83,6 +86,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
         ending=_position(options, "ending", LATEST),
         fail_on_data_loss=_truth(options, "failOnDataLoss", default=True),
         partition_bytes=_number(options, "maxPartitionBytes", 64 * MIB),
+        push_filters=_truth(options, "pushFilters", default=False),
     )
 
 

@@ -10,8 +10,8 @@ from headwater.errors import HeadwaterError
 from headwater.pipeline.source_index import Bounds
 from headwater.pipeline.source_store import NamedPin, StoreThread, put_pins, remove_pins
 
-STREAM_PIN_MS: Final = 120_000
-"""A driver that died holds back no more than this long."""
+STREAM_PIN_MS: Final = 60_000
+"""A query that has ended holds back nothing for longer than this: Spark kills its process."""
 
 
 class KeptPins:

@@ -42,20 +42,34 @@ async def _plan_batch(
     name = f"spark-{uuid4().hex}"
     first = [NamedPin(each.stream, each.log_start, f"{name}-0") for each in bounds]
     await put_pins(meta, first)
-    found: list[StreamRange] = []
-    used: list[NamedPin] = []
-    for each, pin in zip(bounds, first, strict=True):
-        start, end = await resolve_both(meta, options, each)
-        offsets = wanted.offsets.meet(start, end - 1)
-        ranges = await plan_range(
-            meta, options, wanted, each, offsets.low, min(end, offsets.high + 1)
-        )
-        pins = [pin, *(replace(pin, name=f"{name}-{n}") for n in range(1, len(ranges)))]
-        if ranges:
-            used += pins
-        found += [replace(part, pin=own) for part, own in zip(ranges, pins, strict=False)]
+    try:
+        found = await _pinned_ranges(meta, options, wanted, bounds, name)
+    except BaseException:
+        await remove_pins(meta, first)
+        raise
+    used = [part.pin for part in found if part.pin is not None]
     await put_pins(meta, [pin for pin in used if pin not in first])
     await remove_pins(meta, [pin for pin in first if pin not in used])
+    return found
+
+
+async def _pinned_ranges(
+    meta: MetadataStore,
+    options: SourceOptions,
+    wanted: Wanted,
+    bounds: Sequence[Bounds],
+    name: str,
+) -> list[StreamRange]:
+    """Each range has a pin of its own, which its task removes when it has read it."""
+    found: list[StreamRange] = []
+    for each in bounds:
+        start, end = await resolve_both(meta, options, each)
+        offsets = wanted.offsets.meet(start, end - 1)
+        ranges = await plan_range(meta, options, wanted, each, offsets.low, offsets.high + 1)
+        found += [
+            replace(part, pin=NamedPin(each.stream, each.log_start, f"{name}-{number}"))
+            for number, part in enumerate(ranges)
+        ]
     return found
 
 

@@ -75,7 +75,7 @@ def _check_there(url: str) -> None:
     # Opening would create it.
     if parts.scheme == "sqlite" and not Path(unquote(parts.path)[1:]).exists():
         raise ConfigurationError(
-            f"there is no cluster in {url}: option metadata is the broker's --metadata URL"
+            f"there is no cluster in {url}: give the --metadata of `headwater serve`"
         )
 
 

@@ -64,6 +64,7 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             self._pins.moved({topic: dict(offsets) for topic, offsets in end.items()})
 
     def stop(self) -> None:
+        """Spark may also end this process without a word; the pins expire soon then."""
         if self._pins is not None:
             self._pins.close()
         if self._store is not None:

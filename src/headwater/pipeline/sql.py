@@ -1,0 +1,143 @@
+"""Spark SQL over topics: every topic that a query names is a view, its live tail included."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headwater.errors import ConfigurationError, HeadwaterError, StoreUnavailable
+from headwater.pipeline.source_index import unknown_topic
+from headwater.pipeline.source_store import opened
+from headwater.pipeline.streams import read_topics
+
+_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # A plan is read as text, below.
+    "spark.sql.debug.maxToStringFields": "10000",
+}
+
+_RELATION: Final = re.compile(r"RelationV2\[([^]]*)\] headwater")
+_ATTRIBUTE: Final = re.compile(r"(\w+)#(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SqlPlace:
+    """Where the topics are."""
+
+    metadata_url: str
+    objects_url: str
+
+
+def topic_names(place: SqlPlace) -> list[str]:
+    """Every topic. Raises ``ConfigurationError`` where there is no cluster."""
+    with opened(place.metadata_url) as store:
+        return sorted(topic.name for topic in store.run(read_topics(store.meta, ())))
+
+
+def run_query(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) -> Any:
+    """A query's result as a ``pyarrow.Table``.
+
+    Raises ``UnknownTopicOrPartition``; ``ConfigurationError`` for a query that cannot be run;
+    ``StoreUnavailable`` where it fails under way.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+    from headwater.pipeline.source import HeadwaterDataSource
+
+    session.dataSource.register(HeadwaterDataSource)
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    try:
+        return _planned(session, query, place, topics).toArrow()
+    except (AnalysisException, ParseException) as error:
+        raise _refusal(error, query, topics) from error
+    except (PySparkException, Py4JError) as error:
+        raise StoreUnavailable(f"the query failed: {last_line(str(error))}") from error
+
+
+def _planned(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) -> Any:
+    """The query over its topics, which read no more than it uses where that can be told."""
+    named = [topic for topic in topics if topic in query]
+    for topic in named:
+        _create_view(session, topic, place)
+    frame = session.sql(query)
+    columns = used_columns(*_plan_of(frame))
+    if columns is None:
+        return frame
+    from pyspark.errors import AnalysisException
+
+    try:
+        for topic in named:
+            _create_view(session, topic, place, columns)
+        return session.sql(query)
+    except AnalysisException:
+        # A column is named that the result has no use for, as in SELECT * EXCEPT (value).
+        for topic in named:
+            _create_view(session, topic, place)
+        return session.sql(query)
+
+
+def _create_view(
+    session: Any, topic: str, place: SqlPlace, columns: Sequence[str] | None = None
+) -> None:
+    reader = session.read.format("headwater").options(
+        metadata=place.metadata_url, objects=place.objects_url, topic=topic
+    )
+    if columns is not None:
+        from headwater.pipeline.source import schema_of
+
+        # The one query that reads it, once: its conditions may be pushed down.
+        reader = reader.options(pushFilters="true").schema(schema_of(columns))
+    reader.load().createOrReplaceTempView(f"`{topic}`")
+
+
+def _plan_of(frame: Any) -> tuple[str, str]:
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    return plan.toString(), plan.output().toString()
+
+
+def used_columns(plan: str, output: str) -> list[str] | None:
+    r"""The columns that a plan uses of its one topic; None where it reads several, or one twice.
+
+    >>> plan = "Project [value#4]\n+- Filter (offset#2L > 5)\n   +- "
+    >>> relation = "RelationV2[topic#0, partition#1, offset#2L, timestamp#3, value#4] headwater"
+    >>> used_columns(plan + relation, "List(value#4)")
+    ['offset', 'value']
+    >>> used_columns(relation + relation, "List(topic#0)")
+    """
+    relations = _RELATION.findall(plan)
+    if len(relations) != 1:
+        return None
+    rest = _RELATION.sub("", plan) + output
+    elsewhere = {number for _, number in _ATTRIBUTE.findall(rest)}
+    found = _ATTRIBUTE.findall(relations[0])
+    # Rows are counted by some column, if need be.
+    return [name for name, number in found if number in elsewhere] or ["offset"]
+
+
+def _refusal(error: Any, query: str, topics: Sequence[str]) -> HeadwaterError:
+    if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+        name = error.getMessageParameters()["relationName"].strip("`").replace("`.`", ".")
+        if name not in topics:
+            return unknown_topic(name, topics)
+    for topic in topics:
+        # Such as page-views, which reads as one name less another.
+        if not topic.isidentifier() and re.search(rf"(?<![`\w.-]){re.escape(topic)}", query):
+            return ConfigurationError(f"topic {topic} is no plain word: write `{topic}`")
+    return ConfigurationError(last_line(str(error)))
+
+
+def last_line(text: str) -> str:
+    r"""What an error of Spark says, without its trace, its plan and its markings.
+
+    >>> last_line("[PARSE_SYNTAX_ERROR] Syntax error at or near 'x'. SQLSTATE: 42601 (line 1)")
+    "Syntax error at or near 'x'."
+    >>> last_line("Traceback:\n  File\nheadwater.errors.CorruptMessage: bad batch\n\nat org.x")
+    'bad batch'
+    """
+    own = re.findall(r"^(?:headwater\.[\w.]+|[\w.]*DamagedChunk): (.+)$", text, re.MULTILINE)
+    line = own[-1] if own else next(iter(text.strip().splitlines()), "")
+    line = re.sub(r"^\[[A-Z_.]+\] ", "", line)
+    return re.sub(r"\s*SQLSTATE: \w+.*$", "", line)[:300]

@@ -1,0 +1,80 @@
+"""The streaming data source, restarted from its checkpoint."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.pipeline.source import HeadwaterDataSource
+from tests.pipeline.cluster import Cluster, eventually
+from tests.pipeline.conftest import SharedSpark
+from tests.pipeline.spark_source import pins, place_options, rows
+
+SECONDS = 100
+
+
+class Query:
+    """A stream of a topic into Parquet files, with its checkpoint."""
+
+    def __init__(self, spark: SharedSpark, cluster: Cluster, topic: str, folder: Path) -> None:
+        spark.session.dataSource.register(HeadwaterDataSource)
+        self._session = spark.session
+        self._options = {**place_options(cluster), "topic": topic, "startingOffsets": "earliest"}
+        self._folder = folder
+
+    def start(self, **trigger: Any) -> Any:
+        stream = self._session.readStream.format("headwater").options(**self._options).load()
+        return (
+            stream.writeStream.format("parquet")
+            .option("path", str(self._folder / "out"))
+            .option("checkpointLocation", str(self._folder / "checkpoint"))
+            .trigger(**trigger)
+            .start()
+        )
+
+    def run(self) -> None:
+        assert self.start(availableNow=True).awaitTermination(SECONDS)
+
+    def rows(self) -> Any:
+        return rows(self._session.read.parquet(str(self._folder / "out")))
+
+
+async def test_each_record_is_read_once_over_restarts_and_compactions(
+    cluster: Cluster, spark: SharedSpark, tmp_path: Path
+) -> None:
+    topic = cluster.create_topic(partitions=2)
+    query = Query(spark, cluster, topic, tmp_path)
+    cluster.produce(topic, 300, partitions=2, seed=1)
+    query.run()
+    assert query.rows() == cluster.consume(topic)
+    cluster.produce(topic, 200, partitions=2, seed=2)
+    await cluster.compact(topic)
+    cluster.produce(topic, 100, partitions=2, seed=3)
+    running = query.start(processingTime="200 milliseconds")
+    running.processAllAvailable()
+    assert query.rows() == cluster.consume(topic)
+    cluster.produce(topic, 50, partitions=2, seed=4)
+    running.processAllAvailable()
+    running.stop()
+    assert query.rows() == cluster.consume(topic)
+
+    async def no_pin_is_left() -> bool:
+        return not await pins(cluster, topic)
+
+    await eventually(no_pin_is_left)
+
+
+def test_a_topic_created_again_is_not_taken_for_the_one_that_was_read(
+    cluster: Cluster, spark: SharedSpark, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    topic = cluster.create_topic("reborn")
+    query = Query(spark, cluster, topic, tmp_path)
+    cluster.produce(topic, 100, seed=1)
+    query.run()
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic)
+    cluster.produce(topic, 150, seed=2)
+    with pytest.raises(StreamingQueryException, match="deleted and created again"):
+        query.run()
