@@ -2,19 +2,23 @@
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headwater.cli.output import as_json, byte_size, counted, print_json, print_table
 from headwater.cli.place import place_options
+from headwater.cli.table_maintain import maintain
+from headwater.cli.table_place import (
+    address_of,
+    pipeline_settings,
+    run_to_end,
+    table_settings,
+)
 
 if TYPE_CHECKING:
     from headwater.config import Settings
-    from headwater.pipeline.place import Address
     from headwater.pipeline.summary import Summary
     from headwater.pipeline.table_facts import TableFacts
 
@@ -52,7 +56,7 @@ def compact(
     check_spark()
     logs.configure(settings.logging.format, settings.logging.level)
     with TerminalWatcher(sys.stderr) as watcher:
-        summary = _run(_compact(settings, topics, master, watcher, follow=follow))
+        summary = run_to_end(_compact(settings, topics, master, watcher, follow=follow))
     if as_json:
         print_json(summary.as_json())
     else:
@@ -69,17 +73,12 @@ async def _compact(
     *,
     follow: bool,
 ) -> "Summary":
-    from headwater.cli.signals import stop_on_signals
     from headwater.pipeline.compaction import Compactor
     from headwater.pipeline.place import open_place
     from headwater.pipeline.runner import SparkRunner
-    from headwater.pipeline.settings import PipelineSettings
 
-    own = PipelineSettings(**_fields(settings.pipeline))
-    work = asyncio.current_task()
-    assert work is not None
-    stop_on_signals(partial(_cancel, work))
-    async with open_place(_address(settings), _table_settings(settings)) as place:
+    own = pipeline_settings(settings)
+    async with open_place(address_of(settings), table_settings(settings)) as place:
         runner = SparkRunner(master or own.master)
         compactor = Compactor(
             meta=place.meta,
@@ -120,7 +119,7 @@ def _print_summary(summary: "Summary") -> None:
 @place_options
 def list_(settings: "Settings", *, as_json: bool) -> None:
     """List the topics with their tables."""
-    found = _run(_facts(settings, ()))
+    found = run_to_end(_facts(settings, ()))
     if as_json:
         print_json([facts.as_json() for facts in found])
         return
@@ -139,7 +138,7 @@ def list_(settings: "Settings", *, as_json: bool) -> None:
 @place_options
 def describe(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) -> None:
     """Show tables with their place and how far each partition is."""
-    found = _run(_facts(settings, topics))
+    found = run_to_end(_facts(settings, topics))
     if as_json:
         print_json([facts.as_json() for facts in found])
         return
@@ -169,7 +168,7 @@ async def _facts(settings: "Settings", topics: Sequence[str]) -> "list[TableFact
     from headwater.pipeline.streams import read_topics
     from headwater.pipeline.table_facts import read_facts
 
-    async with open_place(_address(settings), _table_settings(settings)) as place:
+    async with open_place(address_of(settings), table_settings(settings)) as place:
         return [
             await read_facts(place, topic)
             for topic in await read_topics(place.meta, topics)
@@ -177,34 +176,4 @@ async def _facts(settings: "Settings", topics: Sequence[str]) -> "list[TableFact
         ]
 
 
-def _cancel(work: "asyncio.Task[Any]") -> None:
-    work.cancel()
-
-
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    try:
-        return asyncio.run(work)
-    except asyncio.CancelledError:
-        sys.exit(130)
-
-
-def _address(settings: "Settings") -> "Address":
-    from headwater.pipeline.place import Address
-
-    return Address(
-        data=Path(settings.data),
-        metadata_url=settings.metadata_url,
-        objects_url=settings.objects_url,
-    )
-
-
-def _table_settings(settings: "Settings") -> Any:
-    from headwater.tables.settings import TableSettings
-
-    return TableSettings(**_fields(settings.tables))
-
-
-def _fields(section: Any) -> dict[str, Any]:
-    import msgspec
-
-    return msgspec.structs.asdict(section)
+table.add_command(maintain)

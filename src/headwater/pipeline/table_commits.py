@@ -1,6 +1,7 @@
 """Committing jobs' files to the tables of their topics."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,11 +70,14 @@ class TableCommits:
         """Take files out of a table; returns those that no kept snapshot has either."""
         from headwater.tables.commit import remove_files
         from headwater.tables.live_files import unreferenced
+        from headwater.tables.maintenance import expire_snapshots
         from headwater.tables.topic_tables import load_table
 
         table = self.table(topic)
         remove_files(table, files)
-        self.expire(topic, now_ms)
+        # A snapshot that keeps deleted records goes by its age, though it be one of the newest.
+        forgetful = replace(self._settings, keep_snapshots=1)
+        expire_snapshots(table, forgetful, now_ms=now_ms)
         loaded = load_table(table.catalog, table.name, table.owner)
         return unreferenced(loaded, files, objects_url=self._objects_url)
 
