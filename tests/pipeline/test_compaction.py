@@ -1,7 +1,7 @@
 """Compaction on Spark, of what real clients produced through a real broker."""
 
 from headwater.log.formats import PARQUET
-from tests.pipeline.cluster import Cluster
+from tests.pipeline.cluster import CODECS, Cluster
 from tests.pipeline.conftest import SharedSpark
 
 
@@ -9,7 +9,7 @@ async def test_log_and_table_are_equal_before_and_after(
     cluster: Cluster, spark: SharedSpark
 ) -> None:
     topic = cluster.create_topic(partitions=3)
-    cluster.produce(topic, 4000, partitions=3)
+    cluster.produce(topic, 4000, partitions=3, codecs=CODECS)
     before = cluster.consume(topic)
     assert len(before) == 4000
     summary = await cluster.compact(topic, runner=spark)

@@ -3,8 +3,7 @@
 import asyncio
 import signal
 import sys
-
-import pytest
+from functools import partial
 
 from headwater.log.formats import PARQUET
 from headwater.log.job_steps import JobSteps
@@ -33,21 +32,31 @@ async def nothing_is_left(cluster: Cluster, topic: str) -> bool:
     return named == {file for file in cluster.data_files() if file.startswith(folder)}
 
 
-@pytest.mark.parametrize("step", ["writing", *STEPS])
-async def test_a_killed_driver_is_followed_by_another(cluster: Cluster, step: str) -> None:
-    topic = cluster.create_topic(partitions=2)
-    cluster.produce(topic, 400, partitions=2)
-    expected = cluster.consume(topic)
-    assert await drive(cluster, step, topic) == -signal.SIGKILL
-    assert cluster.consume(topic) == expected
-    cluster.produce(topic, 100, partitions=2, seed=1)
-    expected = cluster.consume(topic)
-    summary = await cluster.compact(topic)
+async def test_a_driver_killed_at_any_step_is_followed_by_another(cluster: Cluster) -> None:
+    topics = {step: cluster.create_topic(partitions=2) for step in ("writing", *STEPS)}
+    for topic in topics.values():
+        cluster.produce(topic, 400, partitions=2)
+    before = {topic: cluster.consume(topic) for topic in topics.values()}
+    some_at_once = asyncio.Semaphore(2)
+
+    async def kill_at(step: str, topic: str) -> None:
+        async with some_at_once:
+            assert await drive(cluster, step, topic) == -signal.SIGKILL
+
+    await asyncio.gather(*(kill_at(step, topic) for step, topic in topics.items()))
+    for topic, expected in before.items():
+        assert cluster.consume(topic) == expected
+        cluster.produce(topic, 50, partitions=2, seed=1)
+    summary = await cluster.compact(*topics.values())
     assert not summary.failures
-    assert {entry.kind for entry in await cluster.entries(topic)} == {PARQUET}
-    assert cluster.consume(topic) == expected
-    assert await cluster.table(topic) == expected
-    await eventually(lambda: nothing_is_left(cluster, topic))
+    for topic, expected in before.items():
+        after = cluster.consume(topic)
+        assert [row for row in after if row in expected] == expected
+        assert len(after) == len(expected) + 50
+        assert await cluster.table(topic) == after
+        assert {entry.kind for entry in await cluster.entries(topic)} == {PARQUET}
+    for topic in topics.values():
+        await eventually(partial(nothing_is_left, cluster, topic))
 
 
 async def test_a_job_that_spark_wrote_is_taken_up_after_its_driver_was_killed(
@@ -61,7 +70,7 @@ async def test_a_job_that_spark_wrote_is_taken_up_after_its_driver_was_killed(
     assert summary.records == 300
     assert cluster.consume(topic) == expected
     assert await cluster.table(topic) == expected
-    await eventually(lambda: nothing_is_left(cluster, topic))
+    await eventually(partial(nothing_is_left, cluster, topic))
 
 
 async def test_three_rivals_and_a_consumer_see_one_copy(cluster: Cluster) -> None:
@@ -76,4 +85,4 @@ async def test_three_rivals_and_a_consumer_see_one_copy(cluster: Cluster) -> Non
     assert {entry.kind for entry in await cluster.entries(topic)} == {PARQUET}
     assert cluster.consume(topic) == expected
     assert await cluster.table(topic) == expected
-    await eventually(lambda: nothing_is_left(cluster, topic))
+    await eventually(partial(nothing_is_left, cluster, topic))
