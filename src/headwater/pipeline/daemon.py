@@ -28,7 +28,7 @@ def main() -> None:
     warm_up()
     gc.collect()
     gc.freeze()
-    daemon.manager()  # type: ignore[no-untyped-call]
+    daemon.manager()
 
 
 if __name__ == "__main__":
