@@ -47,7 +47,9 @@ async def test_a_query_sees_what_was_compacted_and_the_live_tail(
     assert "headers" not in star
 
 
-def test_wrong_queries_are_answered_in_one_line(cluster: Cluster, spark: SharedSpark) -> None:
+def test_wrong_queries_are_answered_in_one_line(
+    cluster: Cluster, spark: SharedSpark, capfd: pytest.CaptureFixture[str]
+) -> None:
     cluster.create_topic("payments")
     cluster.create_topic("page-views")
     with pytest.raises(UnknownTopicOrPartition, match="did you mean payments"):
@@ -56,6 +58,7 @@ def test_wrong_queries_are_answered_in_one_line(cluster: Cluster, spark: SharedS
         ask(spark, cluster, "SELECT * FROM page-views")
     with pytest.raises(ConfigurationError, match="Syntax error at or near 'SELEC'"):
         ask(spark, cluster, "SELEC 1")
+    assert capfd.readouterr().err == ""
     assert ask(spark, cluster, "SELECT count(*) AS n FROM `page-views`") == [{"n": 0}]
 
 

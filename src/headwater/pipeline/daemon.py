@@ -9,6 +9,8 @@ import gc
 import sys
 
 _ARCHIVES = (".jar", ".zip")
+_TASKS = "pyspark.worker"
+"""What the workers run that execute tasks."""
 
 
 def forget_archives() -> None:
@@ -23,9 +25,11 @@ def main() -> None:
     forget_archives()
     from pyspark import daemon
 
-    from headwater.pipeline.task import warm_up
+    # Spark has other daemons for planning, whose workers decode no records.
+    if sys.argv[1:] == [_TASKS]:
+        from headwater.pipeline.task import warm_up
 
-    warm_up()
+        warm_up()
     gc.collect()
     gc.freeze()
     daemon.manager()

@@ -35,6 +35,8 @@ class StreamRange:
     end: int
     entries: tuple[bytes, ...]
     pin: NamedPin | None = None
+    failure: str = ""
+    """Why it cannot be read; whoever reads it says so."""
 
     @property
     def name(self) -> str:

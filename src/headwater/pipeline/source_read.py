@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.errors import HeadwaterError, ObjectNotFound, StoreUnavailable
+from headwater.errors import HeadwaterError, ObjectNotFound, OffsetOutOfRange, StoreUnavailable
 from headwater.log.formats import PARQUET, IndexEntry
 from headwater.meta.values import decode
 from headwater.pipeline.object_reads import ObjectReads, open_reads
@@ -40,6 +40,8 @@ class RangeReading:
         Raises ``DamagedChunk``, ``StoreError``, and ``OffsetOutOfRange`` where records were
         deleted under the query and ``failOnDataLoss`` is on.
         """
+        if part.failure:
+            raise OffsetOutOfRange(part.failure)
         from headwater.pipeline.source_columns import Projection
 
         project = Projection(self.columns, part.topic)

@@ -89,50 +89,68 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         )
 
     async def _plan(self, store: StoreThread, start: Offsets, end: Offsets) -> list[StreamRange]:
-        options = self._options
-        bounds = await read_bounds(store.meta, options)
-        if options.fail_on_data_loss:
-            check_there(end, bounds)
-        spans = [span for each in bounds if (span := self._span(each, start, end)) is not None]
+        """The ranges of a batch.
+
+        Spark plans its last batch again when a query starts, though it was done long ago and will
+        not be read: so what is lost of a batch fails those who read it, not its planning.
+        """
+        bounds = await read_bounds(store.meta, self._options)
+        by_id = {(each.topic, each.topic_id, str(each.partition)): each for each in bounds}
+        found: list[StreamRange] = []
+        spans: list[tuple[Bounds, int, int]] = []
+        for topic, after in end.items():
+            before = start.get(topic, {})
+            for partition in after.keys() - {ID}:
+                there = by_id.get((topic, after[ID], partition))
+                try:
+                    spans += _span(topic, partition, before, after, there)
+                except OffsetOutOfRange as error:
+                    found.append(_failing(topic, int(partition), str(error)))
+                    # Passed over where that is allowed, what is left is read.
+                    if there is not None:
+                        spans.append((there, there.log_start, after[partition]))
+        if self._options.fail_on_data_loss and found:
+            return found
         assert self._pins is not None
         await self._pins.hold([(each, low) for each, low, _ in spans])
-        found: list[StreamRange] = []
+        ranges: list[StreamRange] = []
         for each, low, high in spans:
-            found += await plan_range(store.meta, options, Wanted(), each, low, high)
-        return found
-
-    def _span(self, bounds: Bounds, start: Offsets, end: Offsets) -> tuple[Bounds, int, int] | None:
-        """What a batch reads of a partition; None where it is not in the batch."""
-        after = end.get(bounds.topic, {})
-        high = after.get(str(bounds.partition))
-        if high is None or after[ID] != bounds.topic_id:
-            return None
-        before = start.get(bounds.topic, {})
-        if before and before[ID] != bounds.topic_id:
-            if self._options.fail_on_data_loss:
-                raise OffsetOutOfRange(
-                    f"topic {bounds.topic!r} was deleted and created again since the last batch; "
-                    "with option failOnDataLoss=false the new one is read from its beginning"
-                )
-            before = {}
-        low = before.get(str(bounds.partition))
-        if low is None:
-            # A partition that was not there before is no loss where it begins late.
-            low = bounds.log_start
-        if low < bounds.log_start and self._options.fail_on_data_loss and low < high:
-            raise lost(bounds.name, low, bounds.log_start)
-        return bounds, low, high
+            ranges += await plan_range(store.meta, self._options, Wanted(), each, low, high)
+        return ranges
 
 
-def check_there(end: Offsets, bounds: list[Bounds]) -> None:
-    """Raises ``OffsetOutOfRange`` where a topic that a batch is to read is gone."""
-    there = {(each.topic, each.topic_id) for each in bounds}
-    for topic, offsets in end.items():
-        if (topic, offsets[ID]) not in there:
-            raise OffsetOutOfRange(
-                f"topic {topic!r} was deleted before its last records were read; "
-                "with option failOnDataLoss=false they are passed over"
-            )
+def _span(
+    topic: str,
+    partition: str,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    there: Bounds | None,
+) -> list[tuple[Bounds, int, int]]:
+    """What a batch reads of a partition: one range, or none. Raises ``OffsetOutOfRange``."""
+    high = after[partition]
+    low = before.get(partition)
+    if low == high and before[ID] == after[ID]:
+        return []
+    if there is None:
+        raise OffsetOutOfRange(
+            f"topic {topic!r} was deleted before its last records were read; "
+            "with option failOnDataLoss=false they are passed over"
+        )
+    if before and before[ID] != there.topic_id:
+        raise OffsetOutOfRange(
+            f"topic {topic!r} was deleted and created again since the last batch; "
+            "with option failOnDataLoss=false the new one is read from its beginning"
+        )
+    if low is None:
+        # A partition that was not there before is no loss where it begins late.
+        return [(there, there.log_start, high)]
+    if low < there.log_start:
+        raise lost(there.name, low, there.log_start)
+    return [(there, low, high)]
+
+
+def _failing(topic: str, partition: int, failure: str) -> StreamRange:
+    return StreamRange(topic, partition, 0, 0, 0, (), failure=failure)
 
 
 def _offsets(found: list[tuple[Bounds, int]]) -> Offsets:

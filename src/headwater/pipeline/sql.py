@@ -1,5 +1,6 @@
 """Spark SQL over topics: every topic that a query names is a view, its live tail included."""
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ def run_query(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) 
 
     from headwater.pipeline.source import HeadwaterDataSource
 
+    # It prints a whole trace of what is raised and turned into one line here.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
     session.dataSource.register(HeadwaterDataSource)
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
