@@ -1,24 +1,21 @@
 """``headwater table``: topics as Iceberg tables."""
 
-import asyncio
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from headwater.cli.output import as_json, byte_size, counted, print_json, print_table
 from headwater.cli.place import place_options
+from headwater.cli.table_jobs import run_jobs
 from headwater.cli.table_maintain import maintain
-from headwater.cli.table_place import (
-    address_of,
-    pipeline_settings,
-    run_to_end,
-    table_settings,
-)
+from headwater.cli.table_place import address_of, run_to_end, table_settings
+from headwater.cli.table_rewrite import rewrite
 
 if TYPE_CHECKING:
     from headwater.config import Settings
+    from headwater.pipeline.compaction import Compactor
     from headwater.pipeline.summary import Summary
     from headwater.pipeline.table_facts import TableFacts
 
@@ -49,69 +46,19 @@ def compact(
     All topics where none is named. Brokers go on meanwhile, and serve the files afterwards. A
     run that was interrupted is taken up by the next one.
     """
-    from headwater.cli.table_progress import TerminalWatcher
-    from headwater.pipeline.session import check_spark
-    from headwater.telemetry import logs
-
-    check_spark()
-    logs.configure(settings.logging.format, settings.logging.level)
-    with TerminalWatcher(sys.stderr) as watcher:
-        summary = run_to_end(_compact(settings, topics, master, watcher, follow=follow))
-    if as_json:
-        print_json(summary.as_json())
-    else:
-        _print_summary(summary)
-    if summary.failures:
-        raise click.ClickException("; ".join(summary.failures))
+    run_jobs(
+        settings,
+        master,
+        partial(_compact, topics, follow=follow),
+        done="Compacted",
+        as_json=as_json,
+    )
 
 
-async def _compact(
-    settings: "Settings",
-    topics: Sequence[str],
-    master: str | None,
-    watcher: Any,
-    *,
-    follow: bool,
-) -> "Summary":
-    from headwater.pipeline.compaction import Compactor
-    from headwater.pipeline.place import open_place
-    from headwater.pipeline.runner import SparkRunner
-
-    own = pipeline_settings(settings)
-    async with open_place(address_of(settings), table_settings(settings)) as place:
-        runner = SparkRunner(master or own.master)
-        compactor = Compactor(
-            meta=place.meta,
-            objects=place.objects,
-            objects_url=place.address.objects_url,
-            clock=place.clock,
-            tables=place.tables,
-            runner=runner,
-            settings=own,
-            watcher=watcher,
-        )
-        try:
-            if follow:
-                await compactor.follow(topics)
-            return await compactor.compact(topics)
-        finally:
-            # Ends the Spark job under way, which a thread may be waiting for.
-            await asyncio.to_thread(runner.close)
-            compactor.close()
-
-
-def _print_summary(summary: "Summary") -> None:
-    if summary.jobs:
-        click.echo(
-            f"Compacted {counted(summary.records, 'record')} of "
-            f"{counted(len(summary.streams), 'partition')}, {byte_size(summary.chunk_bytes)}, "
-            f"to {counted(summary.files, 'file')} of {byte_size(summary.file_bytes)} "
-            f"in {summary.seconds:.1f} s ({summary.megabytes_per_second:.1f} MB/s)."
-        )
-    elif not summary.failures:
-        click.echo("Nothing to compact.")
-    for topic, partition, start, end, reason in summary.set_aside:
-        click.echo(f"Set aside {topic}-{partition} [{start}, {end}): {reason}", err=True)
+async def _compact(topics: Sequence[str], compactor: "Compactor", *, follow: bool) -> "Summary":
+    if follow:
+        await compactor.follow(topics)
+    return await compactor.compact(topics)
 
 
 @table.command("list", epilog="Example: headwater table list --json")
@@ -176,4 +123,5 @@ async def _facts(settings: "Settings", topics: Sequence[str]) -> "list[TableFact
         ]
 
 
+table.add_command(rewrite)
 table.add_command(maintain)

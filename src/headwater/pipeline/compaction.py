@@ -23,10 +23,11 @@ from headwater.log.jobs import Job
 from headwater.log.pins import Pins
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
-from headwater.pipeline.planner import RangePlan, Rules, plan_range
+from headwater.pipeline.planner import RangePlan, Rules
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.saga import OwnedJob, Run, Saga
 from headwater.pipeline.settings import PipelineSettings
+from headwater.pipeline.strategies import Strategy, compacting, rewriting
 from headwater.pipeline.streams import (
     StoredTopic,
     claim_name,
@@ -36,9 +37,7 @@ from headwater.pipeline.streams import (
 )
 from headwater.pipeline.summary import NoWatcher, Summary, Watcher
 from headwater.pipeline.table_commits import TableCommits
-from headwater.topic_configs import compaction_target
 
-KIND: Final = "compact"
 ROUND_STREAMS: Final = 256
 """How many streams one Spark job takes."""
 CLAIM_POLL_S: Final = 0.2
@@ -91,7 +90,7 @@ class Compactor:
         await read_topics(self._meta, names)
         while True:
             try:
-                summary = await self._compact(names, rules)
+                summary = await self._run(names, compacting(rules))
             except (StoreError, KafkaError) as error:
                 self._watcher.waiting(str(error))
             else:
@@ -108,25 +107,33 @@ class Compactor:
         """
         await read_topics(self._meta, names)
         rules = Rules(file_bytes=self._settings.file_bytes, max_age_ms=0, max_entries=1)
-        return await self._compact(names, rules)
+        return await self._run(names, compacting(rules))
+
+    async def rewrite(self, names: Collection[str] = ()) -> Summary:
+        """Make large files of the small ones in the tables of these topics, or of all.
+
+        Returns and raises as ``compact`` does.
+        """
+        await read_topics(self._meta, names)
+        return await self._run(names, rewriting(self._settings.file_bytes))
 
     async def finish(self) -> Summary:
         """Carry the jobs through that nobody works on, and wait for those of others."""
-        return await self._compact((), None)
+        return await self._run((), None)
 
-    async def _compact(self, names: Collection[str], rules: Rules | None) -> Summary:
+    async def _run(self, names: Collection[str], strategy: Strategy | None) -> Summary:
         run = Run()
         began = time.monotonic()
-        while await self._round(names, rules, run):
+        while await self._round(names, strategy, run):
             pass
         await self._saga.keep_tables(list(run.committed.values()))
         run.summary.seconds = time.monotonic() - began
         return run.summary
 
-    async def _round(self, names: Collection[str], rules: Rules | None, run: Run) -> bool:
+    async def _round(self, names: Collection[str], strategy: Strategy | None, run: Run) -> bool:
         """Carry some jobs through; returns whether there may be more to do.
 
-        Without rules nothing is planned.
+        Without a strategy nothing is planned.
         """
         # One that was deleted meanwhile is no mistake of the caller's.
         topics = await read_topics(self._meta, names, all_there=False)
@@ -134,8 +141,8 @@ class Compactor:
         async with AsyncExitStack() as claims:
             found, others = await self._take_up(topics, open_jobs, run, claims)
             busy = open_jobs.keys() | run.skipped
-            if rules is not None:
-                found += await self._plan(topics, busy, rules, claims)
+            if strategy is not None:
+                found += await self._plan(topics, busy, strategy, claims)
             if found:
                 await self._saga.carry_through(found, run)
                 return True
@@ -150,7 +157,7 @@ class Compactor:
         run: Run,
         claims: AsyncExitStack,
     ) -> tuple[list[OwnedJob], bool]:
-        """Jobs that nobody works on, and whether there are some that others work on.
+        """Jobs of any kind that nobody works on, and whether others work on some.
 
         The jobs of a topic that was deleted are not among them; they end with its clean-up.
         """
@@ -158,7 +165,7 @@ class Compactor:
         for topic in topics:
             for stream in topic.streams:
                 job = open_jobs.get(stream)
-                if job is None or job.kind != KIND or stream in run.skipped:
+                if job is None or stream in run.skipped:
                     continue
                 if await is_claimed(self._meta, job, self._process, self._clock.now_ms()):
                     others = True
@@ -171,27 +178,27 @@ class Compactor:
         self,
         topics: Sequence[StoredTopic],
         busy: Collection[int],
-        rules: Rules,
+        strategy: Strategy,
         claims: AsyncExitStack,
     ) -> list[OwnedJob]:
         """New jobs, for what has waited longest."""
         now_ms = self._clock.now_ms()
         plans: list[tuple[RangePlan, int, StoredTopic, int]] = []
         for topic in topics:
-            if compaction_target(topic.configs) != "parquet":
+            if not strategy.is_for(topic):
                 continue
             for partition, stream in enumerate(topic.streams):
                 if stream in busy:
                     continue
-                generation, view = await read_view(self._meta, stream)
-                if plan := plan_range(view, rules, now_ms):
+                generation, view = await read_view(self._meta, stream, strategy.kinds)
+                if plan := strategy.plan(topic, view, now_ms):
                     plans.append((plan, generation, topic, partition))
         plans.sort(key=lambda each: each[0].oldest_ms)
         created = []
         for plan, generation, topic, partition in plans[:ROUND_STREAMS]:
             job = Job(
                 id=uuid4().hex,
-                kind=KIND,
+                kind=plan.kind,
                 stream=topic.streams[partition],
                 topic=topic.name,
                 topic_id=topic.id,
@@ -199,6 +206,7 @@ class Compactor:
                 start=plan.start,
                 end=plan.end,
                 created_ms=now_ms,
+                inputs=list(plan.inputs),
             )
             await self._claim(job, claims)
             opened = await self._steps.create(job, generation)

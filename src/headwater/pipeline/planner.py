@@ -46,6 +46,12 @@ class FileRange:
     entries: Sequence[IndexEntry]
 
 
+COMPACT: Final = "compact"
+"""Chunks become files of the table."""
+REWRITE: Final = "rewrite"
+"""Files of the table become other files with the same records."""
+
+
 @dataclass(frozen=True, slots=True)
 class RangePlan:
     """One job: ``[start, end)`` of a stream, and what it weighs."""
@@ -54,6 +60,9 @@ class RangePlan:
     end: int
     size: int
     oldest_ms: int
+    kind: str = COMPACT
+    inputs: tuple[str, ...] = ()
+    """The files that a rewrite replaces."""
 
 
 def plan_range(view: StreamView, rules: Rules, now_ms: int) -> RangePlan | None:

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from headwater.log.job_steps import JobSteps
 from headwater.log.jobs import CREATED, ICEBERG_COMMITTED, INDEX_SWAPPED, PARQUET_WRITTEN, Job
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
-from headwater.pipeline.planner import file_ranges
+from headwater.pipeline.planner import REWRITE, file_ranges
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.streams import StoredTopic, read_entries, read_layout
 from headwater.pipeline.summary import Summary, Watcher
@@ -26,8 +26,12 @@ from headwater.pipeline.table_commits import TableCommits
 from headwater.pipeline.table_upkeep import let_files_go
 from headwater.pipeline.task import RangeResult, RangeTask, pack
 
+if TYPE_CHECKING:
+    from headwater.tables.commit import Outcome
+
 FIRST_WAIT_S: Final = 0.5
 LONGEST_WAIT_S: Final = 15.0
+REWRITE_ATTEMPTS: Final = 5
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -170,7 +174,11 @@ class Saga:
         failure = next((result.failure for result in ordered if result.failure), "")
         if failure:
             await self._steps.discard(job, files, self._objects)
-            if await self._steps.get(job.stream) is not None:
+            if job.kind == REWRITE:
+                # The log is whole without it, and compaction must not wait behind it.
+                await self._steps.give_up(job)
+                run.failed(job.stream, f"{job.topic}-{job.partition}: {failure}")
+            elif await self._steps.get(job.stream) is not None:
                 run.failed(job.stream, f"{job.topic}-{job.partition}: {failure}")
             return None
         self._watcher.step(job, "written")
@@ -191,14 +199,21 @@ class Saga:
             if owned.job.state == PARQUET_WRITTEN:
                 by_topic.setdefault(owned.topic.id, []).append(owned)
         for group in by_topic.values():
-            done += await self._append(group, run)
+            for rewrites in (False, True):
+                some = [owned for owned in group if (owned.job.kind == REWRITE) == rewrites]
+                if some:
+                    done += await self._into_table(some, run)
         return done
 
-    async def _append(self, group: Sequence[OwnedJob], run: Run) -> list[OwnedJob]:
+    async def _into_table(self, group: Sequence[OwnedJob], run: Run) -> list[OwnedJob]:
+        """Bring the manifests of one topic's jobs into its table; all append or all rewrite."""
         topic = group[0].topic
         jobs = [owned.job for owned in group]
         try:
-            outcome = await self._in_catalog(self._tables.append, topic, jobs)
+            if jobs[0].kind == REWRITE:
+                outcome = await self._rewrite(topic, jobs)
+            else:
+                outcome = await self._in_catalog(self._tables.append, topic, jobs)
         except StoreError as error:
             for job in jobs:
                 # A topic that was deleted meanwhile took its jobs with it.
@@ -218,6 +233,20 @@ class Saga:
                     self._watcher.step(marked, "committed")
                     done.append(OwnedJob(topic, marked))
         return done
+
+    async def _rewrite(self, topic: StoredTopic, jobs: Sequence[Job]) -> "Outcome":
+        for attempt in range(REWRITE_ATTEMPTS):
+            gone: set[str] = set()
+            for job in jobs:
+                entries = await read_entries(self._meta, job.stream, job.start, job.end, limit=None)
+                # A trim took the others out of the log, and then out of the table.
+                kept = {entry.key for entry in entries if entry.max_timestamp >= 0}
+                gone.update(key for key in job.inputs if key not in kept)
+            outcome = await self._in_catalog(self._tables.rewrite, topic, jobs, gone)
+            # Refused because a trim went on in between: the index is read again.
+            if not outcome.refused or attempt == REWRITE_ATTEMPTS - 1:
+                break
+        return outcome
 
     async def _in_catalog(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the catalog, for as long as it takes to answer."""

@@ -6,7 +6,17 @@ from typing import Final
 from uuid import UUID
 
 from headwater.errors import UnknownTopicOrPartition
-from headwater.log.formats import IndexEntry, Layout, Pin, Tail, TopicRecord
+from headwater.log.formats import (
+    INLINE,
+    PARQUET,
+    SEGMENT,
+    WAL,
+    IndexEntry,
+    Layout,
+    Pin,
+    Tail,
+    TopicRecord,
+)
 from headwater.log.jobs import Job
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, prefix_end
@@ -61,13 +71,19 @@ async def read_tail(meta: MetadataStore, stream: int) -> Tail:
     return Tail() if stored is None else decode(Tail, stored.value)
 
 
-async def read_view(meta: MetadataStore, stream: int) -> tuple[int, StreamView]:
-    """The layout's generation and, read after it, what a plan is made from."""
+async def read_view(
+    meta: MetadataStore, stream: int, kinds: Collection[int]
+) -> tuple[int, StreamView]:
+    """The layout's generation and, read after it, what a plan is made from.
+
+    Only entries of these kinds are in it, so that those that are not to be planned, however many
+    there are, do not hide the ones behind them.
+    """
     layout = await read_layout(meta, stream)
     tail = await read_tail(meta, stream)
     entries: list[IndexEntry] = []
     if not tail.deleted and layout.log_start < tail.last_stable:
-        entries = await read_entries(meta, stream, layout.log_start, tail.last_stable)
+        entries = await read_entries(meta, stream, layout.log_start, tail.last_stable, kinds=kinds)
     return layout.generation, StreamView(layout.log_start, tail.last_stable, entries)
 
 
@@ -79,6 +95,7 @@ async def read_entries(
     *,
     with_data: bool = False,
     limit: int | None = VIEW_ENTRIES,
+    kinds: Collection[int] = (INLINE, WAL, PARQUET, SEGMENT),
 ) -> list[IndexEntry]:
     """The entries that end after ``start`` and not after ``end``, up to about ``limit``."""
     found: list[IndexEntry] = []
@@ -89,7 +106,8 @@ async def read_entries(
             entry = decode(IndexEntry, stored.value)
             if not with_data:
                 entry.data = None
-            found.append(entry)
+            if entry.kind in kinds:
+                found.append(entry)
         if len(page) < PAGE:
             break
         first = page[-1].key + "\0"

@@ -1,6 +1,6 @@
 """Committing jobs' files to the tables of their topics."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,6 +59,23 @@ class TableCommits:
             for job in jobs
         ]
         return append_files(table, appends)
+
+    def rewrite(
+        self, topic: StoredTopic, jobs: Sequence[Job], may_be_gone: Collection[str]
+    ) -> "Outcome":
+        """Replace the inputs of jobs of one topic by their files. Raises as ``append``."""
+        from headwater.tables.commit import Rewrite, rewrite_files
+
+        rewrites = [
+            Rewrite(
+                job=job.id,
+                inputs=job.inputs,
+                files=[file for file in job.files if file.rows],
+                may_be_gone=may_be_gone,
+            )
+            for job in jobs
+        ]
+        return rewrite_files(self.table(topic), rewrites)
 
     def expire(self, topic: StoredTopic, now_ms: int) -> int:
         """Drop the snapshots that are not kept; returns how many."""

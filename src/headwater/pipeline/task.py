@@ -15,7 +15,7 @@ from uuid import uuid4
 import msgspec
 
 from headwater.errors import ConfigurationError, HeadwaterError, ObjectNotFound
-from headwater.log.formats import IndexEntry
+from headwater.log.formats import INLINE, WAL, IndexEntry
 from headwater.log.jobs import DataFile, Job, data_file_key
 from headwater.meta.values import decode, encode
 from headwater.pipeline.object_reads import ObjectReads, open_reads
@@ -178,7 +178,6 @@ def _find_damaged(task: RangeTask, reads: ObjectReads) -> Iterator[tuple[IndexEn
 def _write_file(
     task: RangeTask, reads: ObjectReads, start: int, end: int, entries: Sequence[IndexEntry]
 ) -> DataFile:
-    from headwater.pipeline.chunks import record_batches
     from headwater.tables.parquet import FileTarget, write_range
 
     job = task.job
@@ -195,8 +194,22 @@ def _write_file(
             "headwater.job": job.id,
         },
     )
-    batches = record_batches(entries, reads, partition=job.partition, keep_from=task.keep_from)
-    return write_range(batches, target)
+    return write_range(_records(task, reads, entries), target)
+
+
+def _records(task: RangeTask, reads: ObjectReads, entries: Sequence[IndexEntry]) -> Iterator[Any]:
+    """The records of entries that are kept: of chunks, or of files that are rewritten."""
+    from headwater.pipeline.chunks import record_batches
+
+    partition = task.job.partition
+    if all(entry.kind in (INLINE, WAL) for entry in entries):
+        return record_batches(entries, reads, partition=partition, keep_from=task.keep_from)
+    from headwater.pipeline.fsck_task import COLUMNS
+    from headwater.pipeline.source_filters import Wanted
+    from headwater.pipeline.source_read import read_entries
+
+    low = max(task.start, task.keep_from)
+    return read_entries(entries, reads, partition, low, task.end, COLUMNS, Wanted())
 
 
 def warm_up() -> None:

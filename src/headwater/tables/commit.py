@@ -6,7 +6,7 @@ time as rivals: what landed is found and not done again.
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -54,6 +54,9 @@ class Rewrite:
     inputs: Sequence[str]
     """The keys of the files that go."""
     files: Sequence[DataFile]
+    may_be_gone: Collection[str] = ()
+    """Those of the inputs that the table may lack: they have no rows, or their records were
+    deleted and they were taken out for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +99,9 @@ def append_files(target: TopicTable, appends: Sequence[Append]) -> Outcome:
 def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> Outcome:
     """Replace files by others with the same rows, in one snapshot.
 
-    A job is done where every input is live and no output is; it counts as landed where it is the
-    other way round, and is refused where neither holds. Raises as ``append_files``.
+    A job is done where its inputs are live and no output is; it counts as landed where it is the
+    other way round, or where no input is left that had to be there, and is refused where none of
+    these holds. Raises as ``append_files``.
     """
 
     def decide(table: "Table") -> tuple[Change | None, Outcome]:
@@ -107,10 +111,11 @@ def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> Outcome:
         landed, fresh, refused = [], [], {}
         for one in rewrites:
             inputs = [key in live for key in one.inputs]
+            needed = [key in live for key in one.inputs if key not in one.may_be_gone]
             outputs = [file.key in live for file in one.files]
-            if all(inputs) and not any(outputs):
+            if all(needed) and any(inputs) and not any(outputs):
                 fresh.append(one)
-            elif all(outputs) and not any(inputs):
+            elif not any(inputs) and (all(outputs) or not needed):
                 landed.append(one.job)
             else:
                 refused[one.job] = CommitConflict(
@@ -124,7 +129,7 @@ def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> Outcome:
         change = Change(
             commit=commit,
             added=[_entry(target, table, file) for one in fresh for file in one.files],
-            removed=[live[key] for one in fresh for key in one.inputs],
+            removed=[live[key] for one in fresh for key in one.inputs if key in live],
             properties={},
         )
         return change, Outcome(landed=done, refused=refused, snapshot_id=snapshot_id(commit))
