@@ -33,7 +33,7 @@ def test_completion_offers_the_commands() -> None:
         text=True,
         check=False,
     )
-    assert answer.stdout.split() == ["plain,serve", "plain,status"]
+    assert answer.stdout.split() == ["plain,serve", "plain,sql", "plain,status"]
 
 
 def test_help_and_version_load_neither_client_nor_broker() -> None:
