@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,15 +120,7 @@ class Cluster:
         """Records of every kind, by idempotent producers of several codecs in turn."""
         rng = random.Random(seed)
         for place, codec in enumerate(codecs):
-            producer = Producer(
-                {
-                    "bootstrap.servers": self.bootstrap,
-                    "compression.type": codec,
-                    "enable.idempotence": True,
-                    "linger.ms": 5,
-                    "batch.num.messages": 50,
-                }
-            )
+            producer = idempotent_producer(self.bootstrap, codec)
             for number in range(count * place // len(codecs), count * (place + 1) // len(codecs)):
                 headers: list[Any] = [
                     (rng.choice(["h", "", "ключ"]), rng.choice([None, b"", rng.randbytes(9)]))
@@ -185,6 +178,21 @@ class Cluster:
                 compactor.close()
 
 
+@cache
+def idempotent_producer(bootstrap: str, codec: str) -> Producer:
+    """One for the whole run: each takes half a second to get its id."""
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "compression.type": codec,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "batch.num.messages": 50,
+            "log_level": 0,
+        }
+    )
+
+
 def address_of(data: Path) -> Address:
     return Address(
         data=data,
@@ -194,7 +202,12 @@ def address_of(data: Path) -> Address:
 
 
 def make_compactor(
-    place: Place, *, runner: Runner | None = None, watcher: Watcher | None = None
+    place: Place,
+    *,
+    runner: Runner | None = None,
+    watcher: Watcher | None = None,
+    max_age_ms: int = 0,
+    interval_ms: int = 1000,
 ) -> Compactor:
     return Compactor(
         meta=place.meta,
@@ -203,7 +216,12 @@ def make_compactor(
         clock=place.clock,
         tables=place.tables,
         runner=runner or InProcess(),
-        settings=PipelineSettings(file_bytes=FILE_BYTES, claim_ms=CLAIM_MS),
+        settings=PipelineSettings(
+            file_bytes=FILE_BYTES,
+            claim_ms=CLAIM_MS,
+            max_age_ms=max_age_ms,
+            interval_ms=interval_ms,
+        ),
         watcher=watcher,
     )
 

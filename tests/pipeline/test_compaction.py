@@ -1,7 +1,10 @@
 """Compaction on Spark, of what real clients produced through a real broker."""
 
+import asyncio
+import contextlib
+
 from headwater.log.formats import PARQUET
-from tests.pipeline.cluster import CODECS, Cluster
+from tests.pipeline.cluster import CODECS, Cluster, eventually, make_compactor
 from tests.pipeline.conftest import SharedSpark
 
 
@@ -52,3 +55,34 @@ async def test_a_topic_that_asks_for_no_table_stays_as_it_is(cluster: Cluster) -
     topic = cluster.create_topic(configs={"headwater.compact-to": "none"})
     cluster.produce(topic, 50)
     assert (await cluster.compact(topic)).jobs == 0
+
+
+async def test_following_compacts_what_has_waited_and_leaves_what_has_not(
+    cluster: Cluster,
+) -> None:
+    topic, other = cluster.create_topic(), cluster.create_topic()
+    cluster.produce(topic, 100)
+
+    async def compacted(count: int) -> bool:
+        return (
+            sum(
+                entry.end - entry.start
+                for entry in await cluster.entries(topic)
+                if entry.kind == PARQUET
+            )
+            == count
+        )
+
+    async with cluster.open() as place:
+        compactor = make_compactor(place, max_age_ms=2000, interval_ms=100)
+        following = asyncio.create_task(compactor.follow([topic, other]))
+        await eventually(lambda: compacted(100))
+        cluster.delete_topic(other)
+        cluster.produce(topic, 50, seed=1)
+        assert await compacted(100)
+        await eventually(lambda: compacted(150))
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await following
+        compactor.close()
+    assert await cluster.table(topic) == cluster.consume(topic)
