@@ -50,6 +50,8 @@ COMPACT: Final = "compact"
 """Chunks become files of the table."""
 REWRITE: Final = "rewrite"
 """Files of the table become other files with the same records."""
+SEGMENTS: Final = "segment"
+"""Chunks become segment files, which no table has."""
 
 
 @dataclass(frozen=True, slots=True)

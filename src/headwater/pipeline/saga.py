@@ -18,7 +18,7 @@ from headwater.log.job_steps import JobSteps
 from headwater.log.jobs import CREATED, ICEBERG_COMMITTED, INDEX_SWAPPED, PARQUET_WRITTEN, Job
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
-from headwater.pipeline.planner import REWRITE, file_ranges
+from headwater.pipeline.planner import REWRITE, SEGMENTS, file_ranges
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.streams import StoredTopic, read_entries, read_layout
 from headwater.pipeline.summary import Summary, Watcher
@@ -196,7 +196,11 @@ class Saga:
         done = [owned for owned in found if owned.job.state != PARQUET_WRITTEN]
         by_topic: dict[str, list[OwnedJob]] = {}
         for owned in found:
-            if owned.job.state == PARQUET_WRITTEN:
+            if owned.job.state == PARQUET_WRITTEN and owned.job.kind == SEGMENTS:
+                if (marked := await self._steps.mark_committed(owned.job)) is not None:
+                    self._watcher.step(marked, "committed")
+                    done.append(OwnedJob(owned.topic, marked))
+            elif owned.job.state == PARQUET_WRITTEN:
                 by_topic.setdefault(owned.topic.id, []).append(owned)
         for group in by_topic.values():
             for rewrites in (False, True):

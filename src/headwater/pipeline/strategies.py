@@ -1,11 +1,18 @@
 """What a run of the pipeline plans: which topics, which of their entries, and which ranges."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headwater.log.formats import INLINE, PARQUET, WAL
-from headwater.pipeline.planner import RangePlan, Rules, StreamView, plan_range
+from headwater.pipeline.planner import (
+    COMPACT,
+    SEGMENTS,
+    RangePlan,
+    Rules,
+    StreamView,
+    plan_range,
+)
 from headwater.pipeline.rewrite import plan_rewrite
 from headwater.pipeline.streams import StoredTopic
 from headwater.topic_configs import compaction_target
@@ -24,12 +31,22 @@ class Strategy:
     """A stream's next job, given the time."""
 
 
+_JOBS: Final = {TABLE: COMPACT, "segment": SEGMENTS}
+"""The kind of job by what a topic's ``headwater.compact-to`` says."""
+
+
 def compacting(rules: Rules) -> Strategy:
-    """Chunks become files."""
+    """Chunks become files, of the table or segments."""
+
+    def plan(topic: StoredTopic, view: StreamView, now_ms: int) -> RangePlan | None:
+        found = plan_range(view, rules, now_ms)
+        kind = _JOBS[compaction_target(topic.configs)]
+        return None if found is None else replace(found, kind=kind)
+
     return Strategy(
         kinds=(INLINE, WAL),
-        is_for=lambda topic: compaction_target(topic.configs) == TABLE,
-        plan=lambda _topic, view, now_ms: plan_range(view, rules, now_ms),
+        is_for=lambda topic: compaction_target(topic.configs) in _JOBS,
+        plan=plan,
     )
 
 

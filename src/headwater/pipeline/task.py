@@ -19,6 +19,7 @@ from headwater.log.formats import INLINE, WAL, IndexEntry
 from headwater.log.jobs import DataFile, Job, data_file_key
 from headwater.meta.values import decode, encode
 from headwater.pipeline.object_reads import ObjectReads, open_reads
+from headwater.pipeline.planner import SEGMENTS
 
 RESULT_SCHEMA: Final = "result binary"
 
@@ -151,13 +152,17 @@ def _write_parts(task: RangeTask, reads: ObjectReads, result: RangeResult) -> No
     """One file in the usual case; around damaged chunks, which are all looked for, several."""
     from headwater.pipeline.chunks import DamagedChunk
 
+    if task.job.kind == SEGMENTS and task.entries[0].start > task.start:
+        # A trim took what was before it. A file of rows may lack some; a segment is dense.
+        result.set_aside = [(task.start, task.entries[0].start, "its records were deleted")]
+        task = msgspec.structs.replace(task, start=task.entries[0].start)
     try:
         result.files = [_write_file(task, reads, task.start, task.end, task.entries)]
     except DamagedChunk:
         damaged = list(_find_damaged(task, reads))
-        result.set_aside = [(entry.start, entry.end, reason) for entry, reason in damaged]
+        result.set_aside += [(entry.start, entry.end, reason) for entry, reason in damaged]
         start = task.start
-        for stop, after in [*((low, high) for low, high, _ in result.set_aside), (task.end, 0)]:
+        for stop, after in [*((entry.start, entry.end) for entry, _ in damaged), (task.end, 0)]:
             if start < stop:
                 inside = [entry for entry in task.entries if start <= entry.start < stop]
                 result.files.append(_write_file(task, reads, start, stop, inside))
@@ -178,9 +183,13 @@ def _find_damaged(task: RangeTask, reads: ObjectReads) -> Iterator[tuple[IndexEn
 def _write_file(
     task: RangeTask, reads: ObjectReads, start: int, end: int, entries: Sequence[IndexEntry]
 ) -> DataFile:
+    job = task.job
+    if job.kind == SEGMENTS:
+        from headwater.pipeline.segment_files import write_segment
+
+        return write_segment(job, entries, reads, task.objects_url)
     from headwater.tables.parquet import FileTarget, write_range
 
-    job = task.job
     target = FileTarget(
         objects_url=task.objects_url,
         key=data_file_key(job, start, end, uuid4().hex[:12]),
