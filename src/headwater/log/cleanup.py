@@ -78,9 +78,10 @@ class TopicCleaner:
                 writes.put(layout_key, encode(layout))
             if open_job is not None:
                 job = decode(Job, open_job.value)
-                if job.state != INDEX_SWAPPED:
-                    files = [entry_of(file) for file in job.files]
-                    release(writes, stream, files, layout.generation, self._clock.now_ms())
+                # Copies come into no index: the job alone names them until the table does.
+                lost = [*job.copies, *(job.files if job.state != INDEX_SWAPPED else [])]
+                files = [entry_of(file) for file in lost]
+                release(writes, stream, files, layout.generation, self._clock.now_ms())
                 writes.delete(job_key)
             return writes, None
 

@@ -68,7 +68,11 @@ class JobSteps:
         return await transact(self._meta, creation_keys(job.stream), create_job(job, generation))
 
     async def fix(
-        self, job: Job, files: Sequence[DataFile], set_aside: Sequence[tuple[int, int, str]] = ()
+        self,
+        job: Job,
+        files: Sequence[DataFile],
+        set_aside: Sequence[tuple[int, int, str]] = (),
+        copies: Sequence[DataFile] = (),
     ) -> Job | None:
         """Fix the manifest. The caller's own lost where the result is None or has other files.
 
@@ -80,7 +84,7 @@ class JobSteps:
             # A job that is over has other entries in its place: the caller's manifest has lost.
             if there is not None and there.id == job.id and there.state == CREATED:
                 raise ValueError(f"job {job.id} sets index entries aside in part: {set_aside}")
-        decide = fix_manifest(job, files, set_aside, self._clock.now_ms())
+        decide = fix_manifest(job, files, set_aside, self._clock.now_ms(), copies)
         return await transact(self._meta, [keys.job(0, job.stream)], decide)
 
     async def _cuts_an_entry(self, job: Job, set_aside: Sequence[tuple[int, int, str]]) -> bool:

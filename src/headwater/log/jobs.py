@@ -75,6 +75,8 @@ class Job(Value):
     """The files that a rewrite takes out of the table."""
     set_aside: list[tuple[int, int, str]] = msgspec.field(default_factory=list)
     """(start, end, reason) of the ranges that keep their index entries."""
+    copies: list[DataFile] = msgspec.field(default_factory=list)
+    """Files for a table that is a copy of the log; none of them comes into the index."""
 
 
 def data_file_key(job: Job, start: int, end: int, attempt: str, kind: int = PARQUET) -> str:
@@ -144,7 +146,11 @@ def creation_keys(stream: int) -> list[str]:
 
 
 def fix_manifest(
-    job: Job, files: Sequence[DataFile], set_aside: Sequence[tuple[int, int, str]], now_ms: int
+    job: Job,
+    files: Sequence[DataFile],
+    set_aside: Sequence[tuple[int, int, str]],
+    now_ms: int,
+    copies: Sequence[DataFile] = (),
 ) -> Decide[Job | None]:
     """CREATED → PARQUET_WRITTEN with this manifest; reads the job's key.
 
@@ -160,8 +166,9 @@ def fix_manifest(
         there.state = PARQUET_WRITTEN
         there.files = list(files)
         there.set_aside = list(set_aside)
+        there.copies = list(copies)
         writes.put(keys.job(0, job.stream), encode(there))
-        for file in files:
+        for file in (*files, *copies):
             for key in object_keys(file.kind, file.key):
                 record = ObjectRecord(size=file.size, parts=1, live=[job.stream], created_ms=now_ms)
                 writes.put(keys.object_record(0, key, 0), encode(record))

@@ -13,9 +13,17 @@ A transaction that takes entries out of an index notes what they pointed at, in 
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from headwater.clock import Clock
-from headwater.log.formats import INLINE, PARQUET, SEGMENT, IndexEntry, Release
+from headwater.log.formats import (
+    INLINE,
+    PARQUET,
+    SEGMENT,
+    IndexEntry,
+    ObjectRecord,
+    Release,
+)
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
@@ -82,6 +90,31 @@ class TableReleases:
                 files = [file for file, _, _ in noted.chunks]
                 yield TableRelease(entry.key, noted.stream, files, noted.released_ms)
             start = page[-1].key + "\0"
+
+    async def note(self, stream: int, files: Sequence[str]) -> None:
+        """Files of a table that is a copy, whose records the log has no more, go on the list.
+
+        Files without a record, which were deleted or never committed, are passed over.
+        """
+        chunks = []
+        for file in files:
+            stored = await self._meta.get(keys.object_record(0, file, 0))
+            live = [] if stored is None else decode(ObjectRecord, stored.value).live
+            chunks += [(file, 0, owner) for owner in live]
+        if not chunks:
+            return
+        # Named by what it holds, so that whoever notes the same again changes nothing.
+        name = sha256("\n".join(file for file, _, _ in chunks).encode()).hexdigest()[:16]
+        key = f"{keys.table_releases(0)}{stream:020d}/copies-{name}"
+        noted = encode(Release(chunks=chunks, released_ms=self._clock.now_ms(), stream=stream))
+
+        def decide(values: Values) -> tuple[Writes, None]:
+            writes = Writes()
+            if values[key] is None:
+                writes.put(key, noted)
+            return writes, None
+
+        await transact(self._meta, [key], decide)
 
     async def let_go(self, noted: TableRelease, files: Collection[str]) -> None:
         """No kept snapshot names these files any more, and none ever will: have them deleted."""

@@ -69,6 +69,8 @@ def job_references(job: Job) -> Iterator[Reference]:
         for file in job.files:
             for key in object_keys(file.kind, file.key):
                 yield key, 0, job.stream
+    for file in job.copies:
+        yield file.key, 0, job.stream
 
 
 async def scan(meta: MetadataStore, prefix: str) -> AsyncIterator[Entry]:

@@ -73,6 +73,10 @@ class StreamChecks:
         if problem is not None and await self.is_current(stream, entry):
             self._report.add(kind, name, f"[{entry.start}, {entry.end}): {problem}")
 
+    async def size(self, key: str) -> int | None:
+        """An object's bytes; None where it is not there."""
+        return await self._inventory.size(key, 0)
+
     async def is_current(self, stream: int, entry: IndexEntry) -> bool:
         """Whether the index still has this very entry, and log start is not past it."""
         stored = await self._meta.get(keys.index_entry(0, stream, entry.end))

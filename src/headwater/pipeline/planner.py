@@ -52,6 +52,10 @@ REWRITE: Final = "rewrite"
 """Files of the table become other files with the same records."""
 SEGMENTS: Final = "segment"
 """Chunks become segment files, which no table has."""
+BOTH: Final = "both"
+"""Chunks become segment files, and their records files of a table that is a copy."""
+DENSE: Final = (SEGMENTS, BOTH)
+"""The jobs whose files hold every batch of their range."""
 
 
 @dataclass(frozen=True, slots=True)

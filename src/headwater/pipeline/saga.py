@@ -18,13 +18,14 @@ from headwater.log.job_steps import JobSteps
 from headwater.log.jobs import CREATED, ICEBERG_COMMITTED, INDEX_SWAPPED, PARQUET_WRITTEN, Job
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
-from headwater.pipeline.planner import REWRITE, SEGMENTS, file_ranges
+from headwater.pipeline.planner import BOTH, REWRITE, SEGMENTS, file_ranges
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.streams import StoredTopic, read_entries, read_layout
 from headwater.pipeline.summary import Summary, Watcher
 from headwater.pipeline.table_commits import TableCommits
 from headwater.pipeline.table_upkeep import let_files_go
 from headwater.pipeline.task import RangeResult, RangeTask, pack
+from headwater.topic_configs import table_partitioning
 
 if TYPE_CHECKING:
     from headwater.tables.commit import Outcome
@@ -123,7 +124,7 @@ class Saga:
         written: list[OwnedJob] = []
         waiting: dict[str, OwnedJob] = {}
         for owned in found:
-            own = await self._tasks(owned.job)
+            own = await self._tasks(owned)
             if own:
                 tasks += [pack(task) for task in own]
                 waiting[owned.job.id] = owned
@@ -146,12 +147,14 @@ class Saga:
                 written.append(fixed)
         return written
 
-    async def _tasks(self, job: Job) -> list[RangeTask]:
+    async def _tasks(self, owned: OwnedJob) -> list[RangeTask]:
         """One task for each file; none where the range was deleted."""
+        job = owned.job
         layout = await read_layout(self._meta, job.stream)
         entries = await read_entries(
             self._meta, job.stream, job.start, job.end, with_data=True, limit=None
         )
+        partitioning = await self._partitioning(owned.topic) if job.kind == BOTH else ""
         return [
             RangeTask(
                 job=job,
@@ -160,9 +163,17 @@ class Saga:
                 entries=list(file.entries),
                 keep_from=layout.log_start,
                 objects_url=self._objects_url,
+                partitioning=partitioning,
             )
             for file in file_ranges(job.start, job.end, entries, self._file_bytes)
         ]
+
+    async def _partitioning(self, topic: StoredTopic) -> str:
+        try:
+            return await self._in_catalog(self._tables.partitioning, topic)
+        except TableMismatch:
+            # The commit will be refused for that, and says so.
+            return table_partitioning(topic.configs)
 
     async def _fix(
         self, owned: OwnedJob, results: Sequence[RangeResult], run: Run
@@ -171,9 +182,10 @@ class Saga:
         job = owned.job
         ordered = sorted(results, key=lambda result: result.start)
         files = [file for result in ordered for file in result.files]
+        copies = [file for result in ordered for file in result.copies]
         failure = next((result.failure for result in ordered if result.failure), "")
         if failure:
-            await self._steps.discard(job, files, self._objects)
+            await self._steps.discard(job, [*files, *copies], self._objects)
             if job.kind == REWRITE:
                 # The log is whole without it, and compaction must not wait behind it.
                 await self._steps.give_up(job)
@@ -183,9 +195,9 @@ class Saga:
             return None
         self._watcher.step(job, "written")
         set_aside = [part for result in ordered for part in result.set_aside]
-        fixed = await self._steps.fix(job, files, set_aside)
+        fixed = await self._steps.fix(job, files, set_aside, copies)
         if fixed is None or [file.key for file in fixed.files] != [file.key for file in files]:
-            await self._steps.discard(job, files, self._objects)
+            await self._steps.discard(job, [*files, *copies], self._objects)
         if fixed is None:
             return None
         self._watcher.step(fixed, "fixed")

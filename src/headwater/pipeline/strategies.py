@@ -6,6 +6,7 @@ from typing import Final
 
 from headwater.log.formats import INLINE, PARQUET, WAL
 from headwater.pipeline.planner import (
+    BOTH,
     COMPACT,
     SEGMENTS,
     RangePlan,
@@ -31,7 +32,7 @@ class Strategy:
     """A stream's next job, given the time."""
 
 
-_JOBS: Final = {TABLE: COMPACT, "segment": SEGMENTS}
+_JOBS: Final = {TABLE: COMPACT, "segment": SEGMENTS, "both": BOTH}
 """The kind of job by what a topic's ``headwater.compact-to`` says."""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater import topic_configs
 from headwater.log.jobs import Job
+from headwater.pipeline.planner import BOTH
 from headwater.pipeline.streams import StoredTopic
 from headwater.tables.catalogs import open_catalog
 from headwater.tables.names import table_name
@@ -51,7 +52,9 @@ class TableCommits:
                 stream=job.stream,
                 start=job.start,
                 end=job.end,
-                files=[file for file in job.files if file.rows],
+                files=[
+                    file for file in (job.copies if job.kind == BOTH else job.files) if file.rows
+                ],
                 # Jobs are planned from the lowest chunk up, one at a time: what is below this
                 # one and not in the table was deleted or set aside.
                 holes=[(0, job.start)],
@@ -59,6 +62,18 @@ class TableCommits:
             for job in jobs
         ]
         return append_files(table, appends)
+
+    def partitioning(self, topic: StoredTopic) -> str:
+        """How a topic's table is partitioned: its own way where it exists, else as configured."""
+        from headwater.tables.catalog_errors import catalog_errors
+        from headwater.tables.topic_tables import PARTITION_BY, load_table
+
+        wanted, table = topic_configs.table_partitioning(topic.configs), self.table(topic)
+        with catalog_errors(f"the table of topic {topic.name}"):
+            if not table.catalog.table_exists(table.name):
+                return wanted
+        there = load_table(table.catalog, table.name, table.owner).properties
+        return there.get(PARTITION_BY, wanted)
 
     def rewrite(
         self, topic: StoredTopic, jobs: Sequence[Job], may_be_gone: Collection[str]
@@ -115,6 +130,28 @@ class TableCommits:
                         self.catalog.drop_table(name)
                         return True
         return False
+
+    def files_of_others(self, topic_ids: Collection[str]) -> dict[str, list[str]]:
+        """By topic id: the files that any snapshot names of tables of no topic among these."""
+        from headwater.tables.catalog_errors import catalog_errors
+        from headwater.tables.live_files import every_kept_file
+        from headwater.tables.locations import object_key
+        from headwater.tables.topic_tables import CLUSTER, TOPIC_ID
+
+        found: dict[str, list[str]] = {}
+        with catalog_errors("looking for tables of deleted topics"):
+            for namespace in self.catalog.list_namespaces():
+                for name in self.catalog.list_tables(namespace):
+                    table = self.catalog.load_table(name)
+                    topic_id = table.properties.get(TOPIC_ID)
+                    ours = table.properties.get(CLUSTER) == self._cluster_id
+                    if ours and topic_id is not None and topic_id not in topic_ids:
+                        keys = [
+                            object_key(self._objects_url, location)
+                            for location in every_kept_file(table)
+                        ]
+                        found[topic_id] = [key for key in keys if key is not None]
+        return found
 
     @property
     def catalog(self) -> Any:

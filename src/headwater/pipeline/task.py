@@ -19,7 +19,8 @@ from headwater.log.formats import INLINE, WAL, IndexEntry
 from headwater.log.jobs import DataFile, Job, data_file_key
 from headwater.meta.values import decode, encode
 from headwater.pipeline.object_reads import ObjectReads, open_reads
-from headwater.pipeline.planner import SEGMENTS
+from headwater.pipeline.planner import BOTH, DENSE, SEGMENTS
+from headwater.table_configs import LOG_PARTITIONING
 
 RESULT_SCHEMA: Final = "result binary"
 
@@ -37,6 +38,8 @@ class RangeTask(msgspec.Struct, kw_only=True):
     keep_from: int = 0
     """Records below this offset were deleted and are not written."""
     objects_url: str
+    partitioning: str = LOG_PARTITIONING
+    """Of the table, where it is a copy."""
 
 
 class RangeResult(msgspec.Struct, kw_only=True):
@@ -45,6 +48,7 @@ class RangeResult(msgspec.Struct, kw_only=True):
     job: str
     start: int
     files: list[DataFile] = msgspec.field(default_factory=list)
+    copies: list[DataFile] = msgspec.field(default_factory=list)
     set_aside: list[tuple[int, int, str]] = msgspec.field(default_factory=list)
     chunk_bytes: int = 0
     cpu_seconds: float = 0.0
@@ -64,6 +68,7 @@ class PackedTask(msgspec.Struct, array_like=True):
     entries: list[bytes]
     keep_from: int
     objects_url: str
+    partitioning: str
 
 
 def pack(task: RangeTask) -> bytes:
@@ -76,6 +81,7 @@ def pack(task: RangeTask) -> bytes:
         [encode(entry) for entry in task.entries],
         task.keep_from,
         task.objects_url,
+        task.partitioning,
     )
     return msgspec.msgpack.encode(packed)
 
@@ -90,6 +96,7 @@ def unpack(data: bytes) -> RangeTask:
         entries=[decode(IndexEntry, entry) for entry in packed.entries],
         keep_from=packed.keep_from,
         objects_url=packed.objects_url,
+        partitioning=packed.partitioning,
     )
 
 
@@ -152,20 +159,22 @@ def _write_parts(task: RangeTask, reads: ObjectReads, result: RangeResult) -> No
     """One file in the usual case; around damaged chunks, which are all looked for, several."""
     from headwater.pipeline.chunks import DamagedChunk
 
-    if task.job.kind == SEGMENTS and task.entries[0].start > task.start:
+    if task.job.kind in DENSE and task.entries[0].start > task.start:
         # A trim took what was before it. A file of rows may lack some; a segment is dense.
         result.set_aside = [(task.start, task.entries[0].start, "its records were deleted")]
         task = msgspec.structs.replace(task, start=task.entries[0].start)
     try:
-        result.files = [_write_file(task, reads, task.start, task.end, task.entries)]
+        _write_file(task, reads, task.start, task.end, task.entries, result)
     except DamagedChunk:
         damaged = list(_find_damaged(task, reads))
+        # What was finished before the damage was met comes into no manifest.
+        result.files, result.copies = [], []
         result.set_aside += [(entry.start, entry.end, reason) for entry, reason in damaged]
         start = task.start
         for stop, after in [*((entry.start, entry.end) for entry, _ in damaged), (task.end, 0)]:
             if start < stop:
                 inside = [entry for entry in task.entries if start <= entry.start < stop]
-                result.files.append(_write_file(task, reads, start, stop, inside))
+                _write_file(task, reads, start, stop, inside, result)
             start = after
 
 
@@ -181,15 +190,23 @@ def _find_damaged(task: RangeTask, reads: ObjectReads) -> Iterator[tuple[IndexEn
 
 
 def _write_file(
-    task: RangeTask, reads: ObjectReads, start: int, end: int, entries: Sequence[IndexEntry]
-) -> DataFile:
-    job = task.job
-    if job.kind == SEGMENTS:
-        from headwater.pipeline.segment_files import write_segment
-
-        return write_segment(job, entries, reads, task.objects_url)
+    task: RangeTask,
+    reads: ObjectReads,
+    start: int,
+    end: int,
+    entries: Sequence[IndexEntry],
+    result: RangeResult,
+) -> None:
+    """Write one part of a range, and add what was written to the result."""
     from headwater.tables.parquet import FileTarget, write_range
 
+    job = task.job
+    if job.kind in DENSE:
+        from headwater.pipeline.segment_files import write_segment
+
+        result.files.append(write_segment(job, entries, reads, task.objects_url))
+    if job.kind == SEGMENTS:
+        return
     target = FileTarget(
         objects_url=task.objects_url,
         key=data_file_key(job, start, end, uuid4().hex[:12]),
@@ -203,7 +220,13 @@ def _write_file(
             "headwater.job": job.id,
         },
     )
-    return write_range(_records(task, reads, entries), target)
+    records = _records(task, reads, entries)
+    if job.kind == BOTH:
+        from headwater.tables.copies import write_copies
+
+        result.copies += write_copies(records, target, task.partitioning)
+    else:
+        result.files.append(write_range(records, target))
 
 
 def _records(task: RangeTask, reads: ObjectReads, entries: Sequence[IndexEntry]) -> Iterator[Any]:

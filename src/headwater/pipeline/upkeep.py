@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, TypeVar
 
 from headwater.errors import StoreError
+from headwater.pipeline.copies import release_copies
 from headwater.pipeline.fsck_report import CheckWatcher
 from headwater.pipeline.place import Place
 from headwater.pipeline.streams import StoredTopic, read_topics
@@ -50,6 +51,7 @@ async def keep_tables(place: Place, names: Collection[str], watcher: CheckWatche
     summary = UpkeepSummary()
     topics = await read_topics(place.meta, names)
     try:
+        await release_copies(place)
         released = await let_files_go(place.meta, place.clock, place.tables, _in_thread)
     except StoreError as error:
         summary.failures.append(str(error))

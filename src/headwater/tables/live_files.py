@@ -36,6 +36,16 @@ def every_live_file(table: "Table") -> "dict[str, DataFile]":
     }
 
 
+def every_kept_file(table: "Table") -> set[str]:
+    """The locations of the files that are live in any kept snapshot."""
+    manifests = {
+        manifest.manifest_path: manifest
+        for snapshot in table.metadata.snapshots
+        for manifest in snapshot.manifests(table.io)
+    }
+    return {file.file_path for manifest in manifests.values() for file in _live(table, manifest)}
+
+
 def unreferenced(table: "Table", keys: Collection[str], *, objects_url: str) -> frozenset[str]:
     """Those of ``keys`` that no kept snapshot refers to: the log may delete them.
 
