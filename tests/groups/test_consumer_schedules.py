@@ -153,3 +153,22 @@ class Schedules(RuleBasedStateMachine):
 
 TestSchedules = Schedules.TestCase
 TestSchedules.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_classic_member_that_was_fenced_unheard_does_not_keep_what_it_owned() -> None:
+    world = World(GroupSettings(consumer_migration_policy="upgrade"), t0=2)
+    new, old = ConsumerClient("new", None), ClassicClient(cooperative=True)
+    new.subscribe(("t0",), "")
+    for _ in range(6):
+        new.step(world, "answered")
+        new.reconcile()
+        old.step(world, "answered")
+    assert len(new.owned) == len(old.owned) == 1
+    for _ in range(4):  # the old one falls silent for longer than its session
+        world.pass_time(5)
+        new.step(world, "answered")
+        new.reconcile()
+    assert len(new.owned) == 2
+    old.subscribe(("t0",))
+    old.step(world, "answered")
+    assert old.owned == set()

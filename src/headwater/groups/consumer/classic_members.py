@@ -118,6 +118,9 @@ class ClassicMembers(Core):
         subscription = read_subscription(request.protocols[0][1])
         if subscription is None:
             return JoinReply(error=Code.INCONSISTENT_GROUP_PROTOCOL)
+        if subscription.owned and not request.instance_id and member_id not in self._state.members:
+            # It was fenced and has not heard of it: others may read what it thinks it owns.
+            return JoinReply(error=Code.UNKNOWN_MEMBER_ID, member_id=member_id)
         found = self._find_joining(member_id, request)
         if isinstance(found, Refusal):
             return JoinReply(error=found.code)
