@@ -1,6 +1,7 @@
-"""A rewrite in a process of its own: ``python -m tests.pipeline.rewrite_driver DATA STEP TOPIC``.
+"""A rewrite or a cleaning in a process of its own, which kills itself at a named step.
 
-It kills itself when a job comes past STEP.
+``python -m tests.pipeline.rewrite_driver DATA STEP METHOD TOPIC``: METHOD is one of the
+``Compactor``'s.
 """
 
 import asyncio
@@ -13,12 +14,12 @@ from tests.pipeline.cluster import address_of, make_compactor
 from tests.pipeline.driver import Deadly
 
 
-async def main(data: Path, step: str, topic: str) -> None:
+async def main(data: Path, step: str, method: str, topic: str) -> None:
     async with open_place(address_of(data), TableSettings()) as place:
         compactor = make_compactor(place, watcher=Deadly(step))
-        await compactor.rewrite([topic])
+        await getattr(compactor, method)([topic])
         compactor.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:5]))

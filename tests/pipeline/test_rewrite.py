@@ -130,7 +130,8 @@ async def test_a_rewrite_that_was_killed_is_taken_up_by_a_compaction(
     topic = await small_files(cluster)
     expected = cluster.consume(topic)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.pipeline.rewrite_driver", str(cluster.data), step, topic
+        sys.executable,
+        *("-m", "tests.pipeline.rewrite_driver", str(cluster.data), step, "rewrite", topic),
     )
     assert await process.wait() == -signal.SIGKILL
     assert cluster.consume(topic) == expected

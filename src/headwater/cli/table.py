@@ -8,6 +8,7 @@ import click
 
 from headwater.cli.output import as_json, byte_size, counted, print_json, print_table
 from headwater.cli.place import place_options
+from headwater.cli.table_clean import clean
 from headwater.cli.table_jobs import run_jobs
 from headwater.cli.table_maintain import maintain
 from headwater.cli.table_place import address_of, run_to_end, table_settings
@@ -124,4 +125,5 @@ async def _facts(settings: "Settings", topics: Sequence[str]) -> "list[TableFact
 
 
 table.add_command(rewrite)
+table.add_command(clean)
 table.add_command(maintain)

@@ -83,4 +83,4 @@ def _print_summary(summary: "Summary", done: str) -> None:
         click.echo(f"Set aside {topic}-{partition} [{start}, {end}): {reason}", err=True)
 
 
-_INFINITIVES = {"Compacted": "compact", "Rewrote": "rewrite"}
+_INFINITIVES = {"Compacted": "compact", "Rewrote": "rewrite", "Cleaned": "clean"}

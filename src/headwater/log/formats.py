@@ -73,6 +73,9 @@ class IndexEntry(Value):
     """The chunk itself where the kind is INLINE."""
     set_aside: str = ""
     """Why the pipeline left this entry as it is; empty where it did not."""
+    delete_horizon_ms: int = 0
+    """A file of a compacted topic that was cleaned: its tombstones stay until then; -1 where it
+    has none. 0: it was not cleaned yet."""
 
 
 class StreamCommit(msgspec.Struct, array_like=True):

@@ -54,6 +54,8 @@ class DataFile(msgspec.Struct, kw_only=True):
     """The table's column statistics; opaque to the log."""
     kind: int = PARQUET
     """Of its index entry: PARQUET or SEGMENT."""
+    delete_horizon_ms: int = 0
+    """Of its index entry."""
 
 
 class Job(Value):

@@ -142,4 +142,5 @@ def entry_of(file: DataFile, size: int = 0, created_ms: int = 0) -> IndexEntry:
         created_ms=created_ms,
         store=file.store,
         key=file.key,
+        delete_horizon_ms=file.delete_horizon_ms,
     )

@@ -27,7 +27,7 @@ from headwater.pipeline.planner import RangePlan, Rules
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.saga import OwnedJob, Run, Saga
 from headwater.pipeline.settings import PipelineSettings
-from headwater.pipeline.strategies import Strategy, compacting, rewriting
+from headwater.pipeline.strategies import Strategy, cleaning, compacting, rewriting
 from headwater.pipeline.streams import (
     StoredTopic,
     claim_name,
@@ -90,12 +90,12 @@ class Compactor:
         await read_topics(self._meta, names)
         while True:
             try:
-                summary = await self._run(names, compacting(rules))
+                for strategy in (compacting(rules), cleaning(at_once=False)):
+                    summary = await self._run(names, strategy)
+                    for line in summary.failures:
+                        self._watcher.waiting(line)
             except (StoreError, KafkaError) as error:
                 self._watcher.waiting(str(error))
-            else:
-                for line in summary.failures:
-                    self._watcher.waiting(line)
             await asyncio.sleep(self._settings.interval_ms / 1000)
 
     async def compact(self, names: Collection[str] = ()) -> Summary:
@@ -116,6 +116,14 @@ class Compactor:
         """
         await read_topics(self._meta, names)
         return await self._run(names, rewriting(self._settings.file_bytes))
+
+    async def clean(self, names: Collection[str] = ()) -> Summary:
+        """Keep the last record of each key in the tables of compacted topics.
+
+        Returns and raises as ``compact`` does. Topics that are not compacted are left alone.
+        """
+        await read_topics(self._meta, names)
+        return await self._run(names, cleaning(at_once=True))
 
     async def finish(self) -> Summary:
         """Carry the jobs through that nobody works on, and wait for those of others."""

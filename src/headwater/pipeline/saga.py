@@ -14,18 +14,21 @@ import msgspec
 
 from headwater.clock import Clock
 from headwater.errors import CatalogUnavailable, StoreError, TableMismatch
+from headwater.log.formats import IndexEntry
 from headwater.log.job_steps import JobSteps
 from headwater.log.jobs import CREATED, ICEBERG_COMMITTED, INDEX_SWAPPED, PARQUET_WRITTEN, Job
 from headwater.meta.store import MetadataStore
+from headwater.meta.values import encode
 from headwater.objects.store import ObjectStore
-from headwater.pipeline.planner import BOTH, REWRITE, SEGMENTS, file_ranges
+from headwater.pipeline.clean_plan import clean_ranges
+from headwater.pipeline.planner import BOTH, CLEAN, REPLACING, SEGMENTS, file_ranges
 from headwater.pipeline.runner import Runner
 from headwater.pipeline.streams import StoredTopic, read_entries, read_layout
 from headwater.pipeline.summary import Summary, Watcher
 from headwater.pipeline.table_commits import TableCommits
 from headwater.pipeline.table_upkeep import let_files_go
-from headwater.pipeline.task import RangeResult, RangeTask, pack
-from headwater.topic_configs import table_partitioning
+from headwater.pipeline.task import Cleaning, RangeResult, RangeTask, pack
+from headwater.topic_configs import number, table_partitioning
 
 if TYPE_CHECKING:
     from headwater.tables.commit import Outcome
@@ -154,6 +157,8 @@ class Saga:
         entries = await read_entries(
             self._meta, job.stream, job.start, job.end, with_data=True, limit=None
         )
+        if job.kind == CLEAN:
+            return self._clean_tasks(owned, layout.log_start, entries)
         partitioning = await self._partitioning(owned.topic) if job.kind == BOTH else ""
         return [
             RangeTask(
@@ -166,6 +171,30 @@ class Saga:
                 partitioning=partitioning,
             )
             for file in file_ranges(job.start, job.end, entries, self._file_bytes)
+        ]
+
+    def _clean_tasks(
+        self, owned: OwnedJob, log_start: int, entries: Sequence[IndexEntry]
+    ) -> list[RangeTask]:
+        job, now_ms = owned.job, self._clock.now_ms()
+        cleaning = Cleaning(
+            dirty=[encode(entry) for entry in entries if not entry.delete_horizon_ms],
+            now_ms=now_ms,
+            horizon_ms=now_ms + number(owned.topic.configs, "delete.retention.ms"),
+            # Below a range that does not begin where the log does is something of older values.
+            drops_tombstones=job.start <= log_start,
+        )
+        return [
+            RangeTask(
+                job=job,
+                start=file.start,
+                end=file.end,
+                entries=list(file.entries),
+                keep_from=log_start,
+                objects_url=self._objects_url,
+                cleaning=cleaning,
+            )
+            for file in clean_ranges(job.start, job.end, entries, self._file_bytes, now_ms)
         ]
 
     async def _partitioning(self, topic: StoredTopic) -> str:
@@ -186,7 +215,7 @@ class Saga:
         failure = next((result.failure for result in ordered if result.failure), "")
         if failure:
             await self._steps.discard(job, [*files, *copies], self._objects)
-            if job.kind == REWRITE:
+            if job.kind in REPLACING:
                 # The log is whole without it, and compaction must not wait behind it.
                 await self._steps.give_up(job)
                 run.failed(job.stream, f"{job.topic}-{job.partition}: {failure}")
@@ -216,7 +245,7 @@ class Saga:
                 by_topic.setdefault(owned.topic.id, []).append(owned)
         for group in by_topic.values():
             for rewrites in (False, True):
-                some = [owned for owned in group if (owned.job.kind == REWRITE) == rewrites]
+                some = [owned for owned in group if (owned.job.kind in REPLACING) == rewrites]
                 if some:
                     done += await self._into_table(some, run)
         return done
@@ -226,7 +255,7 @@ class Saga:
         topic = group[0].topic
         jobs = [owned.job for owned in group]
         try:
-            if jobs[0].kind == REWRITE:
+            if jobs[0].kind in REPLACING:
                 outcome = await self._rewrite(topic, jobs)
             else:
                 outcome = await self._in_catalog(self._tables.append, topic, jobs)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from headwater.log.formats import INLINE, PARQUET, WAL
+from headwater.pipeline.clean_plan import CleaningRules, plan_clean
 from headwater.pipeline.planner import (
     BOTH,
     COMPACT,
@@ -16,7 +17,7 @@ from headwater.pipeline.planner import (
 )
 from headwater.pipeline.rewrite import plan_rewrite
 from headwater.pipeline.streams import StoredTopic
-from headwater.topic_configs import compaction_target
+from headwater.topic_configs import compaction_target, is_compacted, number, text
 
 TABLE: Final = "parquet"
 
@@ -51,10 +52,32 @@ def compacting(rules: Rules) -> Strategy:
     )
 
 
-def rewriting(file_bytes: int) -> Strategy:
-    """Small files become large ones."""
+def cleaning(*, at_once: bool) -> Strategy:
+    """Records go that are not the last of their key; ``at_once`` however few they may be."""
+
+    def plan(topic: StoredTopic, view: StreamView, now_ms: int) -> RangePlan | None:
+        ratio = float(text(topic.configs, "min.cleanable.dirty.ratio"))
+        rules = CleaningRules(
+            min_lag_ms=number(topic.configs, "min.compaction.lag.ms"),
+            dirty_ratio=0.0 if at_once else ratio,
+        )
+        return plan_clean(view, rules, now_ms)
+
     return Strategy(
         kinds=(PARQUET,),
-        is_for=lambda topic: compaction_target(topic.configs) == TABLE,
+        is_for=lambda topic: _is_table(topic) and is_compacted(topic.configs),
+        plan=plan,
+    )
+
+
+def rewriting(file_bytes: int) -> Strategy:
+    """Small files become large ones; those of compacted topics do when they are cleaned."""
+    return Strategy(
+        kinds=(PARQUET,),
+        is_for=lambda topic: _is_table(topic) and not is_compacted(topic.configs),
         plan=lambda _topic, view, _now_ms: plan_rewrite(view, file_bytes),
     )
+
+
+def _is_table(topic: StoredTopic) -> bool:
+    return compaction_target(topic.configs) == TABLE

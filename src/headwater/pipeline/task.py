@@ -25,6 +25,18 @@ from headwater.table_configs import LOG_PARTITIONING
 RESULT_SCHEMA: Final = "result binary"
 
 
+class Cleaning(msgspec.Struct, array_like=True):
+    """What a cleaning task needs beside its range."""
+
+    dirty: list[bytes]
+    """The entries, packed, whose keys supersede others."""
+    now_ms: int
+    horizon_ms: int
+    """Until when the tombstones of dirty files are kept."""
+    drops_tombstones: bool
+    """Whether everything below the job's range is gone, so that nothing can come back."""
+
+
 class RangeTask(msgspec.Struct, kw_only=True):
     """One file to write: the entries that make up ``[start, end)`` of a job's range.
 
@@ -40,6 +52,8 @@ class RangeTask(msgspec.Struct, kw_only=True):
     objects_url: str
     partitioning: str = LOG_PARTITIONING
     """Of the table, where it is a copy."""
+    cleaning: Cleaning | None = None
+    """Where records go that are not the last of their key."""
 
 
 class RangeResult(msgspec.Struct, kw_only=True):
@@ -69,6 +83,7 @@ class PackedTask(msgspec.Struct, array_like=True):
     keep_from: int
     objects_url: str
     partitioning: str
+    cleaning: Cleaning | None
 
 
 def pack(task: RangeTask) -> bytes:
@@ -82,6 +97,7 @@ def pack(task: RangeTask) -> bytes:
         task.keep_from,
         task.objects_url,
         task.partitioning,
+        task.cleaning,
     )
     return msgspec.msgpack.encode(packed)
 
@@ -97,6 +113,7 @@ def unpack(data: bytes) -> RangeTask:
         keep_from=packed.keep_from,
         objects_url=packed.objects_url,
         partitioning=packed.partitioning,
+        cleaning=packed.cleaning,
     )
 
 
@@ -220,6 +237,14 @@ def _write_file(
             "headwater.job": job.id,
         },
     )
+    if task.cleaning is not None:
+        from headwater.pipeline.clean_task import Cleaner
+
+        cleaner = Cleaner(task.cleaning, reads, job.partition)
+        written = write_range(cleaner.records(entries, task.keep_from), target)
+        written.delete_horizon_ms = cleaner.horizon_ms
+        result.files.append(written)
+        return
     records = _records(task, reads, entries)
     if job.kind == BOTH:
         from headwater.tables.copies import write_copies
