@@ -1,6 +1,7 @@
 """Running the pipeline's jobs for a command: stores, Spark, a bar and a summary."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ def run_jobs(
 
     check_spark()
     logs.configure(settings.logging.format, settings.logging.level)
+    # It tells of every file of a table's metadata that it opens.
+    logging.getLogger("pyiceberg").setLevel(logging.WARNING)
     with TerminalWatcher(sys.stderr) as watcher:
         summary = run_to_end(_with_compactor(settings, master, work, watcher))
     if as_json:
