@@ -104,6 +104,7 @@ def test_an_index_entry_with_every_field_set_still_fits() -> None:
     entry = IndexEntry(
         start=1, end=2, kind=1, length=3, size=4, max_timestamp=5, created_ms=6, store="s",
         key="k", part=7, position=8, blocks=(9, 10), left_out=[11], data=b"12", set_aside="13",
+        delete_horizon_ms=14,
     )  # fmt: skip
     unset = [
         field.name
