@@ -16,6 +16,7 @@ BIN := .venv/bin
 INSTALL = "$(UV)" pip install --quiet --python $(BIN)/python
 LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header pyproject.toml
+STORES = --extra etcd --extra oxia --extra postgres
 
 .PHONY: help serve test format interop pipeline bench docs lock clean
 
@@ -52,9 +53,9 @@ docs: .venv/.serve ## Write the reference pages that are generated from the code
 
 lock: $(UV) ## Resolve the requirements again and write requirements/*.txt
 	$(LOCK) --upgrade --output-file requirements/serve.txt
-	$(LOCK) --upgrade --extra table --group test --constraints requirements/serve.txt \
+	$(LOCK) --upgrade --extra table $(STORES) --group test --constraints requirements/serve.txt \
 		--output-file requirements/test.txt
-	$(LOCK) --upgrade --extra spark --group test --constraints requirements/test.txt \
+	$(LOCK) --upgrade --extra spark $(STORES) --group test --constraints requirements/test.txt \
 		--output-file requirements/spark.txt
 
 clean: ## Remove the environment, the tools and the caches; data stays
