@@ -5,7 +5,8 @@
   that acknowledged it from that moment on.
 - I3: nothing is there that nobody sent, and no batch is there in part.
 - I4: an idempotent producer's batches are there once and in order, whatever was retried and
-  through whom; others are there at most as often as they were sent.
+  through whom; others are there at most as often as they were sent, and those of a producer that
+  has one batch under way at a time begin in order.
 - Nobody is refused for good: an error that a retry mends is not written down.
 - I5: a poll starts where it was asked to, skips nothing, is not told "out of range" for an
   offset that the log holds, and sees bounds that never go back.
@@ -41,6 +42,7 @@ def violations(history: History) -> list[str]:
             _whole_batches(produced, polled, finals),
             _as_often_as_sent(produced, finals),
             _idempotent_once_in_order(produced, polled, finals),
+            _one_at_a_time_in_order(produced, finals),
             _no_strange_errors(produced, polled),
             _polls_do_not_jump(polled),
             _in_range(polled, trimmed),
@@ -137,9 +139,10 @@ def _whole_batches(
 
 def _as_often_as_sent(produced: Sequence[Produced], finals: Sequence[FinalLog]) -> Iterator[str]:
     sent = Counter(value for one in produced for value in one.values)
+    unknown = {value for one in produced if one.retried for value in one.values}
     for final in finals:
         for value, times in Counter(value for _, value in final.records).items():
-            if times > sent[value]:
+            if times > sent[value] and value not in unknown:
                 yield f"{_short(value)} was sent {sent[value]} times and is there {times} times"
 
 
@@ -170,6 +173,29 @@ def _idempotent_once_in_order(
             first = numbers[0] if final.log_start else 0
             if numbers != list(range(first, first + len(numbers))):
                 yield f"idempotent {producer} wrote its batches in the order {_ranges(numbers)}"
+
+
+def _one_at_a_time_in_order(
+    produced: Sequence[Produced], finals: Sequence[FinalLog]
+) -> Iterator[str]:
+    """A retry may leave a batch twice; where each is first may not be out of order."""
+    origin = {
+        value: (one.producer, one.number) for one in produced if one.ordered for value in one.values
+    }
+    for final in finals:
+        latest: dict[str, int] = {}
+        seen: set[bytes] = set()
+        for offset, value in final.records:
+            if value in seen or value not in origin:
+                continue
+            seen.add(value)
+            producer, number = origin[value]
+            if number < latest.get(producer, 0):
+                yield (
+                    f"{producer}, with one batch under way at a time, has batch {number} first "
+                    f"at {offset}, behind batch {latest[producer]}"
+                )
+            latest[producer] = number
 
 
 def _no_strange_errors(produced: Sequence[Produced], polled: Sequence[Polled]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 - Every acknowledged record is processed by each group at least once.
 - No partition has two owners in one generation, or at one member epoch.
+- A member goes on where its group had committed, skips nothing and does not go back.
 - A committed offset never goes back, neither by an acknowledged commit nor in what is read.
 - A member that others have replaced cannot commit: who commits for a partition after it was
   given to another in a later generation is refused.
@@ -11,7 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.invariants.groups_history import UNKNOWN, Claim, Committed, Fetched, GroupHistory
+from tests.invariants.groups_history import (
+    UNKNOWN,
+    Claim,
+    Committed,
+    Fetched,
+    GroupHistory,
+    Reading,
+)
 
 Stream = tuple[str, int]
 """A group and a partition."""
@@ -22,6 +30,7 @@ def violations(history: GroupHistory) -> list[str]:
     return [
         *_processed(history),
         *_one_owner(history.claims),
+        *_no_jumps(history.readings),
         *_never_back(history.committed, history.fetched),
         *_late_commits_are_refused(history.claims, history.committed),
     ]
@@ -51,6 +60,19 @@ def _one_owner(claims: Sequence[Claim]) -> Iterator[str]:
                     f"{claim.group}: partition {partition} has two owners in generation "
                     f"{claim.generation}: {other} and {claim.owner}"
                 )
+
+
+def _no_jumps(readings: Sequence[Reading]) -> Iterator[str]:
+    for reading in readings:
+        expected = reading.start
+        for offset in reading.offsets:
+            if expected is not None and offset != expected:
+                went = "skipped" if offset > expected else "went back"
+                yield (
+                    f"{reading.group}: a member of partition {reading.partition} {went} "
+                    f"from {expected} to {offset}"
+                )
+            expected = offset + 1
 
 
 @dataclass(frozen=True, slots=True)

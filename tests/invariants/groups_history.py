@@ -52,6 +52,17 @@ class Fetched:
 
 
 @dataclass(slots=True)
+class Reading:
+    """What one member was given of one partition, from one assignment of it to the next."""
+
+    group: str
+    partition: int
+    start: int | None
+    """The committed offset that it went on from; None where it did not learn it."""
+    offsets: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class GroupHistory:
     produced: set[tuple[int, int]] = field(default_factory=set)
     """Partition and offset of every record that was acknowledged to a producer."""
@@ -60,19 +71,29 @@ class GroupHistory:
     claims: list[Claim] = field(default_factory=list)
     committed: list[Committed] = field(default_factory=list)
     fetched: list[Fetched] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
     refused: int = 0
     """Commits that were answered with an error, late ones that were tried on purpose too."""
 
     def read(self, group: str, files: Iterable[Path]) -> None:
         """Add what members of ``group`` wrote."""
+        for file in files:
+            self._read_one(group, file)
+
+    def _read_one(self, group: str, file: Path) -> None:
         processed = self.processed.setdefault(group, set())
-        for event in _events(files):
+        current: dict[int, Reading] = {}
+        for event in _events(file):
             match event.pop("event"):
                 case "claim":
                     owned = frozenset(event.pop("partitions"))
                     self.claims.append(Claim(group=group, partitions=owned, **event))
+                case "started":
+                    current[event["partition"]] = reading = Reading(group=group, **event)
+                    self.readings.append(reading)
                 case "processed":
                     processed.add((event["partition"], event["offset"]))
+                    current[event["partition"]].offsets.append(event["offset"])
                 case "committed":
                     self.committed.append(Committed(group=group, **event))
                 case "refused":
@@ -81,8 +102,7 @@ class GroupHistory:
                     raise AssertionError(f"members write no {other!r}")
 
 
-def _events(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    for file in files:
-        lines = file.read_text().split("\n")
-        # A killed member may leave its last line without its end.
-        yield from (json.loads(line) for line in lines[:-1])
+def _events(file: Path) -> Iterator[dict[str, Any]]:
+    lines = file.read_text().split("\n")
+    # A killed member may leave its last line without its end.
+    yield from (json.loads(line) for line in lines[:-1])

@@ -125,15 +125,17 @@ class Member:
             "claim", owner=owner, generation=generation, partitions=sorted(self._owned),
             at=time.monotonic(),
         )  # fmt: skip
-        starts = list(given)
+        starts, told = list(given), bool(given)
         if given:
             try:
                 starts = consumer.committed(starts, timeout=COORDINATOR_SECONDS)
             except KafkaException:
-                self._join_again = True
+                self._join_again, told = True, False
         if any(each.error is not None for each in starts):
-            self._join_again = True
-        self._floors |= {each.partition: max(0, each.offset) for each in starts}
+            self._join_again, told = True, False
+        for each in starts:
+            self._floors[each.partition] = start = max(0, each.offset)
+            self._write("started", partition=each.partition, start=start if told else None)
         if self._eager:
             consumer.assign(starts)
         else:

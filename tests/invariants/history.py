@@ -19,6 +19,10 @@ class Produced:
     error: int
     invoked: float
     completed: float
+    ordered: bool = False
+    """Its producer sends a batch only when the one before it was acknowledged."""
+    retried: bool = False
+    """Its client may have sent it again by itself: this stands for all its attempts."""
 
 
 @dataclass(frozen=True, slots=True)

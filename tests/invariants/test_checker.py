@@ -38,6 +38,10 @@ def final(*batches: Produced, start: int = 0, broker: int = 1) -> FinalLog:
 
 A, B, C = produced(0, 0), produced(1, 2), produced(2, 4)
 PLAIN = produced(0, 6, idempotent=False)
+FIRST, SECOND = (
+    replace(produced(number, None, idempotent=False), ordered=True, retried=True)
+    for number in (0, 1)
+)
 
 
 def test_a_good_history_has_no_violations() -> None:
@@ -47,6 +51,11 @@ def test_a_good_history_has_no_violations() -> None:
         polled=[polled(0, A, B), polled(4, C, at=1), polled(8, high_watermark=8, at=2)],
         finals=[final(A, B, C, PLAIN, PLAIN), final(A, B, C, PLAIN, PLAIN, broker=2)],
     )
+    assert violations(history) == []
+
+
+def test_a_retry_may_leave_a_batch_twice_where_no_producer_id_tells() -> None:
+    history = History([FIRST, SECOND], finals=[final(FIRST, SECOND, FIRST)])
     assert violations(history) == []
 
 
@@ -96,6 +105,10 @@ def test_what_was_trimmed_may_be_out_of_range_and_gone() -> None:
             "in the order 1, 0",
         ),
         (History([replace(B, offset=None)], finals=[final(B)]), "in the order 1"),
+        (
+            History([FIRST, SECOND], finals=[final(SECOND, FIRST, SECOND)]),
+            "has batch 0 first at 2, behind batch 1",
+        ),
         (History([replace(A, offset=None, error=45)]), "i was refused batch 0: error 45"),
         (History([A], [replace(polled(0), error=3)]), "a poll at 0 with error 3"),
         (

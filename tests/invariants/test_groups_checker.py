@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.invariants.groups_checker import violations
-from tests.invariants.groups_history import UNKNOWN, Claim, Committed, Fetched, GroupHistory
+from tests.invariants.groups_history import (
+    UNKNOWN,
+    Claim,
+    Committed,
+    Fetched,
+    GroupHistory,
+    Reading,
+)
 
 A1 = Claim("g", "a", 1, frozenset({0, 1}), 1.0)
 B1 = Claim("g", "b", 1, frozenset({2}), 1.1)
@@ -33,6 +40,8 @@ def test_a_good_history_of_groups_has_no_violations() -> None:
     [
         GroupHistory(claims=[A1, replace(B1, group="other", partitions=A1.partitions)]),
         GroupHistory(claims=[A1, replace(A1, at=2.0)]),
+        GroupHistory(readings=[Reading("g", 0, 7, [7, 8, 9]), Reading("g", 0, 8, [8])]),
+        GroupHistory(readings=[Reading("g", 0, None, [5, 6])]),
         GroupHistory(claims=[replace(A1, generation=UNKNOWN), replace(B2, generation=UNKNOWN)]),
         GroupHistory(committed=[LATE, replace(LATE, offset=5, invoked=6.05, completed=7.0)]),
         GroupHistory(committed=[replace(LATE, partition=1), EARLY]),
@@ -42,6 +51,8 @@ def test_a_good_history_of_groups_has_no_violations() -> None:
     ids=[
         "other group",
         "same owner",
+        "given again",
+        "start not known",
         "forgotten members",
         "overlapping commits",
         "other partition",
@@ -63,6 +74,18 @@ def test_what_is_allowed_is_no_violation(history: GroupHistory) -> None:
         (
             GroupHistory(claims=[A1, replace(B1, partitions=frozenset({1, 2}))]),
             "partition 1 has two owners in generation 1: a and b",
+        ),
+        (
+            GroupHistory(readings=[Reading("g", 0, 7, [7, 9])]),
+            "a member of partition 0 skipped from 8 to 9",
+        ),
+        (
+            GroupHistory(readings=[Reading("g", 0, 7, [8])]),
+            "a member of partition 0 skipped from 7 to 8",
+        ),
+        (
+            GroupHistory(readings=[Reading("g", 0, None, [7, 8, 7])]),
+            "a member of partition 0 went back from 9 to 7",
         ),
         (
             GroupHistory(committed=[EARLY, replace(LATE, offset=9)]),
@@ -90,8 +113,10 @@ def test_each_broken_promise_of_groups_is_named(history: GroupHistory, complaint
 def test_what_a_killed_member_wrote_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
     file = tmp_path / "member"
     file.write_text(
+        '{"event": "started", "partition": 0, "start": 3}\n'
         '{"event": "processed", "partition": 0, "offset": 3}\n{"event": "processed", "part'
     )
     history = GroupHistory()
     history.read("g", [file])
     assert history.processed == {"g": {(0, 3)}}
+    assert history.readings == [Reading("g", 0, 3, [3])]
