@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headwater.cli.root import headwater
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from peers.process import free_port
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

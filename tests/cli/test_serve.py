@@ -12,7 +12,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.cli.conftest import Serving, free_port, serve, start
+from peers.process import free_port
+from tests.cli.conftest import Serving, serve, start
 
 
 def refused(*arguments: object) -> str:
@@ -156,26 +157,17 @@ def workers_of(supervisor: subprocess.Popen[str]) -> list[int]:
 
 
 def test_workers_share_the_data_and_a_killed_one_comes_back(tmp_path: Path) -> None:
-    port = free_port()
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port + 1)):
-                break
-        port = free_port()
-    arguments = ["--data", tmp_path / "data", "--listen", f"127.0.0.1:{port}", "--workers", "2"]
-    process = start(*arguments)
-    assert process.stdout is not None
-    welcome = process.stdout.readline()
-    assert f"listens on 127.0.0.1:{port}, 127.0.0.1:{port + 1}, data in" in welcome
-    both = Serving(process, [f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"], tmp_path, "")
+    port = free_port(consecutive=2)
+    both = serve(tmp_path / "data", "--listen", f"127.0.0.1:{port}", "--workers", "2")
+    assert both.addresses == [f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"]
     both.ok("topic", "create", "shared", "-p", "8")
     both.ok("produce", "shared", stdin="".join(f"{n}\n" for n in range(200)))
-    os.kill(workers_of(process)[1], signal.SIGKILL)
+    os.kill(workers_of(both.process)[1], signal.SIGKILL)
     both.ok("produce", "shared", stdin="".join(f"{n}\n" for n in range(200, 400)))
     found = both.ok("consume", "shared").split()
     assert sorted(map(int, found)) == list(range(400))
-    while len(workers_of(process)) != 2:
+    while len(workers_of(both.process)) != 2:
         pass
-    children = workers_of(process)
+    children = workers_of(both.process)
     assert both.stop() == 0
     assert not any(Path(f"/proc/{child}").exists() for child in children)

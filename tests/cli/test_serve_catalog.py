@@ -5,7 +5,8 @@ import socket
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.cli.conftest import free_port, serve, start
+from peers.process import free_port
+from tests.cli.conftest import serve, start
 
 
 def test_a_broker_serves_its_tables_and_its_clients_at_once(tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 import asyncio
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -19,6 +17,7 @@ import apsw
 from headwater.log.formats import INLINE, IndexEntry, Layout, Tail
 from headwater.meta import keys
 from headwater.meta.values import decode
+from peers.process import free_port
 
 SESSION_SECONDS = 1.0
 START_SECONDS = 30.0
@@ -35,17 +34,6 @@ SETTINGS: Mapping[str, Any] = {
     "append_timeout_ms": 5_000,
 }
 """Everything that happens once in minutes or hours, many times within a test."""
-
-
-def _free_port() -> int:
-    while True:
-        port = random.randrange(15_000, 31_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 @dataclass(slots=True)
@@ -71,7 +59,7 @@ class BrokerProcess:
 
     async def start(self, *extra: str) -> None:
         """Start it and wait until it listens."""
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         command = [*self.command, "--listen", f"127.0.0.1:{self.port}", *extra]
         with self.log.open("a") as log:
             self.process = subprocess.Popen(  # noqa: ASYNC220 - a fork is short
