@@ -335,6 +335,14 @@ def test_static_member_keeps_its_place_for_a_session_only() -> None:
     assert world.group.empty
 
 
+def test_static_member_may_join_again_when_the_reply_was_lost() -> None:
+    world = World(t=2)
+    first = world.join("s", instance="i")
+    again = world.join("s", instance="i")
+    assert (again.error, again.assignment) == (Code.NONE, first.assignment)
+    assert world.join("other", instance="i").error == Code.UNRELEASED_INSTANCE_ID
+
+
 def test_static_member_that_was_replaced_is_fenced() -> None:
     world = World(t=2)
     world.join("a", instance="i")

@@ -131,8 +131,12 @@ def fenced_instance(member: Member, member_id: str) -> Refusal | None:
 
 
 def unreleased_instance(member: Member, member_id: str) -> Refusal | None:
-    """A static member's place is free only when it left or fell silent."""
-    if member.classic or member.holding.epoch == LEAVE_FOR_A_WHILE:
+    """A static member's place is free only when it left or fell silent, or for itself.
+
+    A member that joins again under its own id did not get the reply to its first attempt. Kafka
+    refuses that too, and clients take the refusal for fatal.
+    """
+    if member.id == member_id or not member.present:
         return None
     return Refusal(
         Code.UNRELEASED_INSTANCE_ID,

@@ -169,7 +169,8 @@ class ConsumerGroup(ClassicMembers):
     def _admit(self, found: Member, request: ConsumerHeartbeatRequest) -> Member:
         """Let a new member in, or in the place of the static one before it."""
         joins_statically = request.epoch == 0 and request.instance_id is not None
-        if joins_statically and found.facts.instance_id == request.instance_id:
+        takes_a_place = joins_statically and found.facts.instance_id == request.instance_id
+        if takes_a_place and not (found.present and found.id == request.member_id):
             self._forget_timers(found.id)
             return self._state.replace_static(found, request.member_id or self._new_id())
         if found.classic:

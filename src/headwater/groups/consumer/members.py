@@ -107,6 +107,11 @@ class Member:
     def classic(self) -> bool:
         return self.facts.classic is not None
 
+    @property
+    def present(self) -> bool:
+        """It speaks this protocol and has not left for a while."""
+        return not self.classic and self.holding.epoch != LEAVE_FOR_A_WHILE
+
     def as_replacement(self, member_id: str) -> "Member":
         """The same static member under a new id, as if it had just come."""
         return Member(member_id, self.facts, replace(self.holding, epoch=0, previous_epoch=0))
