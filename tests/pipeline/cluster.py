@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,6 +74,9 @@ class Cluster:
 
     server: Server
     data: Path
+    tables: TableSettings = TableSettings()
+    objects_url: str | None = None
+    """Where its objects are not in ``data``."""
 
     @property
     def bootstrap(self) -> str:
@@ -81,10 +84,11 @@ class Cluster:
 
     @property
     def address(self) -> Address:
-        return address_of(self.data)
+        own = address_of(self.data)
+        return own if self.objects_url is None else replace(own, objects_url=self.objects_url)
 
     def open(self, settings: TableSettings | None = None) -> AbstractAsyncContextManager[Place]:
-        return open_place(self.address, settings or TableSettings())
+        return open_place(self.address, settings or self.tables)
 
     def create_topic(
         self,
@@ -116,8 +120,12 @@ class Cluster:
         partitions: int = 1,
         seed: int = 0,
         codecs: Sequence[str] = FEW_CODECS,
+        keys: int | None = None,
     ) -> None:
-        """Records of every kind, by idempotent producers of several codecs in turn."""
+        """Records of every kind, by idempotent producers of several codecs in turn.
+
+        With ``keys`` all of them have one of so many keys.
+        """
         rng = random.Random(seed)
         for place, codec in enumerate(codecs):
             producer = idempotent_producer(self.bootstrap, codec)
@@ -129,7 +137,9 @@ class Cluster:
                 producer.produce(
                     topic,
                     value=rng.choice([None, b"", b"v" * rng.randrange(200), rng.randbytes(50)]),
-                    key=rng.choice([None, b"", f"k{number}".encode()]),
+                    key=f"k{rng.randrange(keys)}".encode()
+                    if keys
+                    else rng.choice([None, b"", f"k{number}".encode()]),
                     headers=headers or None,
                     partition=rng.randrange(partitions),
                     timestamp=rng.choice([0, 1_700_000_000_000 + rng.randrange(10**9)]) or 1,
@@ -168,10 +178,16 @@ class Cluster:
         return {str(file.relative_to(root)) for file in root.glob("tables/*/data/*/*")}
 
     async def compact(
-        self, *topics: str, runner: Runner | None = None, watcher: Watcher | None = None
+        self,
+        *topics: str,
+        runner: Runner | None = None,
+        watcher: Watcher | None = None,
+        file_bytes: int | None = None,
     ) -> Summary:
         async with self.open() as place:
-            compactor = make_compactor(place, runner=runner, watcher=watcher)
+            compactor = make_compactor(
+                place, runner=runner, watcher=watcher, file_bytes=file_bytes or FILE_BYTES
+            )
             try:
                 return await compactor.compact(topics)
             finally:
@@ -208,6 +224,8 @@ def make_compactor(
     watcher: Watcher | None = None,
     max_age_ms: int = 0,
     interval_ms: int = 1000,
+    file_bytes: int = FILE_BYTES,
+    claim_ms: int = CLAIM_MS,
 ) -> Compactor:
     return Compactor(
         meta=place.meta,
@@ -217,8 +235,8 @@ def make_compactor(
         tables=place.tables,
         runner=runner or InProcess(),
         settings=PipelineSettings(
-            file_bytes=FILE_BYTES,
-            claim_ms=CLAIM_MS,
+            file_bytes=file_bytes,
+            claim_ms=claim_ms,
             max_age_ms=max_age_ms,
             interval_ms=interval_ms,
         ),
