@@ -8,7 +8,20 @@ python -m peers tool TopicCommand --bootstrap-server 127.0.0.1:9092 --list
 import sys
 from pathlib import Path
 
-from peers import go, java, kafka, kcat, node
+from peers import (
+    etcd,
+    go,
+    iceberg_rest,
+    java,
+    kafka,
+    kcat,
+    minio,
+    node,
+    oxia,
+    postgres,
+    toxiproxy,
+    versitygw,
+)
 from peers.install import InstallError
 
 
@@ -20,6 +33,8 @@ def main(words: list[str]) -> int:
             java.install()
             go.install("franz")
             node.install()
+            for store in (versitygw, iceberg_rest, etcd, toxiproxy, postgres, oxia, minio):
+                store.install()
             return 0
         case ["kafka", data, *port]:
             server = kafka.start_kafka(Path(data), port=int(port[0]) if port else None)

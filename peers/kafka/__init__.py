@@ -1,13 +1,11 @@
 """Apache Kafka 4.3: a single-node broker and its command-line tools, from Maven jars."""
 
-import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from peers.install import InstallError, cache_folder, require_command
-from peers.process import Server, ServerError, free_port, start, tail
+from peers.install import maven_jars, require_command
+from peers.process import Server, ServerError, free_port, start
 
 HERE = Path(__file__).parent
 TOOLS = "org.apache.kafka.tools"
@@ -34,24 +32,8 @@ PROPERTIES = {
 
 def install() -> Path:
     """The folder of Kafka's jars, fetched with Maven the first time."""
-    jars = cache_folder() / "kafka-lib"
-    if jars.is_dir():
-        return jars
     require_command("java", "default-jre-headless")
-    maven = require_command("mvn", "maven")
-    partial = jars.with_name(f"kafka-lib.{os.getpid()}")
-    done = subprocess.run(
-        [
-            maven, "-q", "-B", "-f", HERE / "pom.xml", "dependency:copy-dependencies",
-            f"-DoutputDirectory={partial}", "-DincludeScope=runtime",
-        ],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise InstallError(f"Kafka's jars could not be fetched with Maven: {tail(done)}")
-    partial.rename(jars)
-    return jars
+    return maven_jars("kafka-lib", HERE / "pom.xml")
 
 
 def java_command(
