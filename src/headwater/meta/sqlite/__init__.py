@@ -7,7 +7,6 @@
 ``writer``       transactions and sessions, on the writer's thread
 ``reader``       reads, on the reader's thread
 ``changes``      how the change table holds a revision
-``feed``         what watches are given
 ``neighbours``   waking the other processes after a commit
 ``checkpointer`` keeping journal and change table short, in one process of all
 """

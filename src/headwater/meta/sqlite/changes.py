@@ -8,12 +8,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headwater.meta.store import Change
+from headwater.meta.feed import Item
 
 REFERENCED_BYTES = 32 * 1024
-
-Item = tuple[str, bytes | None]
-"""A key and its value; None where it was deleted."""
 
 Stored = tuple[str, bytes | bool | None]
 """An ``Item`` whose value is True where it has to be looked up."""
@@ -33,7 +30,3 @@ def encode(items: Iterable[Item]) -> bytes:
 
 def decode(stored: bytes) -> list[Stored]:
     return _decoder.decode(stored)
-
-
-def under_prefix(prefix: str, revision: int, items: Iterable[Item]) -> list[Change]:
-    return [Change(key, value, revision) for key, value in items if key.startswith(prefix)]

@@ -8,7 +8,8 @@ from typing import Any
 import apsw
 
 from headwater.errors import WatchTrimmed
-from headwater.meta.sqlite.changes import Item, decode
+from headwater.meta.feed import Item
+from headwater.meta.sqlite.changes import decode
 from headwater.meta.sqlite.connection import connect, one_row
 from headwater.meta.sqlite.failures import store_error
 from headwater.meta.sqlite.writer import EXPIRED, LAST_REVISION, Time

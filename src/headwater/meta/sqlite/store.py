@@ -10,11 +10,10 @@ from pathlib import Path
 
 from headwater.clock import Clock
 from headwater.errors import StoreError
+from headwater.meta.feed import ChangeFeed, Item
 from headwater.meta.sessions import RenewedSession
-from headwater.meta.sqlite.changes import Item
 from headwater.meta.sqlite.checkpointer import Checkpointer
 from headwater.meta.sqlite.connection import prepare, side_directory
-from headwater.meta.sqlite.feed import ChangeFeed
 from headwater.meta.sqlite.neighbours import Journal, Neighbours
 from headwater.meta.sqlite.reader import Reader
 from headwater.meta.sqlite.worker import Worker

@@ -15,7 +15,8 @@ import apsw
 import msgspec
 
 from headwater.errors import SessionLost
-from headwater.meta.sqlite.changes import Item, encode
+from headwater.meta.feed import Item
+from headwater.meta.sqlite.changes import encode
 from headwater.meta.sqlite.connection import connect, one_row
 from headwater.meta.sqlite.failures import store_error
 from headwater.meta.store import Committed, Decide, Entry, T, Writes

@@ -1,20 +1,23 @@
-"""What watches are given: this process's own commits from memory, the rest from the file.
+"""What watches are given where the store keeps a table of changes, one row per revision.
 
-The last revisions stand in memory without a gap. An own commit that follows them directly is
-added as it is; a gap means that a neighbour committed, and the file is read.
+This process's own commits come from memory, the rest from the store. The last revisions stand
+in memory without a gap. An own commit that follows them directly is added as it is; a gap means
+that a neighbour committed, and the store is read.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from headwater.errors import StoreUnavailable, WatchTrimmed
-from headwater.meta.sqlite.changes import Item, under_prefix
 from headwater.meta.store import Change
 
 RECENT_REVISIONS = 1024
 RECENT_BYTES = 8 * 2**20
+
+Item = tuple[str, bytes | None]
+"""A key and its value; None where it was deleted."""
 
 Revisions = list[tuple[int, list[Item]]]
 
@@ -30,8 +33,8 @@ class _Place:
 class ChangeFeed:
     """Changes in order, for any number of watches at their own places.
 
-    ``read`` returns the next revisions after one from the file, ``last`` the file's revision.
-    The store calls ``committed`` after its own commits and, from one task, ``catch_up``
+    ``read`` returns the next revisions after one from the store, ``last`` the store's revision;
+    revisions are numbered without a gap. The store calls ``committed`` after its own commits and, from one task, ``catch_up``
     whenever a neighbour may have committed.
     """
 
@@ -58,7 +61,7 @@ class ChangeFeed:
 
     @property
     def unread(self) -> bool:
-        """Whether the file has not been looked at since someone began to wait."""
+        """Whether the store has not been looked at since someone began to wait."""
         return self._unread
 
     def committed(self, revision: int, items: list[Item]) -> bool:
@@ -69,7 +72,7 @@ class ChangeFeed:
         return revision <= self._newest
 
     async def catch_up(self) -> None:
-        """Read what is in the file beyond memory, for the watches that wait."""
+        """Read what is in the store beyond memory, for the watches that wait."""
         self._unread = False
         needed = min((place.after for place in self._waiting.values()), default=self._newest)
         if needed > self._newest:  # nobody watched for a while
@@ -147,3 +150,7 @@ class ChangeFeed:
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
+
+
+def under_prefix(prefix: str, revision: int, items: Iterable[Item]) -> list[Change]:
+    return [Change(key, value, revision) for key, value in items if key.startswith(prefix)]
