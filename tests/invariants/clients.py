@@ -13,7 +13,7 @@ from headwater.clock import SystemClock
 from headwater.wire.batch import batch_sizes
 from headwater.wire.records import Record, decode_batch, encode_batch
 from tests.broker.running import Client, fetch_fields, produce_fields
-from tests.invariants.cluster import BrokerProcess
+from tests.invariants.brokers import BrokerProcess
 from tests.invariants.history import History, Polled, Trimmed
 
 PRODUCE, FETCH, LIST_OFFSETS, CREATE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID = 0, 1, 2, 19, 21, 22

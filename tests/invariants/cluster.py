@@ -3,12 +3,10 @@
 import asyncio
 import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +15,9 @@ import apsw
 from headwater.log.formats import INLINE, IndexEntry, Layout, Tail
 from headwater.meta import keys
 from headwater.meta.values import decode
-from peers.process import free_port
+from tests.invariants.brokers import BrokerProcess, Brokers
 
 SESSION_SECONDS = 1.0
-START_SECONDS = 30.0
-ROOT = Path(__file__).parents[2]
 
 SETTINGS: Mapping[str, Any] = {
     "inline_bytes": 2_000,
@@ -37,83 +33,11 @@ SETTINGS: Mapping[str, Any] = {
 
 
 @dataclass(slots=True)
-class BrokerProcess:
-    """One broker id; its process may come and go, its port stays.
-
-    Clients find their way back by the addresses that they were given, so a broker that is started
-    again must listen where it did. The port is below those that the system gives to connections,
-    or one of them might take it in between.
-    """
-
-    id: int
-    command: list[str]
-    log: Path
-    environment: dict[str, str]
-    port: int = 0
-    process: subprocess.Popen[str] | None = None
-    paused: bool = False
-
-    @property
-    def up(self) -> bool:
-        return self.process is not None and not self.paused and self.process.poll() is None
-
-    async def start(self, *extra: str) -> None:
-        """Start it and wait until it listens."""
-        self.port = self.port or free_port()
-        command = [*self.command, "--listen", f"127.0.0.1:{self.port}", *extra]
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(  # noqa: ASYNC220 - a fork is short
-                command,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=self.environment,
-                cwd=ROOT,
-            )
-        self.paused = False
-        async with asyncio.timeout(START_SECONDS):
-            assert self.process.stdout is not None
-            welcome = await asyncio.to_thread(self.process.stdout.readline)
-        if not welcome:
-            raise AssertionError(f"broker {self.id} did not start:\n{self.log.read_text()}")
-
-    async def kill(self) -> None:
-        """Kill -9, paused or not."""
-        if self.process is not None:
-            process, self.process = self.process, None
-            process.kill()
-            await asyncio.to_thread(process.communicate)
-        self.paused = False
-
-    def pause(self) -> None:
-        self._signal(signal.SIGSTOP)
-        self.paused = True
-
-    def resume(self) -> None:
-        self._signal(signal.SIGCONT)
-        self.paused = False
-
-    async def ended(self) -> int:
-        """Wait until its process has ended by itself; its exit code."""
-        assert self.process is not None
-        process = self.process
-        async with asyncio.timeout(START_SECONDS):
-            await asyncio.to_thread(process.communicate)
-        self.process = None
-        return process.returncode
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(number)
-
-
-@dataclass(slots=True)
-class Cluster:
-    """Brokers 1 to N, by id."""
+class Cluster(Brokers):
+    """Brokers 1 to N on one database and one directory."""
 
     directory: Path
     settings: Mapping[str, Any]
-    brokers: dict[int, BrokerProcess] = field(default_factory=dict)
 
     def add(self, broker_id: int, *, faults: str = "") -> BrokerProcess:
         """A broker that is not started; ``faults`` are those of ``faulty_serve``."""
@@ -142,28 +66,6 @@ class Cluster:
         )
         self.brokers[broker_id] = broker
         return broker
-
-    async def kill_all(self) -> None:
-        for broker in self.brokers.values():
-            await broker.kill()
-
-    def logs(self) -> str:
-        """The end of what the brokers wrote to stderr."""
-        return "\n".join(
-            f"--- broker {broker.id}\n{broker.log.read_text()[-3000:]}"
-            for broker in self.brokers.values()
-            if broker.log.exists()
-        )
-
-    def crashes(self) -> list[str]:
-        """Tracebacks and errors that brokers logged: a fault is no reason for any."""
-        return [
-            f"broker {broker.id}: {line[:2000]}"
-            for broker in self.brokers.values()
-            if broker.log.exists()
-            for line in broker.log.read_text().splitlines()
-            if "Traceback" in line or '"level": "error"' in line
-        ]
 
     def objects(self) -> set[str]:
         """The keys of all objects in the directory."""

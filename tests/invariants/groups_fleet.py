@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.invariants.cluster import ROOT
+from tests.invariants.brokers import ROOT
 from tests.invariants.groups_history import GroupHistory
 
 LEAVE_SECONDS = 30.0

@@ -5,7 +5,8 @@ from collections import Counter
 from enum import Enum
 from random import Random
 
-from tests.invariants.cluster import SESSION_SECONDS, BrokerProcess, Cluster
+from tests.invariants.brokers import BrokerProcess
+from tests.invariants.cluster import SESSION_SECONDS, Cluster
 from tests.invariants.groups_fleet import Fleet, MemberProcess
 from tests.invariants.groups_member import SESSION_MS
 from tests.invariants.nemesis import PAST_EVERY_TIMEOUT

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from random import Random
 
+from tests.invariants.brokers import BrokerProcess
 from tests.invariants.clients import Connection, Lost
-from tests.invariants.cluster import SESSION_SECONDS, SETTINGS, BrokerProcess, Cluster
+from tests.invariants.cluster import SESSION_SECONDS, SETTINGS, Cluster
 from tests.invariants.history import History
 
 PAST_EVERY_TIMEOUT = SESSION_SECONDS + (SETTINGS["orphan_grace_ms"] + 1_000) / 1000

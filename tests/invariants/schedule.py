@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random, SystemRandom
 
+from tests.invariants.brokers import BrokerProcess
 from tests.invariants.checker import violations
 from tests.invariants.clients import Connection
-from tests.invariants.cluster import BrokerProcess, Cluster
+from tests.invariants.cluster import Cluster
 from tests.invariants.history import History
 from tests.invariants.nemesis import Harm, Nemesis
-from tests.invariants.workload import Producer, consume, read_final
+from tests.invariants.workload import IN_FLIGHT, Producer, consume, read_final
 
 SECONDS = float(os.environ.get("HEADWATER_CHAOS_SECONDS", "4"))
 PARTITIONS = 2
@@ -51,8 +52,11 @@ async def run_schedule(
             choose,
             Random(rng.random()),
             producer_id=await first.producer_id() if idempotent else -1,
+            in_flight=in_flight,
         )
-        for number, idempotent in enumerate([True] * 4 + [False] * 2)
+        for number, (idempotent, in_flight) in enumerate(
+            [(True, IN_FLIGHT)] * 4 + [(False, IN_FLIGHT), (False, 1)]
+        )
     ]
     first.close()
     stop = asyncio.Event()

@@ -8,14 +8,13 @@ from tests.invariants.checker import violations
 from tests.invariants.history import FinalLog, History, Polled, Produced, Trimmed
 
 
-def produced(number: int, offset: int | None, *, idempotent: bool = True, **more: int) -> Produced:
+def produced(number: int, offset: int | None, *, idempotent: bool = True) -> Produced:
     producer = "i" if idempotent else "p"
     values = tuple(f"{producer}:{number}:{index}".encode() for index in range(2))
-    fields = {"partition": 0, "broker": 1, "error": 0, **more}
     time = float(number)
     return Produced(
-        producer=producer, idempotent=idempotent, number=number, values=values, offset=offset,
-        invoked=time, completed=time + 0.5, **fields,
+        producer=producer, idempotent=idempotent, number=number, partition=0, broker=1,
+        values=values, offset=offset, error=0, invoked=time, completed=time + 0.5,
     )  # fmt: skip
 
 

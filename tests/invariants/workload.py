@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 from random import Random
 
+from tests.invariants.brokers import BrokerProcess
 from tests.invariants.clients import Choose, Connection, Lost, encode, now
-from tests.invariants.cluster import BrokerProcess
 from tests.invariants.history import FinalLog, History, Polled, Produced
 
 IN_FLIGHT = 5
@@ -28,7 +28,7 @@ class Outgoing:
 
 
 class Producer:
-    """Sends batches in order, up to five unanswered, through one broker after another.
+    """Sends batches in order, up to ``in_flight`` unanswered, through one broker after another.
 
     It leaves a broker when an answer is lost or is an error, and sometimes for no reason, and
     then sends everything that has no answer again, in order, to the next one.
@@ -43,6 +43,7 @@ class Producer:
         rng: Random,
         *,
         producer_id: int = -1,
+        in_flight: int = IN_FLIGHT,
     ) -> None:
         self._name = name
         self._partition = partition
@@ -50,6 +51,7 @@ class Producer:
         self._choose = choose
         self._rng = rng
         self._producer_id = producer_id
+        self._in_flight = in_flight
         self._sequence = 0
         self._number = 0
         self._unanswered: deque[Outgoing] = deque()
@@ -68,7 +70,7 @@ class Producer:
     ) -> None:
         again = deque(self._unanswered)
         in_flight: deque[tuple[Outgoing, float]] = deque()
-        window = self._rng.randint(1, IN_FLIGHT)
+        window = self._rng.randint(1, self._in_flight)
         try:
             while True:
                 while len(in_flight) < window and (again or not stop.is_set()):
@@ -131,6 +133,7 @@ class Producer:
                 error=error,
                 invoked=invoked,
                 completed=now(),
+                ordered=self._in_flight == 1,
             )
         )
 
