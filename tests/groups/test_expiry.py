@@ -49,6 +49,9 @@ class Fake:
     def expire(self, now: float, now_ms: int) -> Effects:
         return Effects()
 
+    def is_modern(self, member_id: str) -> bool:
+        raise AssertionError(member_id)
+
     def check_commit(self, member_id: str, instance_id: str | None, epoch: int, now: float) -> int:
         return 0
 

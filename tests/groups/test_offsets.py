@@ -208,6 +208,15 @@ async def test_a_deleted_group_that_comes_back_begins_anew() -> None:
         assert {where: each.offset for where, each in found.items()} == {("orders", 1): 1}
 
 
+async def test_a_member_with_an_epoch_commits_with_a_version_that_knows_epochs() -> None:
+    async with one_node(Topics(t=1)) as node:
+        joined = await node.groups.consumer_heartbeat("g", beating("a", 0))
+        request = committing("g", {("t", 0): 1}, member_id="a", epoch=joined.epoch)
+        old = replace(request, version=8)
+        assert await node.groups.commit(old) == {("t", 0): Code.UNSUPPORTED_VERSION}
+        assert await node.groups.commit(request) == {("t", 0): Code.NONE}
+
+
 async def test_a_late_commit_holds_for_what_the_member_had_and_has() -> None:
     topics = Topics(t=2)
     async with one_node(topics) as node:

@@ -75,6 +75,10 @@ class Machine(Protocol):
         """A member reads that topic, so that its offsets must not be deleted (86)."""
         ...
 
+    def is_modern(self, member_id: str) -> bool:
+        """Whether a member of that id speaks the consumer protocol (KIP-848)."""
+        ...
+
     def check_commit(self, member_id: str, instance_id: str | None, epoch: int, now: float) -> int:
         """The error code for an offset commit of that member; 0 where it may be written.
 

@@ -21,8 +21,8 @@ from headwater.wire.error_codes import Code
 TOPICS_READ_APART: Final = 8
 """More topics than these are read with all that the group committed."""
 
-GROUP_ID_NOT_FOUND_SINCE: Final = 9
-"""The version of OffsetCommit that knows error 69."""
+MEMBER_EPOCHS_SINCE: Final = 9
+"""The version of OffsetCommit that knows member epochs and error 69."""
 
 
 BY_EPOCH: Final = (Code.STALE_MEMBER_EPOCH, Code.ILLEGAL_GENERATION)
@@ -46,6 +46,8 @@ def check_commit(group: Group | None, request: CommitRequest, now: float) -> int
     Without a group, or in one that only has offsets, clients commit that are no members.
     """
     if group is not None and group.machine is not None:
+        if request.version < MEMBER_EPOCHS_SINCE and group.machine.is_modern(request.member_id):
+            return Code.UNSUPPORTED_VERSION
         return group.machine.check_commit(
             request.member_id, request.instance_id, request.epoch, now
         )
@@ -53,7 +55,7 @@ def check_commit(group: Group | None, request: CommitRequest, now: float) -> int
         return Code.NONE
     if group is not None and group.exists:
         return Code.UNKNOWN_MEMBER_ID
-    if request.version >= GROUP_ID_NOT_FOUND_SINCE:
+    if request.version >= MEMBER_EPOCHS_SINCE:
         return Code.GROUP_ID_NOT_FOUND
     return Code.ILLEGAL_GENERATION
 

@@ -209,6 +209,9 @@ class ClassicGroup(Joining):
             self._rebalance(step)
         return LeaveReply(members=replies), step.effects
 
+    def is_modern(self, member_id: str) -> bool:
+        return False
+
     def check_commit(self, member_id: str, instance_id: str | None, epoch: int, now: float) -> int:
         if self._state is State.DEAD:
             return Code.COORDINATOR_NOT_AVAILABLE

@@ -107,6 +107,10 @@ class Core:
             message=f"Group {self.group_id} is not a classic group.",
         )
 
+    def is_modern(self, member_id: str) -> bool:
+        member = self._state.members.get(member_id)
+        return member is not None and not member.classic
+
     def check_commit(self, member_id: str, instance_id: str | None, epoch: int, now: float) -> int:
         if epoch < 0 and self.empty:
             return Code.NONE
