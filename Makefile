@@ -18,7 +18,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 	--no-annotate --no-header pyproject.toml
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test format interop pipeline bench docs lock clean
+.PHONY: help serve test format interop backends pipeline bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -42,6 +42,9 @@ interop: .venv/.test ## Prove it with the real clients in Java, C, Go, JavaScrip
 	$(BIN)/python -m pytest -q tests/interop $(ARGS)
 	HEADWATER_CHAOS_SECONDS=20 $(BIN)/python -m pytest -q tests/invariants $(ARGS)
 
+backends: .venv/.test ## Prove the metadata stores on real servers
+	$(BIN)/python -m pytest -q tests/backends $(ARGS)
+
 pipeline: .venv/.spark ## Prove the pipeline on a real Spark, with crashes and rivals
 	$(BIN)/python -m pytest -q tests/pipeline $(ARGS)
 
@@ -50,6 +53,10 @@ bench: .venv/.test ## Measure side by side with Apache Kafka
 
 docs: .venv/.serve ## Write the reference pages that are generated from the code
 	$(BIN)/python -m scripts.reference
+
+stubs: $(UV) ## Write the messages of etcd and Oxia again from their definitions
+	cd src && "$(abspath $(UV))" run --no-project --with grpcio-tools==1.76.0 python -m grpc_tools.protoc -I. \
+		--python_out=. --pyi_out=. headwater/meta/*/rpc/*.proto
 
 lock: $(UV) ## Resolve the requirements again and write requirements/*.txt
 	$(LOCK) --upgrade --output-file requirements/serve.txt

@@ -1,9 +1,11 @@
+import sys
 from pathlib import Path
 
 import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError
+from headwater.meta.etcd.address import Address, Tls, parse_address
 from headwater.meta.urls import open_store
 
 
@@ -38,3 +40,41 @@ async def test_an_unknown_scheme_is_refused_with_the_known_ones(url: str) -> Non
 async def test_a_url_that_names_no_file_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="names no file"):
         await open_store(url, SystemClock())
+
+
+@pytest.mark.parametrize("url", ["etcd:///prefix", "etcd://host:port/prefix", "etcd://a:1,/prefix"])
+async def test_a_url_without_an_etcd_member_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="names no etcd member"):
+        await open_store(url, SystemClock())
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("etcd://host/prefix?ca=ca.pem", "write etcds://"),
+        ("etcds://host/prefix?cert=cert.pem", "both are needed"),
+        ("etcds://host/prefix?ca=/no/such/file", "cannot be read"),
+        ("etcds://host/prefix?tls=on", "unknown option 'tls'"),
+    ],
+)
+async def test_options_that_cannot_be_meant_are_refused(url: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        await open_store(url, SystemClock())
+
+
+async def test_a_missing_extra_is_named_with_the_command_that_adds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in [name for name in sys.modules if name.startswith("headwater.meta.etcd")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'headwater\[etcd\]'"):
+        await open_store("etcd://127.0.0.1/prefix", SystemClock())
+
+
+def test_a_url_of_etcd_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(b"pem")
+    address = parse_address(f"etcds://me:s%40cret@a,b:1,[::1]/one/two?ca={tmp_path}/ca.pem")
+    assert address == Address(
+        ("a:2379", "b:1", "[::1]:2379"), "one/two", "me", "s@cret", Tls(ca=b"pem")
+    )

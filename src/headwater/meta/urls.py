@@ -1,5 +1,7 @@
 """Picking a metadata store by its URL."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -7,7 +9,10 @@ from headwater.clock import Clock
 from headwater.errors import ConfigurationError
 from headwater.meta.store import MetadataStore
 
-KNOWN = "sqlite:///relative/path, sqlite:////absolute/path, memory://"
+KNOWN = (
+    "sqlite:///relative/path, sqlite:////absolute/path, memory://, "
+    "etcd://host:2379,host:2379/prefix"
+)
 
 
 async def open_store(url: str, clock: Clock) -> MetadataStore:
@@ -26,8 +31,26 @@ async def open_store(url: str, clock: Clock) -> MetadataStore:
             from headwater.meta.sqlite import SqliteStore
 
             return await SqliteStore.open(_file(url), clock)
+        case "etcd" | "etcds":
+            with _extra("etcd", url):
+                from headwater.meta.etcd import EtcdStore
+                from headwater.meta.etcd.address import parse_address
+
+            return await EtcdStore.open(parse_address(url))
         case _:
             raise ConfigurationError(f"no metadata store is known for {url!r}; known are: {KNOWN}")
+
+
+@contextmanager
+def _extra(name: str, url: str) -> Iterator[None]:
+    """Say in one line which of the optional libraries is missing, and what adds it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{url!r} needs the extra `{name}` ({error.name} is missing): "
+            f"pip install 'headwater[{name}]' adds it"
+        ) from error
 
 
 def _file(url: str) -> Path:

@@ -1,0 +1,18 @@
+"""The metadata store on an etcd cluster, for brokers on many hosts.
+
+``store``        the ``MetadataStore``
+``address``      what the URL says
+``members``      calls to whichever member of the cluster answers
+``failures``     etcd's errors in Headwater's terms
+``transactions`` a transaction's reads, comparisons and writes as etcd's messages
+``watches``      changes in order, across reconnects
+``leases``       sessions
+``compactor``    forgetting old revisions, by one process of all
+``rpc``          etcd's messages, generated from its own definition
+
+A revision is etcd's own, of the whole cluster: it also grows with what others write there.
+"""
+
+from headwater.meta.etcd.store import EtcdStore
+
+__all__ = ["EtcdStore"]

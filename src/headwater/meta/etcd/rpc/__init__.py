@@ -1,0 +1,1 @@
+"""etcd's messages, generated; ``etcd.proto`` says from what."""

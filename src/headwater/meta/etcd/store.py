@@ -1,0 +1,213 @@
+"""The store: reads, the compare loop, watches and sessions over one cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from headwater.errors import ConfigurationError
+from headwater.meta.etcd.address import Address
+from headwater.meta.etcd.compactor import Compactor
+from headwater.meta.etcd.leases import grant, keep_alive, lease_of, revoke, session_name
+from headwater.meta.etcd.members import Members
+from headwater.meta.etcd.methods import RANGE, STATUS, TXN
+from headwater.meta.etcd.rpc import etcd_pb2 as pb
+from headwater.meta.etcd.transactions import (
+    LIMITS,
+    Keys,
+    read_operations,
+    unchanged,
+    values_read,
+    write_operations,
+)
+from headwater.meta.etcd.watches import Watch
+from headwater.meta.limits import check_keys, check_writes
+from headwater.meta.sessions import RenewedSession
+from headwater.meta.store import (
+    Change,
+    Committed,
+    Decide,
+    Entry,
+    Limits,
+    Scan,
+    Session,
+    T,
+    Values,
+    Writes,
+)
+
+OLDEST = (3, 5, 8)
+"""Older ones may report a watch's progress before its changes."""
+PAGE = 1_000
+LOSSES = 4
+PAUSE_FIRST = 0.002
+PAUSE_MOST = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A transaction's values, and the revision at which all of them were read."""
+
+    values: Values
+    revision: int
+
+
+class EtcdStore:
+    """A ``MetadataStore`` on an etcd cluster; open it with ``EtcdStore.open``.
+
+    Any number of stores, in any number of processes, may share a prefix; stores of different
+    prefixes see nothing of each other but each other's revisions.
+    """
+
+    def __init__(self, address: Address, random: Random) -> None:
+        self._members = Members(address)
+        self._keys = Keys(address.prefix)
+        self._random = random
+        self._losers = asyncio.Lock()
+        self._sessions: set[RenewedSession] = set()
+        self._compacting = asyncio.create_task(Compactor(self._members, address.prefix).run())
+
+    @classmethod
+    async def open(cls, address: Address) -> "EtcdStore":
+        """Connect to the cluster.
+
+        Raises ``ConfigurationError`` where it is too old, ``StoreUnavailable`` where no member
+        answers or lets this user in.
+        """
+        store = cls(address, Random())  # noqa: S311  pauses, no secrets
+        try:
+            await store._check()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def _check(self) -> None:
+        said = (await self._members.read(STATUS, pb.StatusRequest())).version
+        version = tuple(int(part) for part in said.split("-")[0].split("."))
+        if version < OLDEST:
+            oldest = ".".join(map(str, OLDEST))
+            raise ConfigurationError(f"etcd is {said}: Headwater needs {oldest} or later")
+        await self.scan("", "\0")
+
+    @property
+    def limits(self) -> Limits:
+        return LIMITS
+
+    async def get(self, key: str) -> Entry | None:
+        answer = await self._members.read(RANGE, pb.RangeRequest(key=self._keys.path(key)))
+        return self._keys.entry(answer.kvs[0]) if answer.kvs else None
+
+    async def scan(
+        self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
+    ) -> Scan:
+        first, after = self._keys.path(start), self._keys.path(end)
+        if limit is not None and reverse:
+            return await self._scan_last(first, after, limit)
+        scan = await self._scan(first, after, limit, revision=0)
+        if reverse:
+            scan.entries.reverse()
+        return scan
+
+    async def _scan(self, first: bytes, after: bytes, limit: int | None, *, revision: int) -> Scan:
+        """Pages of the range, all at one revision."""
+        entries: list[Entry] = []
+        while True:
+            left = PAGE if limit is None else min(PAGE, limit - len(entries))
+            request = pb.RangeRequest(key=first, range_end=after, limit=left, revision=revision)
+            answer = await self._members.read(RANGE, request)
+            entries.extend(map(self._keys.entry, answer.kvs))
+            revision = revision or answer.header.revision
+            if not answer.more or len(entries) == limit:
+                return Scan(entries, revision)
+            first = answer.kvs[-1].key + b"\0"
+
+    async def _scan_last(self, first: bytes, after: bytes, limit: int) -> Scan:
+        # To give a range's last entries etcd reads all of it; of keys alone that is cheap.
+        request = pb.RangeRequest(
+            key=first,
+            range_end=after,
+            limit=limit,
+            sort_order=pb.RangeRequest.DESCEND,
+            keys_only=True,
+        )
+        found = await self._members.read(RANGE, request)
+        if not found.kvs:
+            return Scan([], found.header.revision)
+        scan = await self._scan(found.kvs[-1].key, after, None, revision=found.header.revision)
+        scan.entries.reverse()
+        return scan
+
+    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        """See ``MetadataStore``; where comparisons are lost, it runs until one is won."""
+        check_keys(LIMITS, keys)
+        wanted = list(dict.fromkeys(keys))
+        seen = await self._read(wanted) if wanted else _Seen({}, 0)
+        writes, result = decide(seen.values)
+        tried = await self._try(seen, writes)
+        if isinstance(tried, int):
+            return Committed(tried, result)
+        # Of one process only one at a time tries again, so that few compete however many wait.
+        async with self._losers:
+            losses = 1
+            while True:
+                if losses % LOSSES == 0:
+                    await self._pause(losses // LOSSES)
+                    tried = await self._read(wanted)
+                writes, result = decide(tried.values)
+                tried = await self._try(tried, writes)
+                if isinstance(tried, int):
+                    return Committed(tried, result)
+                losses += 1
+
+    async def _read(self, wanted: Sequence[str]) -> "_Seen":
+        request = pb.TxnRequest(success=read_operations(self._keys, wanted))
+        answer = await self._members.read(TXN, request)
+        return _Seen(values_read(self._keys, wanted, answer), answer.header.revision)
+
+    async def _try(self, seen: "_Seen", writes: Writes) -> "int | _Seen":
+        """The revision at which this transaction stands; what is there where it lost."""
+        if not writes:
+            return seen.revision or (await self._read(())).revision
+        check_writes(LIMITS, writes)
+        leases = {key: lease_of(session) for key, session in writes.ephemeral.items()}
+        wanted = list(seen.values)
+        request = pb.TxnRequest(
+            compare=unchanged(self._keys, seen.values),
+            success=write_operations(self._keys, writes, leases),
+            failure=read_operations(self._keys, wanted),
+        )
+        answer = await self._members.write(TXN, request)
+        if answer.succeeded:
+            return answer.header.revision
+        return _Seen(values_read(self._keys, wanted, answer), answer.header.revision)
+
+    async def _pause(self, times: int) -> None:
+        longest = min(PAUSE_FIRST * 2**times, PAUSE_MOST)
+        await asyncio.sleep(self._random.uniform(0, longest))
+
+    def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+        return Watch(self._members, self._keys, prefix, after, self._random).changes()
+
+    async def session(self, ttl: float) -> Session:
+        opened = asyncio.get_running_loop().time()
+        lease = await grant(self._members, ttl)
+
+        async def renew() -> None:
+            await keep_alive(self._members, lease)
+
+        async def end() -> None:
+            self._sessions.discard(session)
+            await revoke(self._members, lease)
+
+        session = RenewedSession(session_name(lease), ttl=ttl, opened=opened, renew=renew, end=end)
+        self._sessions.add(session)
+        return session
+
+    async def close(self) -> None:
+        """Let go of the cluster; sessions left open run out, watches end with an error."""
+        for session in self._sessions:
+            await session.abandon()
+        self._compacting.cancel()
+        await asyncio.gather(self._compacting, return_exceptions=True)
+        await self._members.close()

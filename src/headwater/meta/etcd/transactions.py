@@ -1,0 +1,105 @@
+"""A transaction's reads, comparisons and writes as etcd's messages.
+
+etcd applies the writes of one transaction in no order that a put and a delete of the same key
+could rely on, and refuses both together: a range is deleted around the keys that are put.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from headwater.meta.etcd.rpc import etcd_pb2 as pb
+from headwater.meta.store import Entry, Limits, Values, Writes
+
+MOST_OPERATIONS = 128
+LIMITS = Limits(operations=MOST_OPERATIONS, value_bytes=2**20)
+"""etcd's defaults: 128 operations (``--max-txn-ops``), 1.5 MiB in all (``--max-request-bytes``)."""
+
+
+class Keys:
+    """A store's keys as etcd has them: below the prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._root = f"{prefix}/".encode()
+
+    def path(self, key: str) -> bytes:
+        return self._root + key.encode()
+
+    def entry(self, stored: pb.KeyValue) -> Entry:
+        return Entry(self.name(stored.key), stored.value, stored.mod_revision)
+
+    def name(self, path: bytes) -> str:
+        return path[len(self._root) :].decode()
+
+    def prefix(self, prefix: str) -> tuple[bytes, bytes]:
+        """The range of every key that begins with ``prefix``, which may be empty."""
+        start = self.path(prefix)
+        return start, start[:-1] + bytes([start[-1] + 1])
+
+
+def read_operations(keys: Keys, wanted: Sequence[str]) -> list[pb.RequestOp]:
+    """One look at every key, all at one revision."""
+    return [
+        pb.RequestOp(request_range=pb.RangeRequest(key=keys.path(key), limit=1)) for key in wanted
+    ]
+
+
+def values_read(keys: Keys, wanted: Sequence[str], answer: pb.TxnResponse) -> Values:
+    """What ``read_operations`` found."""
+    values: dict[str, Entry | None] = {}
+    for key, response in zip(wanted, answer.responses, strict=True):
+        stored = response.response_range.kvs
+        values[key] = keys.entry(stored[0]) if stored else None
+    return values
+
+
+def unchanged(keys: Keys, values: Values) -> list[pb.Compare]:
+    """Every key is as it was read; an absent one still is."""
+    return [
+        pb.Compare(
+            target=pb.Compare.MOD,
+            key=keys.path(key),
+            mod_revision=0 if entry is None else entry.revision,
+        )
+        for key, entry in values.items()
+    ]
+
+
+def write_operations(keys: Keys, writes: Writes, leases: Mapping[str, int]) -> list[pb.RequestOp]:
+    """Deletes and puts; ``leases`` names the lease of each ephemeral key.
+
+    Raises ``ValueError`` where etcd would not take so many at once: a put inside of a deleted
+    range counts twice.
+    """
+    operations = [
+        pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=keys.path(key)))
+        for key in dict.fromkeys(writes.deletes)
+        if key not in writes.puts
+    ]
+    for start, end in writes.range_deletes:
+        operations.extend(
+            pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=first, range_end=after))
+            for first, after in _around(keys, start, end, writes.puts)
+        )
+    operations.extend(
+        pb.RequestOp(
+            request_put=pb.PutRequest(key=keys.path(key), value=value, lease=leases.get(key, 0))
+        )
+        for key, value in writes.puts.items()
+    )
+    if len(operations) > MOST_OPERATIONS:
+        raise ValueError(
+            f"a transaction of {len(operations)} writes exceeds this store's {MOST_OPERATIONS}"
+        )
+    return operations
+
+
+def _around(
+    keys: Keys, start: str, end: str, kept: Mapping[str, bytes]
+) -> Iterator[tuple[bytes, bytes]]:
+    """The ranges between the kept keys."""
+    first = keys.path(start)
+    for key in sorted(key for key in kept if start <= key < end):
+        if first < keys.path(key):
+            yield first, keys.path(key)
+        first = keys.path(key) + b"\0"
+    if first < keys.path(end):
+        yield first, keys.path(end)

@@ -1,0 +1,141 @@
+"""Changes in order, across reconnects.
+
+A watch knows the last revision of which it has everything, and asks for what follows whenever
+its connection is another. What etcd sends is whole revisions; only a large answer comes in
+fragments, which are put together first. While nothing changes, etcd is asked now and then how
+far the watch has come, so that a reconnect after a quiet hour does not ask for revisions that
+are compacted.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from random import Random
+from typing import Any
+
+import grpc
+
+from headwater.errors import StoreUnavailable, WatchTrimmed
+from headwater.meta.etcd.failures import token_expired
+from headwater.meta.etcd.members import Member, Members
+from headwater.meta.etcd.methods import WATCH
+from headwater.meta.etcd.rpc import etcd_pb2 as pb
+from headwater.meta.etcd.transactions import Keys
+from headwater.meta.store import Change
+
+log = logging.getLogger(__name__)
+
+PROGRESS_SECONDS = 60.0
+RECONNECT_FIRST = 0.05
+RECONNECT_MOST = 1.0
+
+
+class _Ended(Exception):
+    """The stream is over; says why."""
+
+
+class Watch:
+    """One watch of a prefix, from after a revision on."""
+
+    def __init__(
+        self, members: Members, keys: Keys, prefix: str, after: int, random: Random
+    ) -> None:
+        self._members = members
+        self._keys = keys
+        self._prefix = prefix
+        self._after = after
+        self._random = random
+        self._pause = RECONNECT_FIRST
+
+    async def changes(self) -> AsyncIterator[list[Change]]:
+        """Every change, whole revisions at a time; raises ``WatchTrimmed``."""
+        while True:
+            member = self._members.current
+            try:
+                async with contextlib.aclosing(self._stream(member)) as stream:
+                    async for changes in stream:
+                        yield changes
+            except _Ended as ended:
+                if self._members.closed:
+                    raise StoreUnavailable("the metadata store is closed") from ended
+                log.info("the watch of %r at %s is taken up again: %s",
+                         self._prefix, member.name, ended)  # fmt: skip
+            self._members.leave(member)
+            await asyncio.sleep(self._pause * self._random.uniform(0.5, 1.0))
+            self._pause = min(2 * self._pause, RECONNECT_MOST)
+
+    async def _stream(self, member: Member) -> AsyncGenerator[list[Change], None]:
+        """The changes that one connection brings, until it ends."""
+        try:
+            call = member.stream(WATCH)(metadata=await self._members.metadata(member))
+            start, end = self._keys.prefix(self._prefix)
+            request = pb.WatchCreateRequest(
+                key=start,
+                range_end=end,
+                start_revision=self._after + 1,
+                progress_notify=True,
+                fragment=True,
+            )
+            try:
+                await call.write(pb.WatchRequest(create_request=request))
+                async with _asking_for_progress(call):
+                    async for changes in self._answers(call):
+                        yield changes
+            finally:
+                call.cancel()
+        except grpc.aio.AioRpcError as error:
+            if token_expired(error):
+                self._members.forget_token()
+            raise _Ended(error.details() or error.code().name) from error
+        except grpc.aio.UsageError as error:
+            raise StoreUnavailable("the metadata store is closed") from error
+        except asyncio.CancelledError as error:
+            self._members.raise_if_closed(error)
+            raise
+
+    async def _answers(self, call: Any) -> AsyncIterator[list[Change]]:
+        changes: list[Change] = []
+        while True:
+            answer = await call.read()
+            if answer is grpc.aio.EOF:
+                raise _Ended("the member ended it")
+            if answer.compact_revision:
+                raise WatchTrimmed(
+                    f"changes after {self._after} were asked for, "
+                    f"those before {answer.compact_revision} are gone"
+                )
+            if answer.canceled:
+                raise _Ended(answer.cancel_reason or "the member cancelled it")
+            self._pause = RECONNECT_FIRST
+            changes.extend(map(self._change, answer.events))
+            if answer.fragment:
+                continue
+            if changes:
+                self._after = changes[-1].revision
+                yield changes
+                changes = []
+            elif not answer.created:
+                self._after = max(self._after, answer.header.revision)
+
+    def _change(self, event: pb.Event) -> Change:
+        stored = event.kv
+        value = stored.value if event.type == pb.Event.PUT else None
+        return Change(self._keys.name(stored.key), value, stored.mod_revision)
+
+
+@contextlib.asynccontextmanager
+async def _asking_for_progress(call: Any) -> AsyncIterator[None]:
+    async def ask() -> None:
+        request = pb.WatchRequest(progress_request=pb.WatchProgressRequest())
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            while True:
+                await asyncio.sleep(PROGRESS_SECONDS)
+                await call.write(request)
+
+    asking = asyncio.create_task(ask())
+    try:
+        yield
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)

@@ -1,0 +1,47 @@
+"""etcd under test."""
+
+from pathlib import Path
+
+from headwater.meta.etcd import EtcdStore
+from headwater.meta.etcd.address import parse_address
+from headwater.meta.etcd.members import Members
+from headwater.meta.etcd.methods import COMPACT, RANGE
+from headwater.meta.etcd.rpc import etcd_pb2 as pb
+from headwater.meta.sessions import RenewedSession
+from headwater.meta.store import MetadataStore, Session
+from peers.etcd import Etcd, install, start_etcd
+
+
+class EtcdBackend:
+    """Keys below a prefix of their own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def open(self) -> MetadataStore:
+        return await EtcdStore.open(parse_address(self.url))
+
+    async def forget_changes(self) -> None:
+        members = Members(parse_address(self.url))
+        revision = (await members.read(RANGE, pb.RangeRequest(key=b"any"))).header.revision
+        await members.write(COMPACT, pb.CompactionRequest(revision=revision))
+        await members.close()
+
+    async def abandon(self, session: Session) -> None:
+        assert isinstance(session, RenewedSession)
+        await session.abandon()
+
+
+class EtcdServers:
+    """One member; ``server`` may be stopped and started by a test."""
+
+    install = staticmethod(install)
+
+    def __init__(self, directory: Path) -> None:
+        self.server: Etcd = start_etcd(directory / "etcd")
+
+    def backend(self, name: str) -> EtcdBackend:
+        return EtcdBackend(self.server.url(name))
+
+    def stop(self) -> None:
+        self.server.stop()
