@@ -1,20 +1,13 @@
 """Stores whose calls can be made to fail, to hang or to end the caller, one by one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
-from headwater.meta.store import (
-    Change,
-    Committed,
-    Decide,
-    Entry,
-    Limits,
-    MetadataStore,
-    Scan,
-    Session,
-)
-from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, ObjectStore, Traffic
+from headwater.meta.store import Change, MetadataStore, Session
+from headwater.objects.store import GrowingObject, ObjectStore
+from tests.meta.guarded import GuardedStore
+from tests.objects.guarded import GuardedObjects
 
 T = TypeVar("T")
 
@@ -61,29 +54,11 @@ class Interruption:
         raise self._strike
 
 
-class InterruptedStore:
+class InterruptedStore(GuardedStore):
     """A metadata store whose reads and transactions an ``Interruption`` counts."""
 
     def __init__(self, store: MetadataStore, interruption: Interruption) -> None:
-        self._store = store
-        self._interruption = interruption
-
-    @property
-    def limits(self) -> Limits:
-        return self._store.limits
-
-    async def get(self, key: str) -> Entry | None:
-        return await self._interruption.call(lambda: self._store.get(key))
-
-    async def scan(
-        self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
-    ) -> Scan:
-        return await self._interruption.call(
-            lambda: self._store.scan(start, end, limit=limit, reverse=reverse)
-        )
-
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
-        return await self._interruption.call(lambda: self._store.transact(domain, keys, decide))
+        super().__init__(store, interruption.call)
 
     def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
         return self._store.watch(prefix, after)
@@ -91,42 +66,12 @@ class InterruptedStore:
     async def session(self, ttl: float) -> Session:
         return await self._store.session(ttl)
 
-    async def close(self) -> None:
-        await self._store.close()
 
-
-class InterruptedObjects:
+class InterruptedObjects(GuardedObjects):
     """An object store whose requests an ``Interruption`` counts; its objects are written whole."""
 
     def __init__(self, store: ObjectStore, interruption: Interruption) -> None:
-        self._store = store
-        self._interruption = interruption
-
-    @property
-    def id(self) -> str:
-        return self._store.id
-
-    @property
-    def traffic(self) -> Traffic:
-        return self._store.traffic
-
-    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
-        await self._interruption.call(lambda: self._store.put(key, parts))
+        super().__init__(store, interruption.call)
 
     def grow(self, key: str) -> GrowingObject | None:
         return None
-
-    async def get(self, key: str) -> bytearray:
-        return await self._interruption.call(lambda: self._store.get(key))
-
-    async def get_range(self, key: str, start: int, length: int) -> bytearray:
-        return await self._interruption.call(lambda: self._store.get_range(key, start, length))
-
-    async def delete(self, key: str) -> None:
-        await self._interruption.call(lambda: self._store.delete(key))
-
-    def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
-        return self._store.list(prefix)
-
-    async def close(self) -> None:
-        await self._store.close()

@@ -11,6 +11,7 @@ from typing import TypeVar
 from headwater.errors import ObjectNotFound, StoreError
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, ObjectStore, Traffic
+from tests.objects.guarded import GuardedGrowth
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ class FaultyObjects:
 
     def grow(self, key: str) -> GrowingObject | None:
         inner = self.inner.grow(key)
-        return None if inner is None else _FaultyGrowth(inner, self.request)
+        return None if inner is None else GuardedGrowth(inner, self.request)
 
     async def get(self, key: str) -> bytearray:
         return await self.request(lambda: self._visible(key, lambda: self.inner.get(key)))
@@ -117,27 +118,3 @@ class FaultyObjects:
     @staticmethod
     def _time() -> float:
         return asyncio.get_running_loop().time()
-
-
-class _FaultyGrowth:
-    def __init__(
-        self,
-        inner: GrowingObject,
-        request: Callable[[Callable[[], Awaitable[int]]], Awaitable[int]],
-    ) -> None:
-        self._inner = inner
-        self._request = request
-
-    @property
-    def key(self) -> str:
-        return self._inner.key
-
-    @property
-    def size(self) -> int:
-        return self._inner.size
-
-    async def append(self, parts: Sequence[Buffer]) -> int:
-        return await self._request(lambda: self._inner.append(parts))
-
-    async def close(self) -> None:
-        await self._inner.close()

@@ -10,6 +10,7 @@ Checked by consumers during every schedule and again after it:
 """
 
 import asyncio
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -18,17 +19,23 @@ from headwater.engine import Read, Topic
 from headwater.errors import KafkaError, OffsetOutOfRange
 from headwater.log.engine import LogEngine
 from headwater.log.formats import INLINE, IndexEntry, Release
-from headwater.log.gc import fence
 from headwater.log.jobs import TABLES
 from headwater.log.releases import object_keys
-from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Limits, prefix_end
+from headwater.meta.store import prefix_end
 from headwater.meta.values import decode
 from headwater.wire.batch import CONTROL, HEADER, batch_sizes, split_batches
 from headwater.wire.records import Record, decode_batch, encode_batch
 from tests.simulation.compactors import DROPPED, SimulatedCompactor, Table
-from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.schedules import (
+    begin_faults,
+    disturb,
+    random_settings,
+    random_world,
+    run_schedules,
+    until_produced,
+)
 from tests.simulation.world import World
 
 PARTITIONS = 2
@@ -129,25 +136,10 @@ def records_of(read: Read, offset: int) -> tuple[int, dict[int, bytes]]:
     return offset, found
 
 
-async def _disturb(world: World, table: Table) -> None:
-    rng = world.rng
+async def _fail_commits(world: World, table: Table) -> None:
     while True:
-        await asyncio.sleep(rng.uniform(0.5, 6))
-        match rng.randrange(5):
-            case 0:
-                await world.kill_one()
-            case 1:
-                living = world.living()
-                if living:
-                    await fence(MemoryStore(database=world.database), rng.choice(living))
-            case 2:
-                world.meta_faults.unavailable = rng.choice([0, 0.2])
-                world.object_faults.before = rng.choice([0, 0.2])
-            case 3:
-                world.meta_faults.watch_delay = rng.choice([0, 0.1, 3])
-            case 4:
-                table.faults = rng.choice([0, 0.3])
-        world.check_engines_live()
+        await asyncio.sleep(world.rng.uniform(5, 30))
+        table.faults = world.rng.choice([0, 0.3])
 
 
 async def _trim(world: World, history: History) -> None:
@@ -196,77 +188,39 @@ async def _rivals(world: World, table: Table, compactors: list[SimulatedCompacto
         compactors[which] = SimulatedCompactor(world, table, f"rival-{number}")
 
 
-async def _schedule(loop: SimulatedLoop, seed: int) -> Table:
+async def _schedule(loop: SimulatedLoop, seed: int) -> None:
     rng = Random(seed)
-    settings = LogSettings(
-        inline_bytes=rng.choice([0, 500, 1 << 20]),
+    # Small objects and reads, so that there is much to compact and to read across.
+    settings = replace(
+        random_settings(rng),
         flush_bytes=rng.choice([1, 2000]),
         object_bytes=rng.choice([1, 10_000]),
-        cache_bytes=rng.choice([1, 20_000, 1 << 20]),
         read_bytes=rng.choice([500, 1 << 20]),
-        window_entries=rng.choice([1, 4, 100]),
-        merge_fan_in=rng.choice([2, 4, 16]),
-        merge_interval_ms=rng.choice([200, 3000]),
-        sweep_interval_ms=5_000,
-        gc_interval_ms=2_000,
-        gc_grace_ms=10_000,
-        orphan_grace_ms=rng.choice([0, 5_000]),
     )
-    world = World(
-        rng=rng,
-        clock=SimulatedClock(loop),
-        brokers=rng.choice([1, 2, 3]),
-        settings=settings,
-        limits=rng.choice([None, Limits(operations=7)]),
-        objects_grow=rng.random() < 0.5,
-    )
-    await world.start()
+    world = await random_world(loop, rng, settings)
     history = History()
     engine = world.engine()
     assert engine is not None
     topic = await engine.topics.create("t", PARTITIONS, {"retention.ms": "-1"})
-    world.meta_faults.lost_answer = rng.choice([0, 0.1, 0.3])
-    world.meta_faults.lost_request = rng.choice([0, 0.1])
-    world.meta_faults.delay = rng.choice([0, 0.01, 0.3])
-    world.object_faults.after = rng.choice([0, 0.1])
-    world.object_faults.longest_delay = rng.choice([0, 0.05, 0.5])
+    begin_faults(world)
     table = Table(rng)
     compactors = [
         SimulatedCompactor(world, table, f"first-{number}") for number in range(rng.choice([1, 3]))
     ]
-    helpers = [
-        asyncio.create_task(_disturb(world, table)),
-        asyncio.create_task(_trim(world, history)),
-        asyncio.create_task(_rivals(world, table, compactors)),
-    ]
-    helpers += [
-        asyncio.create_task(_consume(world, history, number % PARTITIONS)) for number in range(4)
-    ]
-    producers = [asyncio.create_task(_produce(world, history, number)) for number in range(4)]
-    finished = asyncio.create_task(_finish(producers))
-    done, _ = await asyncio.wait(
-        [finished, *helpers],
-        timeout=3600,
-        return_when=asyncio.FIRST_COMPLETED,
+    await until_produced(
+        [_produce(world, history, number) for number in range(4)],
+        [
+            disturb(world),
+            _fail_commits(world, table),
+            _trim(world, history),
+            _rivals(world, table, compactors),
+            *(_consume(world, history, number % PARTITIONS) for number in range(4)),
+        ],
     )
-    assert done, "producers did not finish within an hour"
-    for task in done:
-        task.result()
-    for helper in helpers:
-        helper.cancel()
-    await asyncio.wait(helpers)
-    for helper in helpers:
-        if not helper.cancelled():
-            helper.result()
     world.stop_faults()
     table.faults = 0
     await _check(world, history, table, topic, compactors)
     await world.stop()
-    return table
-
-
-async def _finish(producers: list[asyncio.Task[None]]) -> None:
-    await asyncio.gather(*producers)
 
 
 async def _check(
@@ -346,10 +300,4 @@ async def _check_leftovers(world: World, table: Table, topic: Topic) -> None:
 
 @pytest.mark.parametrize("block", range(6))
 def test_random_schedules_with_compactors_keep_the_invariants(block: int) -> None:
-    for seed in range(block * 3, block * 3 + 3):
-        loop = SimulatedLoop()
-        try:
-            run_simulated(_schedule(loop, seed), loop)
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
+    run_schedules(_schedule, range(block * 3, block * 3 + 3))

@@ -20,14 +20,20 @@ from headwater.engine import Read
 from headwater.errors import KafkaError, OffsetOutOfRange, OutOfOrderSequence
 from headwater.log.engine import LogEngine
 from headwater.log.formats import WAL, IndexEntry
-from headwater.log.gc import fence
-from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Limits, prefix_end
+from headwater.meta.store import prefix_end
 from headwater.meta.values import decode
 from headwater.wire.batch import HEADER, Batch, batch_sizes
 from tests.log.harness import make_batch, payloads, read_all
-from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.schedules import (
+    begin_faults,
+    disturb,
+    random_settings,
+    random_world,
+    run_schedules,
+    until_produced,
+)
 from tests.simulation.world import World
 
 PARTITIONS = 2
@@ -134,91 +140,27 @@ def _ends(part: memoryview) -> list[tuple[int, int]]:
     return found
 
 
-async def _disturb(world: World) -> None:
-    rng = world.rng
-    while True:
-        await asyncio.sleep(rng.uniform(0.5, 6))
-        match rng.randrange(4):
-            case 0:
-                await world.kill_one()
-            case 1:
-                living = world.living()
-                if living:  # as after a pause that outlasted its session
-                    await fence(MemoryStore(database=world.database), rng.choice(living))
-            case 2:
-                world.meta_faults.unavailable = rng.choice([0, 0.2])
-                world.object_faults.before = rng.choice([0, 0.2])
-            case 3:
-                world.meta_faults.watch_delay = rng.choice([0, 0.1, 3])
-        world.check_engines_live()
-
-
 async def _schedule(loop: SimulatedLoop, seed: int) -> None:
     rng = Random(seed)
-    settings = LogSettings(
-        inline_bytes=rng.choice([0, 500, 1 << 20]),
-        flush_bytes=rng.choice([1, 2000, 1 << 20]),
-        flush_interval_ms=rng.choice([0, 250]),
-        uploads=rng.choice([1, 2, 4]),
-        object_bytes=rng.choice([1, 10_000, 1 << 20]),
-        cache_bytes=rng.choice([1, 20_000, 1 << 20]),
-        read_bytes=rng.choice([1000, 1 << 20]),
-        window_entries=rng.choice([1, 4, 100]),
-        merge_fan_in=rng.choice([2, 4, 16]),
-        merge_interval_ms=rng.choice([200, 3000]),
-        sweep_interval_ms=5_000,
-        gc_interval_ms=2_000,
-        gc_grace_ms=10_000,
-        orphan_grace_ms=rng.choice([0, 5_000]),
-    )
-    world = World(
-        rng=rng,
-        clock=SimulatedClock(loop),
-        brokers=rng.choice([1, 2, 3]),
-        settings=settings,
-        limits=rng.choice([None, Limits(operations=7)]),
-        objects_grow=rng.random() < 0.5,
-    )
-    await world.start()
+    world = await random_world(loop, rng, random_settings(rng))
     history = History()
     engine = world.engine()
     assert engine is not None
     await engine.topics.create("t", PARTITIONS, {})
-    world.meta_faults.lost_answer = rng.choice([0, 0.1, 0.3])
-    world.meta_faults.lost_request = rng.choice([0, 0.1])
-    world.meta_faults.delay = rng.choice([0, 0.01, 0.3])
-    world.object_faults.after = rng.choice([0, 0.1])
-    world.object_faults.longest_delay = rng.choice([0, 0.05, 0.5])
-    helpers = [asyncio.create_task(_disturb(world))]
-    helpers += [
-        asyncio.create_task(_consume(world, history, partition))
-        for partition in range(PARTITIONS)
-        for _ in range(2)
-    ]
-    producers = [
-        asyncio.create_task(_produce(world, history, number, idempotent=number % 3 != 2))
-        for number in range(PRODUCERS * 2)
-    ]
-    finished = asyncio.create_task(_finish(producers))
-    done, _ = await asyncio.wait(
-        [finished, *helpers], timeout=3600, return_when=asyncio.FIRST_COMPLETED
+    begin_faults(world)
+    await until_produced(
+        [
+            _produce(world, history, number, idempotent=number % 3 != 2)
+            for number in range(PRODUCERS * 2)
+        ],
+        [
+            disturb(world),
+            *(_consume(world, history, number % PARTITIONS) for number in range(2 * PARTITIONS)),
+        ],
     )
-    assert done, "producers did not finish within an hour"
-    for task in done:
-        task.result()
-    for task in helpers:
-        task.cancel()
-    await asyncio.wait(helpers)
-    for task in helpers:
-        if not task.cancelled():
-            task.result()
     world.stop_faults()
     await _check(world, history)
     await world.stop()
-
-
-async def _finish(producers: list[asyncio.Task[None]]) -> None:
-    await asyncio.gather(*producers)
 
 
 async def _check(world: World, history: History) -> None:
@@ -279,10 +221,4 @@ async def _check_objects(world: World, store: MemoryStore) -> None:
 
 @pytest.mark.parametrize("block", range(8))
 def test_random_schedules_keep_the_invariants(block: int) -> None:
-    for seed in range(block * 4, block * 4 + 4):
-        loop = SimulatedLoop()
-        try:
-            run_simulated(_schedule(loop, seed), loop)
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
+    run_schedules(_schedule, range(block * 4, block * 4 + 4))

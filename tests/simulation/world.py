@@ -1,8 +1,7 @@
 """A simulated cluster: engines that can be killed at any await, on shared stores with faults."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TypeVar
 
@@ -11,24 +10,17 @@ from headwater.errors import KafkaError
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryDatabase, MemoryStore
-from headwater.meta.store import (
-    Change,
-    Committed,
-    Decide,
-    Entry,
-    Limits,
-    MetadataStore,
-    Scan,
-    Session,
-)
+from headwater.meta.store import Limits, MetadataStore
 from headwater.objects.memory import MemoryObjects
-from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, ObjectStore, Traffic
+from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics
 from tests.log.harness import WholeObjects
 from tests.meta.faulty import Faults as MetaFaults
 from tests.meta.faulty import FaultyStore
+from tests.meta.guarded import GuardedStore
 from tests.objects.faulty import Faults as ObjectFaults
 from tests.objects.faulty import FaultyObjects
+from tests.objects.guarded import GuardedObjects
 
 T = TypeVar("T")
 
@@ -46,104 +38,6 @@ class Life:
         if self.dead:
             await asyncio.Event().wait()
         return result
-
-
-class MortalStore:
-    """A metadata store as one process sees it."""
-
-    def __init__(self, store: MetadataStore, life: Life) -> None:
-        self._store = store
-        self._life = life
-
-    @property
-    def limits(self) -> Limits:
-        return self._store.limits
-
-    async def get(self, key: str) -> Entry | None:
-        return await self._life.guard(lambda: self._store.get(key))
-
-    async def scan(
-        self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
-    ) -> Scan:
-        return await self._life.guard(
-            lambda: self._store.scan(start, end, limit=limit, reverse=reverse)
-        )
-
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
-        return await self._life.guard(lambda: self._store.transact(domain, keys, decide))
-
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
-        async for changes in self._store.watch(prefix, after):
-            yield await self._life.guard(partial(_now, changes))
-
-    async def session(self, ttl: float) -> Session:
-        return await self._life.guard(lambda: self._store.session(ttl))
-
-    async def close(self) -> None:
-        await self._store.close()
-
-
-async def _now(value: T) -> T:
-    return value
-
-
-class MortalObjects:
-    """An object store as one process sees it."""
-
-    def __init__(self, store: ObjectStore, life: Life) -> None:
-        self._store = store
-        self._life = life
-
-    @property
-    def id(self) -> str:
-        return self._store.id
-
-    @property
-    def traffic(self) -> Traffic:
-        return self._store.traffic
-
-    async def put(self, key: str, parts: Sequence[Buffer]) -> None:
-        await self._life.guard(lambda: self._store.put(key, parts))
-
-    def grow(self, key: str) -> GrowingObject | None:
-        inner = self._store.grow(key)
-        return None if inner is None else _MortalGrowth(inner, self._life)
-
-    async def get(self, key: str) -> bytearray:
-        return await self._life.guard(lambda: self._store.get(key))
-
-    async def get_range(self, key: str, start: int, length: int) -> bytearray:
-        return await self._life.guard(lambda: self._store.get_range(key, start, length))
-
-    async def delete(self, key: str) -> None:
-        await self._life.guard(lambda: self._store.delete(key))
-
-    async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
-        async for info in self._store.list(prefix):
-            yield info
-
-    async def close(self) -> None:
-        await self._store.close()
-
-
-class _MortalGrowth:
-    def __init__(self, inner: GrowingObject, life: Life) -> None:
-        self._inner = inner
-        self._life = life
-
-    @property
-    def key(self) -> str:
-        return self._inner.key
-
-    @property
-    def size(self) -> int:
-        return self._inner.size
-
-    async def append(self, parts: Sequence[Buffer]) -> int:
-        return await self._life.guard(lambda: self._inner.append(parts))
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 async def at_once(function: Callable[[], T]) -> T:
@@ -226,12 +120,14 @@ class World:
         for broker in self.brokers:
             await broker.start()
 
-    def stores(self, rng: Random, life: Life) -> tuple[MortalStore, MortalObjects]:
+    def stores(self, rng: Random, life: Life) -> tuple[MetadataStore, ObjectStore]:
         """The stores as a process sees them, for as long as it lives."""
         store = MemoryStore(self.limits, database=self.database)
         return (
-            MortalStore(FaultyStore(store, rng, self.meta_faults), life),
-            MortalObjects(FaultyObjects(self.objects, random=rng, faults=self.object_faults), life),
+            GuardedStore(FaultyStore(store, rng, self.meta_faults), life.guard),
+            GuardedObjects(
+                FaultyObjects(self.objects, random=rng, faults=self.object_faults), life.guard
+            ),
         )
 
     def living(self) -> list[str]:

@@ -8,7 +8,7 @@ from tests.interop.members.aiokafka import AiokafkaGroups
 from tests.interop.members.confluent import ConfluentGroups
 from tests.interop.members.driven import DrivenGroups
 from tests.interop.members.kafka_python import KafkaPythonGroups
-from tests.interop.members.state import Committed, Kind, State
+from tests.interop.members.state import Committed, Joining, Kind, State
 
 
 class Member(Protocol):
@@ -39,16 +39,7 @@ class GroupClient(Protocol):
         """Those that it can use with ``group.instance.id``."""
         ...
 
-    def join(
-        self,
-        bootstrap: str,
-        group: str,
-        topic: str,
-        *,
-        kind: Kind,
-        instance: str = "",
-        auto_commit: bool = False,
-    ) -> Member: ...
+    def join(self, joining: Joining) -> Member: ...
 
 
 CLASSIC = (Kind.RANGE, Kind.ROUND_ROBIN, Kind.STICKY, Kind.COOPERATIVE)

@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.interop.members.polling import Arrived, PollingMember, Sightings
-from tests.interop.members.state import Committed, Kind, parse_place, place
+from tests.interop.members.state import Committed, Joining, Kind, parse_place, place
 
 
 class ConfluentGroups:
@@ -14,32 +14,23 @@ class ConfluentGroups:
     kinds = (Kind.RANGE, Kind.ROUND_ROBIN, Kind.COOPERATIVE, Kind.CONSUMER)
     static_kinds = (Kind.RANGE, Kind.CONSUMER)
 
-    def join(
-        self,
-        bootstrap: str,
-        group: str,
-        topic: str,
-        *,
-        kind: Kind,
-        instance: str = "",
-        auto_commit: bool = False,
-    ) -> PollingMember:
+    def join(self, joining: Joining) -> PollingMember:
         configs: dict[str, object] = {
-            "bootstrap.servers": bootstrap,
+            "bootstrap.servers": joining.bootstrap,
             "client.id": "confluent-member",
-            "group.id": group,
+            "group.id": joining.group,
             "auto.offset.reset": "earliest",
-            "enable.auto.commit": auto_commit,
+            "enable.auto.commit": joining.auto_commit,
         }
-        if kind is Kind.CONSUMER:
+        if joining.kind is Kind.CONSUMER:
             configs["group.protocol"] = "consumer"
         else:
-            configs["partition.assignment.strategy"] = str(kind)
+            configs["partition.assignment.strategy"] = str(joining.kind)
             configs["heartbeat.interval.ms"] = 500
-        if instance:
-            configs["group.instance.id"] = instance
+        if joining.instance:
+            configs["group.instance.id"] = joining.instance
         sightings = Sightings()
-        return PollingMember(sightings, lambda: _Consumer(configs, topic, sightings))
+        return PollingMember(sightings, lambda: _Consumer(configs, joining.topic, sightings))
 
 
 class _Consumer:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from peers.driver import Driver
 from tests.interop.clients.driven import Driven
-from tests.interop.members.state import Committed, Kind, State
+from tests.interop.members.state import Committed, Joining, Kind, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +37,6 @@ class DrivenGroups:
     def name(self) -> str:
         return self.client.name
 
-    def join(
-        self,
-        bootstrap: str,
-        group: str,
-        topic: str,
-        *,
-        kind: Kind,
-        instance: str = "",
-        auto_commit: bool = False,
-    ) -> DrivenMember:
-        number = self.client.driver.call(
-            "join",
-            bootstrap=bootstrap,
-            group=group,
-            topic=topic,
-            kind=str(kind),
-            instance=instance,
-            auto_commit=auto_commit,
-        )
+    def join(self, joining: Joining) -> DrivenMember:
+        number = self.client.driver.call("join", **asdict(joining))
         return DrivenMember(self.client.driver, number)

@@ -9,7 +9,7 @@ import pytest
 from tests.interop.clients import LIBRDKAFKA
 from tests.interop.conftest import create_topic, eventually, fresh_name
 from tests.interop.members import GROUP_CLIENTS, GroupClient, Member
-from tests.interop.members.state import Committed, Kind, place
+from tests.interop.members.state import Committed, Joining, Kind, place
 from tests.interop.records import Record
 
 PARTITIONS = 6
@@ -61,8 +61,14 @@ class Group:
         self._leaving = leaving
 
     def join(self, kind: Kind | None = None, **options: Any) -> Member:
-        kind = kind or self.client.kinds[0]
-        member = self.client.join(self.bootstrap, self.name, self.topic, kind=kind, **options)
+        joining = Joining(
+            bootstrap=self.bootstrap,
+            group=self.name,
+            topic=self.topic,
+            kind=kind or self.client.kinds[0],
+            **options,
+        )
+        member = self.client.join(joining)
         self._leaving.callback(member.leave)
         return member
 

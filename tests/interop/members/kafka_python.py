@@ -9,8 +9,8 @@ import kafka.coordinator.assignors.range as in_ranges
 import kafka.coordinator.assignors.roundrobin as in_turn
 import kafka.coordinator.assignors.sticky.sticky_assignor as sticky
 
-from tests.interop.members.polling import Arrived, PollingMember, Sightings
-from tests.interop.members.state import Committed, Kind, parse_place, place
+from tests.interop.members.polling import Arrived, PollingMember, Sightings, python_configs
+from tests.interop.members.state import Committed, Joining, Kind, parse_place, place
 
 ASSIGNORS = {
     Kind.RANGE: in_ranges.RangePartitionAssignor,
@@ -25,28 +25,10 @@ class KafkaPythonGroups:
     kinds = tuple(ASSIGNORS)
     static_kinds = (Kind.RANGE,)
 
-    def join(
-        self,
-        bootstrap: str,
-        group: str,
-        topic: str,
-        *,
-        kind: Kind,
-        instance: str = "",
-        auto_commit: bool = False,
-    ) -> PollingMember:
-        configs: dict[str, object] = {
-            "bootstrap_servers": bootstrap,
-            "client_id": "kafka-python-member",
-            "group_id": group,
-            "group_instance_id": instance or None,
-            "auto_offset_reset": "earliest",
-            "enable_auto_commit": auto_commit,
-            "heartbeat_interval_ms": 500,
-            "partition_assignment_strategy": [ASSIGNORS[kind]],
-        }
+    def join(self, joining: Joining) -> PollingMember:
+        configs = python_configs(self.name, joining, ASSIGNORS[joining.kind])
         sightings = Sightings()
-        return PollingMember(sightings, lambda: _Consumer(configs, topic, sightings))
+        return PollingMember(sightings, lambda: _Consumer(configs, joining.topic, sightings))
 
 
 class _Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]

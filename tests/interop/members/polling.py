@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
-from tests.interop.members.state import Committed, State
+from tests.interop.members.state import Committed, Joining, State
 
 Arrived = tuple[str, int, str]
 
@@ -86,3 +86,17 @@ class PollingMember:
         self._leaving.set()
         self._thread.join(60)
         assert not self._thread.is_alive(), "the consumer does not close"
+
+
+def python_configs(client: str, joining: Joining, assignor: object) -> dict[str, object]:
+    """The settings of aiokafka and kafka-python, which have the same names."""
+    return {
+        "bootstrap_servers": joining.bootstrap,
+        "client_id": f"{client}-member",
+        "group_id": joining.group,
+        "group_instance_id": joining.instance or None,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": joining.auto_commit,
+        "heartbeat_interval_ms": 500,
+        "partition_assignment_strategy": [assignor],
+    }

@@ -14,6 +14,18 @@ class Kind(StrEnum):
     CONSUMER = "consumer"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """A place in a group, and how a member takes it."""
+
+    bootstrap: str
+    group: str
+    topic: str
+    kind: Kind
+    instance: str = ""
+    auto_commit: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Committed:
     offset: int
