@@ -18,11 +18,14 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 	--no-annotate --no-header pyproject.toml
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test format interop backends pipeline bench docs stubs lock clean
+.PHONY: help serve test format interop backends pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
 		|| sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1: \2/p' Makefile
+
+demo: .venv/.spark ## Produce, compact and query a topic: Kafka, Spark, Iceberg, DuckDB
+	@$(BIN)/python -m scripts.demo
 
 serve: .venv/.serve ## Run a broker on 127.0.0.1:9092, its data in ./headwater-data
 	@exec $(BIN)/headwater serve --listen 127.0.0.1:9092 --data headwater-data $(ARGS)
