@@ -118,15 +118,12 @@ async def test_a_conflict_counts_as_written_only_when_the_object_is_there() -> N
         assert server.requests == ["PUT", "HEAD"] * 2
 
 
-async def test_a_store_without_conditional_puts_still_takes_puts(
+async def test_conditional_puts_cannot_be_switched_off(
     s3_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
-    store = bucket(s3_url)
-    for _ in range(2):
-        await store.put("a", [b"1"])
-    assert await store.get("a") == b"1"
-    assert store.traffic.puts == 2
+    with pytest.raises(StoreUnavailable, match="unset it"):
+        await bucket(s3_url).put("a", [b"1"])
 
 
 async def test_requests_under_way_are_bounded() -> None:

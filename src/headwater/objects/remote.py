@@ -4,37 +4,50 @@ obstore's own retries are off: ``RetryingObjects`` does them for every backend a
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Literal
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore as Bucket
 
 from headwater.errors import ObjectNotFound, StoreUnavailable
+from headwater.objects.health import StoreHealth
 from headwater.objects.names import check_key, check_range, directory_of
 from headwater.objects.remote_errors import remote_error
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import Buffer, ObjectInfo, Traffic
 
 LIST_CHUNK = 1_000
+CONCURRENCY = 64
+"""Requests under way at once, where nothing else is said."""
 
 
 class RemoteObjects:
     """An ``ObjectStore`` over one of obstore's buckets.
 
-    ``where`` is the bucket's name in error texts. At most ``concurrency`` requests are under
-    way at once; the others wait their turn.
+    ``where`` is the bucket's name in error texts, and ``access`` what to check where access is
+    denied. At most ``concurrency`` requests are under way at once; the others wait their turn.
+    ``health`` is told of every request, and may refuse it with ``StoreSuspended``.
     """
 
-    def __init__(self, bucket: Bucket, *, id: str, where: str, concurrency: int) -> None:  # noqa: A002
+    def __init__(
+        self,
+        bucket: Bucket,
+        *,
+        id: str,  # noqa: A002
+        where: str,
+        access: str,
+        concurrency: int = CONCURRENCY,
+        health: StoreHealth | None = None,
+    ) -> None:
         self.id = id
         self.traffic = Traffic()
         self._bucket = bucket
         self._where = where
+        self._access = access
+        self._health = health or StoreHealth()
         self._turns = asyncio.Semaphore(concurrency)
-        self._mode: Literal["create", "overwrite"] = "create"
 
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
         check_key(key)
@@ -103,12 +116,12 @@ class RemoteObjects:
 
     async def _put(self, key: str, body: Buffer) -> None:
         try:
-            await obstore.put_async(self._bucket, key, body, mode=self._mode, use_multipart=False)
-        except NotImplementedError:
-            # This store has no conditional put (AWS_CONDITIONAL_PUT=disabled). Keys are never
-            # used for other content, so that a repeat writes the same bytes.
-            self._mode = "overwrite"
-            await self._put(key, body)
+            await obstore.put_async(self._bucket, key, body, mode="create", use_multipart=False)
+        except NotImplementedError as error:
+            raise StoreUnavailable(
+                f"writing {key} in {self._where} failed: conditional puts are needed, "
+                "and AWS_CONDITIONAL_PUT switches them off; unset it"
+            ) from error
         except AlreadyExistsError:
             # Also the answer while another put of this key is under way and may yet fail.
             try:
@@ -127,12 +140,32 @@ class RemoteObjects:
     async def _request(self, doing: str) -> AsyncIterator[None]:
         try:
             async with self._turns:
-                yield
+                with self._watched():
+                    yield
         except (BaseError, FileNotFoundError) as error:
-            failure = remote_error(error, doing, self._where)
+            failure = remote_error(error, doing, self._where, self._access)
             if not isinstance(failure, ObjectNotFound):
                 self.traffic.errors += 1
             raise failure from error
         except StoreUnavailable:
             self.traffic.errors += 1
             raise
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Let the store's health judge a request, and be judged by it."""
+        now = asyncio.get_running_loop().time
+        request = self._health.begin(now())
+        try:
+            yield
+        except (GeneratorExit, asyncio.CancelledError):
+            self._health.forget(request)
+            raise
+        except FileNotFoundError:
+            self._health.end(request, now(), failed=False)
+            raise
+        except BaseException:
+            self._health.end(request, now(), failed=True)
+            raise
+        else:
+            self._health.end(request, now(), failed=False)

@@ -12,20 +12,24 @@ from headwater.objects.retrying import TransientFailure
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
-_INSTANCE_CREDENTIALS = "http://169.254."
+_INSTANCE_CREDENTIALS = ("http://169.254.", "http://metadata.google.internal")
+"""Where a library looks for credentials on a cloud's own machines, when it was given none."""
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
 _TRANSIENT_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"}
 _FULL = 507
 
 
-def remote_error(error: Exception, doing: str, where: str) -> StoreError:
-    """The error that a caller of the store gets for one of obstore's."""
+def remote_error(error: Exception, doing: str, where: str, access: str) -> StoreError:
+    """The error that a caller of the store gets for one of obstore's.
+
+    ``access`` says what to check where the store denies it.
+    """
     text = str(error)
     status = int(found[1]) if (found := _STATUS.search(text)) else None
     code = found[1] if (found := _CODE.search(text)) else None
     answer = " ".join(str(word) for word in (status, code) if word)
     failed = f"{doing} in {where} failed"
-    if reason := _refusal(error, code):
+    if reason := _refusal(error, code, access):
         return StoreUnavailable(f"{failed}: {reason}" + (f" ({answer})" if answer else ""))
     if isinstance(error, FileNotFoundError):
         return ObjectNotFound(f"{doing} in {where}: no such object")
@@ -37,17 +41,14 @@ def remote_error(error: Exception, doing: str, where: str) -> StoreError:
     return StoreUnavailable(f"{failed}: the object store refused it ({answer})")
 
 
-def _refusal(error: Exception, code: str | None) -> str | None:
+def _refusal(error: Exception, code: str | None, access: str) -> str | None:
     """Why no request at all can succeed before somebody changes something."""
     if code == "NoSuchBucket":
         return "the bucket does not exist; create it, or correct --objects"
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
-        return (
-            "access is denied; "
-            "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
-        )
-    if _INSTANCE_CREDENTIALS in str(error):
-        return "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        return f"access is denied; check {access}"
+    if any(address in str(error) for address in _INSTANCE_CREDENTIALS):
+        return f"no credentials; set {access}"
     if "incorrectly configured region" in str(error):
         return "the bucket is in another region; set region= in --objects"
     return None

@@ -8,78 +8,98 @@ not taken from a URL, because URLs end up in logs and process lists.
 """
 
 import os
-from datetime import timedelta
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, parse_qsl, unquote
+from urllib.parse import SplitResult, urlsplit
 
-from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from headwater.errors import ConfigurationError
-from headwater.objects.names import is_key
-from headwater.objects.remote import RemoteObjects
+from headwater.objects.buckets import (
+    bucket_name,
+    bucket_prefix,
+    client_options,
+    one_line_errors,
+    retry_config,
+    url_options,
+)
+from headwater.objects.health import StoreHealth
+from headwater.objects.remote import CONCURRENCY, RemoteObjects
 
-if TYPE_CHECKING:  # obstore has these in its type stubs only
-    from obstore.store import ClientConfig, S3Config
+if TYPE_CHECKING:  # obstore has this in its type stubs only
+    from obstore.store import S3Config
 
-_OPTIONS = ("endpoint", "region", "path_style")
-_REQUEST_TIMEOUT = timedelta(seconds=30)
-_CONNECT_TIMEOUT = timedelta(seconds=5)
+ACCESS = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
+
+OPTIONS = ("endpoint", "region", "path_style", "ca", "encryption", "kms_key", "checksum")
+_ALLOWED = {
+    "path_style": ("true", "false"),
+    "encryption": ("AES256", "aws:kms", "aws:kms:dsse"),
+    "checksum": ("SHA256", "CRC64NVME"),
+}
 
 
-def open_s3(url: SplitResult, *, concurrency: int = 64) -> RemoteObjects:
+def open_s3(
+    url: SplitResult, *, concurrency: int = CONCURRENCY, health: StoreHealth | None = None
+) -> RemoteObjects:
     """The bucket that a URL names. Nothing is sent yet. Raises ``ConfigurationError``."""
-    where = f"s3://{url.netloc}/{_prefix(url)}"
-    return RemoteObjects(open_bucket(url), id="s3", where=where, concurrency=concurrency)
+    return RemoteObjects(
+        open_bucket(url),
+        id="s3",
+        where=f"s3://{url.netloc}/{bucket_prefix(url)}",
+        access=ACCESS,
+        concurrency=concurrency,
+        health=health,
+    )
 
 
 def open_bucket(url: SplitResult, *, retries: int = 0) -> S3Store:
     """The same as obstore has it, for what blocks and runs outside a broker's loop."""
-    bucket, prefix = url.netloc, _prefix(url)
-    if not bucket or "@" in bucket:
-        raise ConfigurationError("an S3 URL is s3://bucket/prefix, and credentials stand in AWS_*")
-    if prefix and not is_key(prefix):
-        raise ConfigurationError(f"{prefix!r} is not a legal prefix of an S3 URL")
+    bucket, prefix = bucket_name(url), bucket_prefix(url)
     options = s3_options(url.query)
     config: S3Config = {}
-    client: ClientConfig = {"timeout": _REQUEST_TIMEOUT, "connect_timeout": _CONNECT_TIMEOUT}
-    if region := options.get("region"):
-        config["region"] = region
     endpoint = options.get("endpoint")
     if endpoint:
         config["endpoint"] = endpoint
-    if (endpoint or os.environ.get("AWS_ENDPOINT_URL", "")).startswith("http://"):
-        client["allow_http"] = True
+    if region := options.get("region"):
+        config["region"] = region
     if "path_style" in options:
         config["virtual_hosted_style_request"] = options["path_style"] != "true"
-    try:
+        if endpoint and options["path_style"] != "true":
+            config["endpoint"] = _with_bucket(endpoint, bucket)
+    if encryption := options.get("encryption"):
+        config["server_side_encryption"] = encryption
+    if kms_key := options.get("kms_key"):
+        config["sse_kms_key_id"] = kms_key
+    if checksum := options.get("checksum"):
+        config["checksum_algorithm"] = checksum
+    with one_line_errors(f"s3://{bucket}"):
         return S3Store(
             bucket,
             prefix=prefix or None,
             config=config,
-            client_options=client,
-            retry_config={"max_retries": retries, "retry_timeout": _REQUEST_TIMEOUT},
+            client_options=client_options(options, endpoint or os.environ.get("AWS_ENDPOINT_URL")),
+            retry_config=retry_config(retries),
         )
-    except (BaseError, ValueError) as error:
-        raise ConfigurationError(
-            f"cannot use s3://{bucket}: {str(error).partition(chr(10))[0]}"
-        ) from error
-
-
-def _prefix(url: SplitResult) -> str:
-    return unquote(url.path).strip("/")
 
 
 def s3_options(query: str) -> dict[str, str]:
     """What stands after the question mark, checked. Raises ``ConfigurationError``."""
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    if unknown := options.keys() - set(_OPTIONS):
-        raise ConfigurationError(
-            f"an S3 URL has no option {', '.join(sorted(unknown))}; it has {', '.join(_OPTIONS)}"
-        )
-    if options.get("path_style", "true") not in ("true", "false"):
-        raise ConfigurationError(f"path_style is true or false, not {options['path_style']!r}")
-    endpoint = options.get("endpoint")
-    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-        raise ConfigurationError(f"endpoint is an http:// or https:// address, not {endpoint!r}")
+    options = url_options("s3", query, OPTIONS)
+    for name, allowed in _ALLOWED.items():
+        if name in options and options[name] not in allowed:
+            raise ConfigurationError(
+                f"{name} is one of {', '.join(allowed)}, not {options[name]!r}"
+            )
+    if "kms_key" in options and options.get("encryption") not in ("aws:kms", "aws:kms:dsse"):
+        raise ConfigurationError("kms_key needs encryption=aws:kms or encryption=aws:kms:dsse")
     return options
+
+
+def _with_bucket(endpoint: str, bucket: str) -> str:
+    """Where a bucket with a host name of its own is reached.
+
+    >>> _with_bucket("https://s3.example.com:9000", "logs")
+    'https://logs.s3.example.com:9000'
+    """
+    parts = urlsplit(endpoint)
+    return parts._replace(netloc=f"{bucket}.{parts.netloc}").geturl()

@@ -7,17 +7,26 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from headwater.clock import Clock
 from headwater.errors import ConfigurationError
+from headwater.objects.health import StoreHealth
 from headwater.objects.local import LocalDirectory
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.retrying import RetryingObjects
 from headwater.objects.store import ObjectStore
 
 
-def open_objects(url: str, *, clock: Clock, random: Random, executor: Executor) -> ObjectStore:
-    """Open ``file:///directory``, ``memory://`` or ``s3://bucket/prefix?...``.
+def open_objects(
+    url: str,
+    *,
+    clock: Clock,
+    random: Random,
+    executor: Executor,
+    health: StoreHealth | None = None,
+) -> ObjectStore:
+    """Open ``file:///directory``, ``memory://``, ``s3://…``, ``gs://…`` or ``az://…``.
 
     Blocks for some milliseconds where a directory must be created and proven writable; sends
-    nothing over the network. Raises ``ConfigurationError``.
+    nothing over the network. Only what is reached over it changes ``health``. Raises
+    ``ConfigurationError``.
     """
     try:
         parts = urlsplit(url)
@@ -28,14 +37,30 @@ def open_objects(url: str, *, clock: Clock, random: Random, executor: Executor) 
             return LocalDirectory(_path(parts), executor=executor)
         case "memory":
             return MemoryObjects(clock=clock)
-        case "s3":
-            from headwater.objects.s3 import open_s3  # obstore takes its time to import
-
-            return RetryingObjects(open_s3(parts), random=random)
+        case "s3" | "gs" | "az":
+            return RetryingObjects(_bucket(parts, health), random=random)
         case _:
             raise ConfigurationError(
-                f"{url!r} is not an object store's URL: it starts with file:///, memory:// or s3://"
+                f"{url!r} is not an object store's URL: "
+                "it starts with file:///, memory://, s3://, gs:// or az://"
             )
+
+
+def _bucket(url: SplitResult, health: StoreHealth | None) -> ObjectStore:
+    """A store behind obstore, which takes its time to import."""
+    match url.scheme:
+        case "s3":
+            from headwater.objects.s3 import open_s3
+
+            return open_s3(url, health=health)
+        case "gs":
+            from headwater.objects.gcs import open_gcs
+
+            return open_gcs(url, health=health)
+        case _:
+            from headwater.objects.azure import open_azure
+
+            return open_azure(url, health=health)
 
 
 def _path(url: SplitResult) -> Path:

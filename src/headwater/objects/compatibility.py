@@ -1,0 +1,75 @@
+"""Whether a store does what the log is built on, tried out at start.
+
+Many servers speak S3's protocol and leave parts of it out. Each of these is needed:
+
+- a put of a key that exists is refused, so that nothing is ever replaced,
+- an object is there for reads and listings as soon as its put returned,
+- a ranged read gives exactly its bytes,
+- a listing is complete and in the order of keys.
+
+A store that does not answer at the moment is no reason not to start.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from random import Random
+
+from headwater.errors import ConfigurationError, ObjectNotFound, StoreError
+from headwater.objects.health import StoreSuspended
+from headwater.objects.retrying import TransientFailure
+from headwater.objects.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT = 10.0
+"""Seconds that the store gets for all of it, before the broker starts without."""
+FIRST, SECOND = b"the first content of this key", b"another content, to be refused"
+
+
+async def check_compatibility(store: ObjectStore, where: str, *, random: Random) -> None:
+    """Write, read, list and delete a few small objects below ``check/``.
+
+    Raises ``ConfigurationError`` where the store is not enough, and ``StoreError`` where it
+    refuses to serve us at all. One that is throttled or does not answer is only logged.
+    """
+    folder = f"check/{random.getrandbits(64):016x}/"
+    keys = [f"{folder}{name}" for name in ("a", "b/c", "b0")]
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            try:
+                missing = await _missing(store, folder, keys)
+            finally:
+                with suppress(StoreError):
+                    for key in keys:
+                        await store.delete(key)
+    except (TimeoutError, TransientFailure, StoreSuspended) as failure:
+        logger.warning(
+            "Whether the object store does all that is needed could not be tried: %s",
+            failure or "it did not answer in time",
+        )
+        return
+    if missing is not None:
+        raise ConfigurationError(
+            f"{where} cannot hold a log: {missing}; choose another store, or a newer version of it"
+        )
+
+
+async def _missing(store: ObjectStore, folder: str, keys: list[str]) -> str | None:
+    """The first thing that the store lacks, in words."""
+    for key in reversed(keys):
+        await store.put(key, [FIRST])
+    await store.put(keys[0], [SECOND])
+    try:
+        found = await store.get(keys[0])
+        part = await store.get_range(keys[0], 4, 5)
+    except ObjectNotFound:
+        return "an object was not found right after it was written"
+    if found != FIRST:
+        return "it replaced an object that a conditional put (If-None-Match: *) was to leave alone"
+    if part != FIRST[4:9]:
+        return "a ranged read gave other bytes than were asked for"
+    listed = [info.key async for info in store.list(folder)]
+    if sorted(listed) != keys:
+        return f"a listing gave {len(listed)} of {len(keys)} objects right after they were written"
+    return None if listed == keys else "a listing was not in the order of keys"
