@@ -13,6 +13,7 @@ from headwater.groups.requests import (
     ConsumerHeartbeatRequest,
 )
 from headwater.groups.settings import GroupSettings
+from headwater.groups.shards import TORN_MARK
 from headwater.wire.error_codes import Code
 from tests.groups.consumer_world import CLIENT, World
 
@@ -379,6 +380,26 @@ def test_restored_group_goes_on_where_it_was() -> None:
     assert world.group.subscribed_to("logs_a")
     settle(world)
     assert world.group.state == "Stable"
+
+
+def test_group_that_was_written_in_part_is_assigned_anew() -> None:
+    world = World(t=4)
+    world.join("a")
+    before = dict(world.records)
+    world.join("b")
+    # Of what the second member's join changed, only the first half was written.
+    changed = list(world.last.records)
+    assert changed[-1] == "consumer/group"
+    torn = {name: world.records[name] for name in changed[: len(changed) // 2]}
+    world.records = before | torn | {TORN_MARK: b""}
+    world.restart()
+    world.join("b")
+    settle(world)
+    assert TORN_MARK not in world.records
+    assert world.group.state == "Stable"
+    topic = world.topics.of("t").id
+    targets = [len(target[topic]) for target in world.group._state.targets.values()]
+    assert targets == [2, 2]
 
 
 def test_consumer_group_is_a_machine() -> None:

@@ -13,7 +13,7 @@ from headwater.errors import (
     StoreUnavailable,
     UnknownOutcome,
 )
-from headwater.groups.shards import Shard, Write
+from headwater.groups.shards import OFFSETS_MARK, TORN_MARK, Shard, Write
 from headwater.groups.writer import Writer
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -139,6 +139,28 @@ async def test_a_store_of_few_operations_gets_more_transactions_in_the_same_orde
     await asyncio.gather(large, *(bench.submit(shard, f"l{n}", b"x") for n in range(9)))
     written = [key for writes in bench.store.transactions for key in writes.puts]
     assert written == [*(f"k{n:02d}" for n in range(20)), *(f"l{n}" for n in range(9))]
+    await bench.close()
+
+
+async def test_a_group_is_marked_while_it_is_written_in_several_transactions() -> None:
+    bench = Bench(Limits(operations=6))
+    shard = await bench.shard(3)
+    records = keys.records_of_group(3, "g")
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    changes: dict[str, bytes | None] = {f"{records}{n}": b"x" for n in range(9)}
+    bench.writer.submit(Write(shard, changes, waiting=[(done, None)]))
+    await done
+    mark = f"{records}{TORN_MARK}"
+    first, *_, last = bench.store.transactions
+    assert mark in first.puts
+    assert mark in last.deletes
+    offsets: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    many: dict[str, bytes | None] = {f"{keys.offsets_of_group(3, 'g')}{n}": b"x" for n in range(9)}
+    many[f"{records}{OFFSETS_MARK}"] = b""
+    bench.writer.submit(Write(shard, many, waiting=[(offsets, None)]))
+    seen = len(bench.store.transactions)
+    await offsets
+    assert not any(mark in writes.puts for writes in bench.store.transactions[seen:])
     await bench.close()
 
 

@@ -15,6 +15,12 @@ SHARDS: Final = 64
 OFFSETS_MARK: Final = "+offsets"
 """A group's record that says that it has committed offsets; no machine may use such a name."""
 
+TORN_MARK: Final = "+torn"
+"""A group's record while changes of it that belong together are written in several transactions.
+
+Who finds it has some of the changes and not the others; nobody was told of any.
+"""
+
 
 def shard_of(name: str) -> int:
     """The shard of a group or transactional id.

@@ -32,9 +32,10 @@ from headwater.errors import (
     StoreUnavailable,
     UnknownOutcome,
 )
-from headwater.groups.shards import Shard, Write
+from headwater.groups.shards import OFFSETS_MARK, TORN_MARK, Shard, Write
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.values import Value, encode
 from headwater.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,13 @@ logger = logging.getLogger(__name__)
 MOST_BYTES: Final = 1 << 20
 MOST_CHANGES: Final = 5_000
 PAUSES: Final = (0.01, 0.02, 0.05, 0.1, 0.2)
+
+
+class _Torn(Value):
+    """What stands under a ``TORN_MARK``."""
+
+
+TORN: Final = encode(_Torn())
 
 Leave = Callable[[Shard, KafkaError], None]
 
@@ -75,10 +83,14 @@ class _Batch:
         self.changes.update(write.changes)
         self.size += weight(write)
 
-    @property
-    def operations(self) -> int:
-        """At most: a lease may have to be written for each shard."""
-        return len(self.changes) + len(self.ranges) + len(self.shards)
+    def operations_with(self, write: Write) -> int:
+        """At most, with one more write: a lease may have to be written for each shard.
+
+        A store may have to delete a range around each key that is written in it.
+        """
+        changes = len(self.changes) + len(write.changes)
+        ranges = len(self.ranges) + len(write.ranges)
+        return (2 * changes if ranges else changes) + ranges + len(self.shards) + 1
 
 
 class Writer:
@@ -109,9 +121,15 @@ class Writer:
     def submit(self, write: Write) -> None:
         """Write after all that was submitted before.
 
-        More changes than a transaction holds are written in several, in their order.
+        More changes than a transaction holds are written in several, in their order; their group
+        has its ``TORN_MARK`` from before the first to the last.
         """
         most = self._most_operations - len(write.ranges) - 1
+        if write.ranges:
+            most //= 2
+        if len(write.changes) > most and (marks := _torn_marks(write)):
+            self._queue.append(Write(write.shard, dict.fromkeys(marks, TORN)))
+            write.changes = {**write.changes, **dict.fromkeys(marks)}
         while len(write.changes) > most:
             first = dict(islice(write.changes.items(), most))
             self._queue.append(Write(write.shard, first, write.ranges))
@@ -149,9 +167,9 @@ class Writer:
         queue = self._queue
         while queue:
             write = queue[0]
-            grown = batch.operations + len(write.changes) + len(write.ranges) + 1
             if batch.writes and (
-                grown > self._most_operations or batch.size + weight(write) > MOST_BYTES
+                batch.operations_with(write) > self._most_operations
+                or batch.size + weight(write) > MOST_BYTES
             ):
                 break
             batch.add(queue.popleft())
@@ -242,6 +260,15 @@ class Writer:
             write.fail(error)
         for shard in batch.shards:
             self._leave(shard, error)
+
+
+def _torn_marks(write: Write) -> set[str]:
+    """The marks of the groups whose records would be written in part; offsets stand alone."""
+    prefix = keys.group_records(write.shard.number)
+    named = (
+        key.removeprefix(prefix).split("/", 1) for key in write.changes if key.startswith(prefix)
+    )
+    return {f"{prefix}{group}/{TORN_MARK}" for group, record in named if record != OFFSETS_MARK}
 
 
 def weight(write: Write) -> int:

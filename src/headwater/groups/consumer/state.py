@@ -21,6 +21,7 @@ from headwater.groups.consumer.subscriptions import (
     resolve,
 )
 from headwater.groups.requests import Assignment
+from headwater.groups.shards import TORN_MARK
 
 __all__ = ("NOTHING", "GroupState")
 
@@ -72,6 +73,10 @@ class GroupState:
             state._hold(member_id, Holding(), holding)
             if target := records.get(stored.target_name(member_id)):
                 state.targets[member_id] = stored.decode_target(target)
+        if TORN_MARK in records:
+            # Members' targets may be of two epochs: the next heartbeat makes them anew.
+            state.bump()
+            state._records[TORN_MARK] = None
         return state
 
     def take_records(self) -> dict[str, bytes | None]:
