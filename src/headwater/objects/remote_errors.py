@@ -10,6 +10,8 @@ from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 from headwater.errors import ObjectNotFound, StorageFull, StoreError, StoreUnavailable
 from headwater.objects.retrying import TransientFailure
 
+S3_ACCESS = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
+
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _INSTANCE_CREDENTIALS = ("http://169.254.", "http://metadata.google.internal")
@@ -19,7 +21,7 @@ _TRANSIENT_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnava
 _FULL = 507
 
 
-def remote_error(error: Exception, doing: str, where: str, access: str) -> StoreError:
+def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCESS) -> StoreError:
     """The error that a caller of the store gets for one of obstore's.
 
     ``access`` says what to check where the store denies it.

@@ -24,11 +24,10 @@ from headwater.objects.buckets import (
 )
 from headwater.objects.health import StoreHealth
 from headwater.objects.remote import CONCURRENCY, RemoteObjects
+from headwater.objects.remote_errors import S3_ACCESS
 
 if TYPE_CHECKING:  # obstore has this in its type stubs only
     from obstore.store import S3Config
-
-ACCESS = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
 
 OPTIONS = ("endpoint", "region", "path_style", "ca", "encryption", "kms_key", "checksum")
 _ALLOWED = {
@@ -46,7 +45,7 @@ def open_s3(
         open_bucket(url),
         id="s3",
         where=f"s3://{url.netloc}/{bucket_prefix(url)}",
-        access=ACCESS,
+        access=S3_ACCESS,
         concurrency=concurrency,
         health=health,
     )
