@@ -59,7 +59,7 @@ class Proxy:
         """Reset every connection, those that are open and those to come."""
         return self.add("reset_peer", timeout=0)
 
-    def swallow(self, *, direction: Direction = "downstream") -> str:
+    def swallow(self, *, direction: Direction = "upstream") -> str:
         """Let nothing through and answer nothing, as a network that drops packets."""
         return self.add("timeout", direction=direction, timeout=0)
 
