@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ class Cluster:
 
     server: Server
     data: Path
-    tables: TableSettings = TableSettings()
+    tables: TableSettings = field(default_factory=TableSettings)
     objects_url: str | None = None
     """Where its objects are not in ``data``."""
 

@@ -1,17 +1,10 @@
 """Topics compacted to ``both``: segments are the log, and a table of its own cut is a copy."""
 
-import asyncio
-import signal
-import sys
-
-import pytest
-
 from headwater.log.formats import SEGMENT
 from headwater.log.settings import LogSettings
 from headwater.pipeline.fsck import Checker
 from headwater.pipeline.fsck_report import NoCheckWatcher
 from headwater.pipeline.streams import read_topics
-from headwater.pipeline.summary import STEPS
 from headwater.pipeline.upkeep import keep_tables
 from headwater.tables.settings import TableSettings
 from tests.pipeline.cluster import Cluster, eventually
@@ -60,21 +53,6 @@ async def test_log_and_copy_are_equal(cluster: Cluster, spark: SharedSpark) -> N
     cluster.produce(topic, 100, partitions=2, seed=1)
     await cluster.compact(topic)
     assert await cluster.table(topic) == cluster.consume(topic)
-
-
-@pytest.mark.parametrize("step", STEPS)
-async def test_a_killed_driver_is_followed_by_another(cluster: Cluster, step: str) -> None:
-    topic = cluster.create_topic(configs=CONFIGS)
-    cluster.produce(topic, 200)
-    expected = cluster.consume(topic)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.pipeline.driver", str(cluster.data), step, "here", topic
-    )
-    assert await process.wait() == -signal.SIGKILL
-    assert not (await cluster.compact(topic)).failures
-    assert cluster.consume(topic) == expected
-    assert await cluster.table(topic) == expected
-    assert await findings(cluster, topic) == []
 
 
 async def test_copies_leave_with_the_records_that_they_hold(cluster: Cluster) -> None:

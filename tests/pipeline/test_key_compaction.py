@@ -2,8 +2,6 @@
 
 import asyncio
 import random
-import signal
-import sys
 import time
 from collections.abc import Sequence
 
@@ -14,7 +12,7 @@ from headwater.log.formats import PARQUET, IndexEntry
 from headwater.pipeline.clean_plan import CleaningRules, clean_ranges, plan_clean
 from headwater.pipeline.planner import CLEAN, StreamView
 from headwater.pipeline.runner import Runner
-from headwater.pipeline.summary import STEPS, Summary
+from headwater.pipeline.summary import Summary
 from tests.pipeline.cluster import Cluster, Row, make_compactor
 from tests.pipeline.conftest import SharedSpark
 
@@ -145,21 +143,3 @@ async def test_other_topics_are_left_alone(cluster: Cluster) -> None:
     produce(cluster, topic, changes(0, 50))
     await run(cluster, topic, "compact")
     assert (await run(cluster, topic, "clean")).jobs == 0
-
-
-@pytest.mark.parametrize("step", STEPS)
-async def test_a_cleaning_that_was_killed_is_taken_up(cluster: Cluster, step: str) -> None:
-    topic = cluster.create_topic(configs=COMPACTED)
-    for seed in range(2):
-        produce(cluster, topic, changes(seed, 80))
-        await run(cluster, topic, "compact")
-    expected = last_of_each(cluster.consume(topic))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "tests.pipeline.rewrite_driver", str(cluster.data), step, "clean", topic),
-    )
-    assert await process.wait() == -signal.SIGKILL
-    await run(cluster, topic, "compact")
-    await run(cluster, topic, "clean")
-    assert cluster.consume(topic) == expected
-    assert await cluster.table(topic) == expected

@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from headwater.log.formats import PARQUET, IndexEntry
-from headwater.log.job_steps import JobSteps
 from headwater.pipeline.planner import REWRITE, StreamView
 from headwater.pipeline.rewrite import plan_rewrite
 from headwater.pipeline.runner import Runner
@@ -121,29 +119,6 @@ async def test_log_and_table_are_equal_before_and_after(
     cluster.produce(topic, 50, partitions=2, seed=99)
     await cluster.compact(topic)
     assert await cluster.table(topic) == cluster.consume(topic)
-
-
-@pytest.mark.parametrize("step", STEPS)
-async def test_a_rewrite_that_was_killed_is_taken_up_by_a_compaction(
-    cluster: Cluster, step: str
-) -> None:
-    topic = await small_files(cluster)
-    expected = cluster.consume(topic)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "tests.pipeline.rewrite_driver", str(cluster.data), step, "rewrite", topic),
-    )
-    assert await process.wait() == -signal.SIGKILL
-    assert cluster.consume(topic) == expected
-    summary = await cluster.compact(topic)
-    assert not summary.failures
-    assert not (await rewrite(cluster, topic)).failures
-    async with cluster.open() as place:
-        jobs = await JobSteps(place.meta, place.clock).open_jobs()
-        assert not [job for job in jobs if job.topic == topic]
-    assert len(await cluster.entries(topic)) == 2
-    assert cluster.consume(topic) == expected
-    assert await cluster.table(topic) == expected
 
 
 @pytest.mark.parametrize("step", STEPS[:-1])

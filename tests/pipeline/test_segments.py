@@ -1,19 +1,13 @@
 """Topics that are compacted to segment files: batches byte for byte, served as they are."""
 
-import asyncio
 import os
-import signal
-import sys
 import zlib
-
-import pytest
 
 from headwater.log.formats import SEGMENT
 from headwater.log.segments import FOOTER, HEADER, MAGIC, parse_index
 from headwater.log.settings import LogSettings
 from headwater.pipeline.fsck import Checker
 from headwater.pipeline.fsck_report import Kind
-from headwater.pipeline.summary import STEPS
 from headwater.wire.batch import batch_sizes
 from tests.pipeline.cluster import Cluster, InProcess, eventually
 from tests.pipeline.conftest import SharedSpark
@@ -52,29 +46,6 @@ async def test_files_are_as_their_format_says(cluster: Cluster) -> None:
         assert sum(records for _, _, records in batch_sizes(bodies)) == count
         index = cluster.data / "objects" / f"{entry.key.removesuffix('.kfs')}.index"
         assert parse_index(index.read_bytes())[0] == (entry.start, HEADER.size)
-
-
-@pytest.mark.parametrize("step", ["writing", *STEPS[:3], *STEPS[4:]])
-async def test_a_killed_driver_is_followed_by_another(cluster: Cluster, step: str) -> None:
-    topic = cluster.create_topic(configs=CONFIGS)
-    cluster.produce(topic, 300)
-    expected = cluster.consume(topic)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.pipeline.driver", str(cluster.data), step, "here", topic
-    )
-    assert await process.wait() == -signal.SIGKILL
-    assert cluster.consume(topic) == expected
-    assert not (await cluster.compact(topic)).failures
-    assert {entry.kind for entry in await cluster.entries(topic)} == {SEGMENT}
-    assert cluster.consume(topic) == expected
-
-    async def nothing_is_left() -> bool:
-        named = {entry.key for entry in await cluster.entries(topic)}
-        folder = next(iter(named)).rpartition("/")[0]
-        there = {path.stem for path in (cluster.data / "objects" / folder).iterdir()}
-        return there == {name.rpartition("/")[2].removesuffix(".kfs") for name in named}
-
-    await eventually(nothing_is_left)
 
 
 async def test_records_that_are_deleted_meanwhile_do_not_come_back(cluster: Cluster) -> None:

@@ -1,0 +1,162 @@
+"""Every kind of job of the pipeline, each with a topic that has work for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from headwater.log.job_steps import JobSteps
+from headwater.log.releases import object_keys
+from headwater.log.settings import LogSettings
+from headwater.pipeline.fsck import Checker
+from headwater.pipeline.fsck_report import NoCheckWatcher
+from headwater.pipeline.fsck_tables import read_table
+from headwater.pipeline.streams import StoredTopic, read_topics
+from headwater.pipeline.upkeep import keep_tables
+from tests.pipeline.cluster import Cluster, Row, eventually, make_compactor
+from tests.pipeline.drivers import CLAIM_MS, COMMIT_POINTS, FORGETFUL, POINTS
+
+PARTITIONS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind:
+    """A kind of job, and how a topic gets work for it."""
+
+    name: str
+    method: str
+    """Of the ``Compactor``."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    points: Sequence[str] = POINTS
+    """Where a driver can be killed in it."""
+    has_table: bool = True
+    keeps_last: bool = False
+    """Whether it takes all records away but the last of each key."""
+    from_files: bool = False
+    """Whether it works on files of the table."""
+
+    def expected(self, before: Sequence[Row]) -> list[Row]:
+        """What a topic holds after the job; records without a key do not survive a cleaning."""
+        if not self.keeps_last:
+            return list(before)
+        last = {(row.partition, row.key): row for row in before if row.key is not None}
+        return sorted(last.values(), key=lambda row: row[:2])
+
+
+COMPACT = JobKind(name="compact", method="compact")
+REWRITE = JobKind(name="rewrite", method="rewrite", from_files=True)
+CLEAN = JobKind(
+    name="clean",
+    method="clean",
+    configs={"cleanup.policy": "compact"},
+    keeps_last=True,
+    from_files=True,
+)
+SEGMENTS = JobKind(
+    name="segments",
+    method="compact",
+    configs={"headwater.compact-to": "segment"},
+    points=[point for point in POINTS if point not in (*COMMIT_POINTS, "appended")],
+    has_table=False,
+)
+COPIES = JobKind(
+    name="copies",
+    method="compact",
+    configs={
+        "headwater.compact-to": "both",
+        "headwater.table.partition-by": "day(timestamp), bucket(2, key)",
+    },
+)
+KINDS = (COMPACT, REWRITE, CLEAN, SEGMENTS, COPIES)
+
+
+@dataclass(slots=True)
+class Subject:
+    """A topic of one kind."""
+
+    cluster: Cluster
+    kind: JobKind
+    topic: str = ""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.topic = self.topic or self.cluster.create_topic(
+            partitions=PARTITIONS, configs=self.kind.configs
+        )
+
+    def produce(self, count: int) -> None:
+        self.seed += 1
+        keyed = self.kind.keeps_last
+        self.cluster.produce(
+            self.topic, count, partitions=PARTITIONS, seed=self.seed, keys=20 if keyed else None
+        )
+
+    async def prepare(self, count: int = 60) -> list[Row]:
+        """Make work for one job; returns what the topic holds."""
+        self.produce(count)
+        if self.kind.from_files:
+            await run(self.cluster, "compact", self.topic)
+            self.produce(count // 2)
+            await run(self.cluster, "compact", self.topic)
+        return self.cluster.consume(self.topic)
+
+    async def check(self, before: Sequence[Row]) -> None:
+        """Log and table have these records, as far as they stay, and what came since."""
+        after = self.cluster.consume(self.topic)
+        expected = self.kind.expected(before)
+        places = {row[:2] for row in before}
+        assert [row for row in after if row[:2] in places] == expected, self.kind.name
+        if self.kind.has_table:
+            assert await self.cluster.table(self.topic) == after, self.kind.name
+
+
+async def run(cluster: Cluster, method: str, *topics: str) -> None:
+    """Run a driver here, to its end."""
+    async with cluster.open(FORGETFUL) as place:
+        compactor = make_compactor(place, claim_ms=CLAIM_MS)
+        try:
+            summary = await getattr(compactor, method)(topics)
+        finally:
+            compactor.close()
+    assert not summary.failures, summary.failures
+
+
+async def nothing_is_left(cluster: Cluster, *topics: str) -> None:
+    """Wait until no job is open and every object of these topics is one that log or table names.
+
+    The check of the whole cluster then finds nothing wrong with them either.
+    """
+    for topic in topics:
+        await eventually(partial(_all_is_named, cluster, topic))
+    async with cluster.open(FORGETFUL) as place:
+        found = await read_topics(place.meta, topics)
+        report = await Checker(place, LogSettings()).check()
+    ours = {name for topic in found for name in (topic.name, topic.id)}
+    findings = [each for each in report.findings if any(name in each.subject for name in ours)]
+    assert not findings, findings
+
+
+async def _all_is_named(cluster: Cluster, topic: str) -> bool:
+    async with cluster.open(FORGETFUL) as place:
+        (found,) = await read_topics(place.meta, [topic])
+        jobs = await JobSteps(place.meta, place.clock).open_jobs()
+        if any(job.topic_id == found.id for job in jobs):
+            return False
+        assert not (await keep_tables(place, [topic], NoCheckWatcher())).failures
+        table = read_table(place, found)
+    named = {
+        key
+        for entry in await cluster.entries(topic)
+        if "/" in entry.key and found.id in entry.key
+        for key in object_keys(entry.kind, entry.key)
+    }
+    return _objects(cluster, found) == named | set(() if table is None else table.files)
+
+
+def _objects(cluster: Cluster, topic: StoredTopic) -> set[str]:
+    root = cluster.data / "objects"
+    folder = root / "tables" / topic.id
+    return {
+        str(path.relative_to(root))
+        for part in ("data", "segments")
+        for path in folder.glob(f"{part}/*/*")
+    }
