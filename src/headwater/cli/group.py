@@ -1,11 +1,11 @@
 """``headwater group``: list, describe, reset and delete consumer groups."""
 
-import sys
 from typing import Any
 
 import click
 
 from headwater.cli.client import REQUEST_TIMEOUT, Cluster, cluster_options, describe
+from headwater.cli.confirm import confirm
 from headwater.cli.group_facts import (
     STATES,
     TYPES,
@@ -170,9 +170,7 @@ def reset(
 def delete(cluster: Cluster, names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     """Delete groups that have no members, with their committed offsets."""
     if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError("deleting without a terminal to ask on needs --yes")
-        click.confirm(f"Delete {', '.join(names)} with all committed offsets?", abort=True)
+        confirm(f"Delete {', '.join(names)} with all committed offsets?")
     admin = cluster.admin()
     futures = admin.delete_consumer_groups(list(names), request_timeout=REQUEST_TIMEOUT)
     outcomes = {name: _refusal(name, futures[name]) for name in names}

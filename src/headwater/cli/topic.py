@@ -1,6 +1,5 @@
 """``headwater topic``: create, list, describe, alter and delete topics."""
 
-import sys
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from headwater.cli.client import (
     describe,
     pairs,
 )
+from headwater.cli.confirm import confirm
 from headwater.cli.output import as_json, counted, print_json, print_table
 from headwater.cli.topic_facts import TopicFacts, read_topics
 
@@ -176,9 +176,7 @@ def alter(
 def delete(cluster: Cluster, names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     """Delete topics with all their records."""
     if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError("deleting without a terminal to ask on needs --yes")
-        click.confirm(f"Delete {', '.join(names)} with all records?", abort=True)
+        confirm(f"Delete {', '.join(names)} with all records?")
     admin = cluster.admin()
     _finish(admin.delete_topics(list(names), operation_timeout=REQUEST_TIMEOUT))
     if as_json:
