@@ -94,6 +94,11 @@ class Brokers:
 
     brokers: dict[int, BrokerProcess] = field(default_factory=dict)
 
+    @property
+    def bootstrap(self) -> str:
+        """What a Kafka client connects to."""
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
+
     async def kill_all(self) -> None:
         for broker in self.brokers.values():
             await broker.kill()

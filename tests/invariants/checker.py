@@ -16,7 +16,7 @@ I6, zones in metadata answers, has no code to hold yet: zone-aware routing is it
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from tests.invariants.history import FinalLog, History, Polled, Produced, Trimmed
@@ -24,8 +24,11 @@ from tests.invariants.history import FinalLog, History, Polled, Produced, Trimme
 OFFSET_OUT_OF_RANGE = 1
 
 
-def violations(history: History) -> list[str]:
-    """Every broken promise, in words; empty where there is none."""
+def violations(history: History, *, away: Collection[int] = ()) -> list[str]:
+    """Every broken promise, in words; empty where there is none.
+
+    ``away`` are the errors that say that a store is away: allowed only where one was.
+    """
     partitions = {one.partition for one in history.produced}
     partitions |= {one.partition for one in history.finals}
     found: list[str] = []
@@ -43,7 +46,7 @@ def violations(history: History) -> list[str]:
             _as_often_as_sent(produced, finals),
             _idempotent_once_in_order(produced, polled, finals),
             _one_at_a_time_in_order(produced, finals),
-            _no_strange_errors(produced, polled),
+            _no_strange_errors(produced, polled, away),
             _polls_do_not_jump(polled),
             _in_range(polled, trimmed),
             _bounds_do_not_go_back(polled),
@@ -198,12 +201,14 @@ def _one_at_a_time_in_order(
             latest[producer] = number
 
 
-def _no_strange_errors(produced: Sequence[Produced], polled: Sequence[Polled]) -> Iterator[str]:
+def _no_strange_errors(
+    produced: Sequence[Produced], polled: Sequence[Polled], away: Collection[int]
+) -> Iterator[str]:
     for one in produced:
         if one.error:
             yield f"{one.producer} was refused batch {one.number}: error {one.error}"
     for poll in polled:
-        if poll.error not in (0, OFFSET_OUT_OF_RANGE):
+        if poll.error not in (0, OFFSET_OUT_OF_RANGE, *away):
             yield f"broker {poll.broker} answered a poll at {poll.asked} with error {poll.error}"
 
 

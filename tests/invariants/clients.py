@@ -21,11 +21,21 @@ TOPIC = "t"
 ANSWER_SECONDS = 3.0
 TIMESTAMP = SystemClock().now_ms()
 
+RETRIABLE = {6, 7, 56}
+"""NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR: ask again, perhaps elsewhere."""
+
 _connections = itertools.count()
 
 
 class Lost(Exception):
-    """Raised where a request's answer did not come."""
+    """Raised where a request's answer did not come, or says to ask again."""
+
+
+def check(error_code: int) -> None:
+    """Raises ``Lost`` where the same request may succeed later; any other error is a finding."""
+    if error_code in RETRIABLE:
+        raise Lost(error_code)
+    assert error_code == 0, error_code
 
 
 class Connection:
@@ -141,7 +151,7 @@ class Connection:
                      "timestamp": timestamp}]}],
             )  # fmt: skip
             (one,) = answer.topics[0].partitions
-            assert one.error_code == 0
+            check(one.error_code)
             found.append(int(one.offset))
         return found[0], found[1]
 

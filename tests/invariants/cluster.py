@@ -16,6 +16,7 @@ from headwater.log.formats import INLINE, IndexEntry, Layout, Tail
 from headwater.meta import keys
 from headwater.meta.values import decode
 from tests.invariants.brokers import BrokerProcess, Brokers
+from tests.invariants.leftovers import only_named_are_left
 
 SESSION_SECONDS = 1.0
 
@@ -79,13 +80,11 @@ class Cluster(Brokers):
 
     async def wait_until_only_named_objects_are_left(self) -> None:
         """Garbage goes, also that of the dead; what the index names is never missing."""
-        while True:
-            named = self.named_objects()
-            there = self.objects()
-            assert named <= there, f"objects are gone: {named - there}"
-            living = {name for broker in self.brokers for name in self.incarnations(broker)}
-            if not {key for key in there - named if key.split("/")[1] not in living}:
-                return
+        while not only_named_are_left(
+            named=self.named_objects(),
+            there=self.objects(),
+            living={name for broker in self.brokers for name in self.incarnations(broker)},
+        ):
             await asyncio.sleep(0.05)
 
     def merges(self) -> int:

@@ -10,8 +10,8 @@ import contextlib
 from dataclasses import replace
 from random import Random
 
+from tests.invariants.brokers import Brokers
 from tests.invariants.clients import TOPIC, Connection, Lost, now
-from tests.invariants.cluster import Cluster
 from tests.invariants.groups_fleet import Fleet
 from tests.invariants.groups_history import UNKNOWN, Committed, GroupHistory
 
@@ -20,7 +20,7 @@ AT_ONCE = 10
 
 
 async def replay_late_commits(
-    cluster: Cluster, fleet: Fleet, history: GroupHistory, rng: Random, stop: asyncio.Event
+    cluster: Brokers, fleet: Fleet, history: GroupHistory, rng: Random, stop: asyncio.Event
 ) -> None:
     """Until ``stop``; what a broker accepts goes into the history, for the checker to judge."""
     while not stop.is_set():

@@ -1,10 +1,8 @@
 """One schedule of groups: members at work, records coming in, harm being done, and the drain."""
 
 import asyncio
-import contextlib
 import os
 import threading
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,21 +10,18 @@ from random import Random
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.invariants.clients import TOPIC, Connection, Lost, now
+from tests.invariants.clients import TOPIC, Connection
 from tests.invariants.cluster import SETTINGS, Cluster
 from tests.invariants.groups_checker import violations
 from tests.invariants.groups_fleet import Fleet
-from tests.invariants.groups_history import Fetched, GroupHistory
+from tests.invariants.groups_history import GroupHistory
 from tests.invariants.groups_nemesis import GroupNemesis
 from tests.invariants.groups_replay import replay_late_commits
+from tests.invariants.groups_watch import until_at_work, until_drained, watch_offsets
 
 FAULTS = int(os.environ.get("HEADWATER_CHAOS_FAULTS", "6"))
 PARTITIONS = 18
 RECORDS_PER_SECOND = 300
-DRAIN_SECONDS = 90.0
-OFFSET_FETCH = 9
-NOT_HERE = (14, 15, 16)
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 FLUSH_SECONDS = 45.0
 
 GROUPS: Mapping[str, int] = {
@@ -55,7 +50,7 @@ async def running_groups(directory: Path, kinds: Mapping[str, int]) -> AsyncIter
         async with await Connection.open(cluster.brokers[1]) as connection:
             await connection.create_topic(PARTITIONS)
         for kind, count in kinds.items():
-            fleet.add(directory, bootstrap(cluster), TOPIC, f"group-{kind}", kind, count)
+            fleet.add(directory, cluster.bootstrap, TOPIC, f"group-{kind}", kind, count)
         fleet.start()
         yield cluster, fleet
     except BaseException as error:
@@ -85,7 +80,7 @@ async def run_groups(cluster: Cluster, fleet: Fleet, rng: Random, faults: int) -
         await nemesis.run()
         stop_producing.set()
         await work
-        await until_drained(cluster, fleet, history)
+        await until_drained(cluster, fleet, history, PARTITIONS)
     except BaseException as error:
         fleet.tell(history)
         error.add_note("\n".join([f"done: {dict(nemesis.done)}", *violations(history)[:20]]))
@@ -100,40 +95,6 @@ async def run_groups(cluster: Cluster, fleet: Fleet, rng: Random, faults: int) -
     await fleet.leave()
     fleet.tell(history)
     return history
-
-
-async def until_at_work(fleet: Fleet) -> None:
-    """Every member has a share and every group has committed: harm before that says little."""
-    async with asyncio.timeout(DRAIN_SECONDS):
-        while True:
-            await asyncio.sleep(0.2)
-            history = GroupHistory()
-            fleet.tell(history)
-            owners = {claim.owner for claim in history.claims if claim.partitions}
-            committed = {commit.group for commit in history.committed}
-            if len(owners) >= len(fleet.members) and len(committed) == len(fleet.groups):
-                return
-
-
-async def until_drained(cluster: Cluster, fleet: Fleet, history: GroupHistory) -> None:
-    """Every group has committed the end of every partition."""
-    async with await Connection.open(cluster.brokers[1]) as connection:
-        ends = {
-            partition: end
-            for partition in range(PARTITIONS)
-            if (end := (await connection.bounds(partition))[1])
-        }
-    wanted = {(group, partition): end for group in fleet.groups for partition, end in ends.items()}
-    deadline = time.monotonic() + DRAIN_SECONDS
-    while True:
-        latest = {(one.group, one.partition): one.offset for one in history.fetched}
-        behind = {
-            key: (latest.get(key), end) for key, end in wanted.items() if latest.get(key) != end
-        }
-        if not behind:
-            return
-        assert time.monotonic() < deadline, f"after {DRAIN_SECONDS} s without faults: {behind}"
-        await asyncio.sleep(0.2)
 
 
 def produce(cluster: Cluster, history: GroupHistory, stop: threading.Event) -> None:
@@ -151,7 +112,7 @@ def produce(cluster: Cluster, history: GroupHistory, stop: threading.Event) -> N
 
     producer = Producer(
         {
-            "bootstrap.servers": bootstrap(cluster),
+            "bootstrap.servers": cluster.bootstrap,
             "enable.idempotence": True,
             "message.timeout.ms": 120_000,
             "socket.timeout.ms": 2_000,
@@ -168,43 +129,3 @@ def produce(cluster: Cluster, history: GroupHistory, stop: threading.Event) -> N
         producer.poll(0)
     assert producer.flush(FLUSH_SECONDS) == 0, "records were not delivered"
     assert not failed, failed[0]
-
-
-async def watch_offsets(
-    cluster: Cluster, group: str, history: GroupHistory, rng: Random, stop: asyncio.Event
-) -> None:
-    """Read a group's committed offsets on and on, through any broker; no answer is no news.
-
-    Those that do not coordinate the group must say so, also one that did a moment ago.
-    """
-    while not stop.is_set():
-        with contextlib.suppress(Lost):
-            broker = rng.choice(list(cluster.brokers.values()))
-            async with await Connection.open(broker) as connection:
-                for _ in range(rng.randint(1, 10)):
-                    invoked = now()
-                    found = await _committed(connection, group)
-                    completed = now()
-                    history.fetched += [
-                        Fetched(group, partition, offset, invoked, completed)
-                        for partition, offset in found.items()
-                    ]
-                    await asyncio.sleep(rng.uniform(0.05, 0.2))
-
-
-async def _committed(connection: Connection, group: str) -> dict[int, int]:
-    """What a broker says is committed; nothing where it does not coordinate the group."""
-    asked = [{"group_id": group, "topics": None}]
-    answer = await connection.call(OFFSET_FETCH, 8, groups=asked, require_stable=False)
-    (found,) = answer.groups
-    assert found.error_code in (0, *NOT_HERE), found.error_code
-    return {
-        int(each.partition_index): int(each.committed_offset)
-        for topic in found.topics
-        for each in topic.partitions
-        if each.error_code == 0 and each.committed_offset >= 0
-    }
-
-
-def bootstrap(cluster: Cluster) -> str:
-    return ",".join(f"127.0.0.1:{broker.port}" for broker in cluster.brokers.values())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random, SystemRandom
 
-from tests.invariants.brokers import BrokerProcess
+from tests.invariants.brokers import BrokerProcess, Brokers
 from tests.invariants.checker import violations
 from tests.invariants.clients import Connection
 from tests.invariants.cluster import Cluster
@@ -18,15 +18,36 @@ SECONDS = float(os.environ.get("HEADWATER_CHAOS_SECONDS", "4"))
 PARTITIONS = 2
 
 
+class SeededRandom(Random):
+    """Randomness that can be had again."""
+
+    def __init__(self, chosen: int) -> None:
+        super().__init__(chosen)
+        self.chosen = chosen
+
+
 @contextmanager
-def seeded() -> Iterator[Random]:
+def seeded() -> Iterator[SeededRandom]:
     given = os.environ.get("HEADWATER_CHAOS_SEED")
     seed = int(given) if given else SystemRandom().randrange(2**32)
     try:
-        yield Random(seed)
+        yield SeededRandom(seed)
     except BaseException as error:
         error.add_note(f"HEADWATER_CHAOS_SEED={seed}")
         raise
+
+
+def random_settings(rng: Random) -> dict[str, int]:
+    """Sizes at which flushes, objects, caches and merges take every form."""
+    return {
+        "flush_bytes": rng.choice([1, 5_000, 8 << 20]),
+        "uploads": rng.choice([1, 2, 4]),
+        "inline_bytes": rng.choice([0, 2_000, 1 << 20]),
+        "cache_bytes": rng.choice([1, 20_000, 1 << 20]),
+        "read_bytes": rng.choice([1_000, 1 << 20]),
+        "window_entries": rng.choice([1, 8, 1_024]),
+        "merge_fan_in": rng.choice([2, 4, 16]),
+    }
 
 
 async def run_schedule(
@@ -77,7 +98,7 @@ async def run_schedule(
     return history
 
 
-async def read_finals(cluster: Cluster, history: History, partitions: int) -> None:
+async def read_finals(cluster: Brokers, history: History, partitions: int) -> None:
     """Read every partition through every broker."""
     for broker in cluster.brokers.values():
         async with await Connection.open(broker) as connection:

@@ -6,28 +6,20 @@ clock is real, so that a seed fixes what is tried and not what happens.
 """
 
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from tests.invariants.cluster import running_cluster
 from tests.invariants.nemesis import Harm
-from tests.invariants.schedule import SECONDS, assert_kept, run_schedule, seeded
+from tests.invariants.schedule import (
+    SECONDS,
+    assert_kept,
+    random_settings,
+    run_schedule,
+    seeded,
+)
 
 pytestmark = pytest.mark.timeout(SECONDS + 90)
-
-
-def random_settings(rng: Random) -> dict[str, int]:
-    """Sizes at which flushes, objects, caches and merges take every form."""
-    return {
-        "flush_bytes": rng.choice([1, 5_000, 8 << 20]),
-        "uploads": rng.choice([1, 2, 4]),
-        "inline_bytes": rng.choice([0, 2_000, 1 << 20]),
-        "cache_bytes": rng.choice([1, 20_000, 1 << 20]),
-        "read_bytes": rng.choice([1_000, 1 << 20]),
-        "window_entries": rng.choice([1, 8, 1_024]),
-        "merge_fan_in": rng.choice([2, 4, 16]),
-    }
 
 
 @pytest.mark.parametrize("brokers", [2, 3])

@@ -58,6 +58,12 @@ def test_a_retry_may_leave_a_batch_twice_where_no_producer_id_tells() -> None:
     assert violations(history) == []
 
 
+def test_a_poll_may_say_that_a_store_is_away_only_where_one_was() -> None:
+    history = History([A], [replace(polled(0), error=56)])
+    assert violations(history, away={56}) == []
+    assert "a poll at 0 with error 56" in violations(history)[0]
+
+
 def test_what_was_trimmed_may_be_out_of_range_and_gone() -> None:
     history = History(
         produced=[A, B, C],

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.invariants.brokers import BrokerProcess
-from tests.invariants.clients import Choose, Connection, Lost, encode, now
+from tests.invariants.clients import RETRIABLE, Choose, Connection, Lost, encode, now
 from tests.invariants.history import FinalLog, History, Polled, Produced
 
 IN_FLIGHT = 5
 """What Kafka allows an idempotent producer."""
-
-RETRIABLE = {6, 7, 56}
-"""NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR: ask again, perhaps elsewhere."""
 
 OUT_OF_RANGE = 1
 STALL_SECONDS = 10.0

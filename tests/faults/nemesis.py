@@ -1,0 +1,168 @@
+"""What goes wrong in a cluster: brokers, the ways between them and others, and the stores."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from random import Random
+
+from peers.service import Service
+from peers.toxiproxy import Direction, Proxy
+from tests.faults.cluster import SESSION_SECONDS, FaultyCluster, Way
+from tests.invariants.brokers import BrokerProcess
+from tests.invariants.cluster import SETTINGS
+
+PAST_EVERY_TIMEOUT = SESSION_SECONDS + (SETTINGS["orphan_grace_ms"] + 1_000) / 1000
+"""After this a broker's session has ended, the others have missed it long enough and fenced it."""
+
+DIRECTIONS: Sequence[Direction] = ("upstream", "downstream")
+AT_ONCE = (1, 2, 2, 3)
+"""How many harms are done together, each as likely as it is often here."""
+
+
+class Harm(Enum):
+    KILL = "broker killed"
+    PAUSE = "broker stopped"
+    LONG_PAUSE = "broker stopped past its session"
+    CUT_OBJECTS = "object store cut off"
+    SILENCE_OBJECTS = "object store silent"
+    DELAY_OBJECTS = "object store slow"
+    CUT_METADATA = "metadata cut off"
+    SILENCE_METADATA = "metadata silent"
+    DELAY_METADATA = "metadata slow"
+    CUT_CLIENTS = "clients cut off"
+    SILENCE_CLIENTS = "clients silent"
+    DELAY_CLIENTS = "clients slow"
+    RESTART_OBJECTS = "object store restarted"
+    RESTART_METADATA = "metadata restarted"
+    FREEZE_METADATA = "metadata frozen"
+
+
+class Nemesis:
+    """Does one harm after another, alone and up to three together, in rotation."""
+
+    def __init__(self, cluster: FaultyCluster, rng: Random) -> None:
+        self._cluster = cluster
+        self._rng = rng
+        self._free = list(cluster.brokers.values())
+        self._deck: list[Harm] = []
+        self._ways = {way: asyncio.Lock() for way in Way}
+        self._servers = {way: asyncio.Lock() for way in (Way.OBJECTS, Way.METADATA)}
+        self.done: Counter[Harm] = Counter()
+        self.together = 0
+        """How often several harms were done at once."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until ``stop`` and every kind of harm was done; then every broker and way is up."""
+        while not stop.is_set() or len(self.done) < len(Harm):
+            harms = [self._next() for _ in range(self._rng.choice(AT_ONCE))]
+            self.together += len(harms) > 1
+            async with asyncio.TaskGroup() as tasks:
+                for harm in harms:
+                    tasks.create_task(self._do(harm))
+            await asyncio.sleep(self._rng.uniform(0.2, 1.5))
+
+    def _next(self) -> Harm:
+        """Every kind comes before any comes again."""
+        if not self._deck:
+            self._deck = self._rng.sample(list(Harm), len(Harm))
+        return self._deck.pop()
+
+    async def _do(self, harm: Harm) -> None:
+        await asyncio.sleep(self._rng.uniform(0, 0.5))
+        stores = self._cluster.stores
+        match harm:
+            case Harm.KILL:
+                await self._with_broker(self._kill)
+            case Harm.PAUSE:
+                await self._with_broker(self._pause, self._rng.uniform(0.1, 2.0))
+            case Harm.LONG_PAUSE:
+                await self._with_broker(self._pause, PAST_EVERY_TIMEOUT)
+            case Harm.CUT_OBJECTS:
+                await self._with_way(Way.OBJECTS, Proxy.cut)
+            case Harm.CUT_METADATA:
+                await self._with_way(Way.METADATA, Proxy.cut)
+            case Harm.CUT_CLIENTS:
+                await self._with_way(Way.CLIENTS, Proxy.cut)
+            case Harm.SILENCE_OBJECTS:
+                await self._with_way(Way.OBJECTS, self._silence)
+            case Harm.SILENCE_METADATA:
+                await self._with_way(Way.METADATA, self._silence)
+            case Harm.SILENCE_CLIENTS:
+                await self._with_way(Way.CLIENTS, self._silence)
+            case Harm.DELAY_OBJECTS:
+                await self._with_way(Way.OBJECTS, self._delay)
+            case Harm.DELAY_METADATA:
+                await self._with_way(Way.METADATA, self._delay)
+            case Harm.DELAY_CLIENTS:
+                await self._with_way(Way.CLIENTS, self._delay)
+            case Harm.RESTART_OBJECTS:
+                async with self._servers[Way.OBJECTS]:
+                    await self._restart(stores.objects)
+            case Harm.RESTART_METADATA:
+                async with self._servers[Way.METADATA]:
+                    await self._restart(stores.metadata)
+            case Harm.FREEZE_METADATA:
+                async with self._servers[Way.METADATA]:
+                    await self._freeze(stores.metadata)
+        self.done[harm] += 1
+
+    async def _with_broker(self, how: Callable[..., Awaitable[None]], *arguments: float) -> None:
+        broker = self._free.pop(self._rng.randrange(len(self._free)))
+        assert broker.process is not None
+        assert broker.process.poll() is None, f"broker {broker.id} ended by itself"
+        await how(broker, *arguments)
+        self._free.append(broker)
+
+    async def _kill(self, broker: BrokerProcess) -> None:
+        await broker.kill()
+        await asyncio.sleep(self._rng.choice([0, 0.3, SESSION_SECONDS + 1]))
+        await self._cluster.start(broker)
+
+    async def _pause(self, broker: BrokerProcess, seconds: float) -> None:
+        broker.pause()
+        await asyncio.sleep(seconds)
+        if self._rng.random() < 0.2:
+            await self._kill(broker)
+        else:
+            broker.resume()
+
+    async def _with_way(self, way: Way, harm: Callable[[Proxy], object]) -> None:
+        """Harm what lies between one broker and another party, or between all brokers and it."""
+        brokers: Sequence[int] = list(self._cluster.brokers)
+        if self._rng.random() < 0.7:
+            brokers = [self._rng.choice(brokers)]
+        proxies = [self._cluster.proxies[broker, way] for broker in brokers]
+        async with self._ways[way]:
+            for proxy in proxies:
+                await asyncio.to_thread(harm, proxy)
+            await asyncio.sleep(self._seconds())
+            for proxy in proxies:
+                await asyncio.to_thread(proxy.heal)
+
+    def _silence(self, proxy: Proxy) -> None:
+        """Nothing goes through: neither way, or only questions, whose answers are lost."""
+        proxy.swallow(direction="downstream")
+        if self._rng.random() < 0.5:
+            proxy.swallow(direction="upstream")
+
+    def _delay(self, proxy: Proxy) -> None:
+        most = self._rng.choice([50, 300, 1_500])
+        directions = self._rng.sample(DIRECTIONS, self._rng.randint(1, len(DIRECTIONS)))
+        for direction in directions:
+            proxy.delay(most // 2, jitter=most // 2, direction=direction)
+
+    def _seconds(self) -> float:
+        """Most harms pass before anybody gives up; some last until a broker is given up."""
+        return self._rng.choice([self._rng.uniform(0.1, 1.5), self._rng.uniform(1.5, 3.0), 5.0])
+
+    async def _restart(self, store: Service) -> None:
+        crash = self._rng.random() < 0.7
+        await asyncio.to_thread(store.kill if crash else store.stop)
+        await asyncio.sleep(self._rng.choice([0, 1.0, SESSION_SECONDS + 1]))
+        await asyncio.to_thread(store.start)
+
+    async def _freeze(self, store: Service) -> None:
+        store.freeze()
+        await asyncio.sleep(self._seconds())
+        store.thaw()

@@ -1,0 +1,80 @@
+"""librdkafka's own producers, which retry by themselves, and what became of their records."""
+
+import itertools
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.invariants.clients import TOPIC
+from tests.invariants.history import Produced
+
+FLUSH_SECONDS = 90.0
+
+
+def produce(
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    stop: threading.Event,
+    *,
+    idempotent: bool = True,
+    pause: float = 0.002,
+) -> list[Produced]:
+    """Send numbered records to every partition until ``stop``; returns what became of each.
+
+    One that is not idempotent has one request under way at a time.
+    """
+    done: list[Produced] = []
+    producer = Producer({"bootstrap.servers": bootstrap, **configuration(idempotent)})
+    for number in itertools.count():
+        if stop.is_set():
+            break
+        for partition in range(partitions):
+            value = f"{name}:{partition}:{number}".encode()
+            sent = time.monotonic()
+
+            def report(
+                error: KafkaError | None,
+                message: Message,
+                number: int = number,
+                partition: int = partition,
+                value: bytes = value,
+                sent: float = sent,
+            ) -> None:
+                done.append(
+                    Produced(
+                        producer=f"{name}:{partition}",
+                        idempotent=idempotent,
+                        number=number,
+                        partition=partition,
+                        broker=-1,
+                        values=(value,),
+                        offset=message.offset() if error is None else None,
+                        error=0 if error is None else error.code(),
+                        invoked=sent,
+                        completed=time.monotonic(),
+                        ordered=not idempotent,
+                        retried=True,
+                    )
+                )
+
+            producer.produce(TOPIC, value, partition=partition, on_delivery=report)
+        producer.poll(pause)
+    assert producer.flush(FLUSH_SECONDS) == 0, f"{name}: records were not delivered"
+    return done
+
+
+def configuration(idempotent: bool) -> dict[str, Any]:
+    """What differs from librdkafka's defaults, so that faults are noticed within the test."""
+    return {
+        "enable.idempotence": idempotent,
+        "max.in.flight": 5 if idempotent else 1,
+        "linger.ms": 1,
+        "message.timeout.ms": 300_000,
+        "socket.timeout.ms": 2_000,
+        "reconnect.backoff.max.ms": 200,
+        "retry.backoff.max.ms": 200,
+        "log_level": 0,
+    }
