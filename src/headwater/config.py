@@ -62,7 +62,7 @@ class BrokerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         str | None,
         Meta(
             description="The zone that this broker runs in; clients name theirs in client.id, "
-            "as zone_id=NAME."
+            "as zone_id=NAME, or in client.rack."
         ),
     ] = None
     workers: Annotated[
@@ -94,6 +94,14 @@ class BrokerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[float, Meta(ge=1)],
         Meta(description="Seconds of silence after which others count this broker as gone."),
     ] = _BROKER.session_timeout_s
+    enforce_owner: Annotated[
+        bool,
+        Meta(description="Send clients to the one broker that Metadata names for a partition."),
+    ] = _BROKER.enforce_owner
+    drain_timeout_s: Annotated[
+        Annotated[float, Meta(ge=0)],
+        Meta(description="Seconds that clients get to go to other brokers before this one stops."),
+    ] = _BROKER.drain_timeout_s
     stop_timeout_s: Annotated[
         Annotated[float, Meta(ge=0)],
         Meta(description="Seconds that requests under way get to finish when the broker stops."),
@@ -160,6 +168,14 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Natural,
         Meta(description="How long a broker is gone before its unfinished objects are removed."),
     ] = _LOG.orphan_grace_ms
+    snapshot_interval_ms: Annotated[
+        Natural,
+        Meta(description="How often the metadata is copied to the object store; 0: never."),
+    ] = _LOG.snapshot_interval_ms
+    snapshots_kept: Annotated[
+        Positive,
+        Meta(description="Copies of the metadata that are kept, with all that they refer to."),
+    ] = _LOG.snapshots_kept
     producer_expiration_ms: Annotated[
         Positive, Meta(description="How long an idle idempotent producer is remembered.")
     ] = _LOG.producer_expiration_ms

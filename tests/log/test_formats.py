@@ -34,6 +34,8 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     bytes: st.binary(max_size=40),
     bytes | None: st.none() | st.binary(max_size=40),
     tuple[int, int]: st.tuples(NUMBER, NUMBER),
+    tuple[str, int, int]: st.tuples(TEXT, NUMBER, NUMBER),
+    list[tuple[int, int]]: st.lists(st.tuples(NUMBER, NUMBER), max_size=3),
     list[int]: st.lists(NUMBER, max_size=5),
     dict[str, str]: st.dictionaries(TEXT, TEXT, max_size=4),
     list[tuple[str, int, int]]: st.lists(st.tuples(TEXT, NUMBER, NUMBER), max_size=4),

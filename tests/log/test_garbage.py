@@ -7,7 +7,7 @@ import pytest
 
 from headwater.errors import UnknownTopicOrPartition
 from headwater.log.engine import LogEngine
-from headwater.log.formats import Incarnation, IndexEntry, ObjectRecord, Release
+from headwater.log.formats import Cluster, Incarnation, IndexEntry, ObjectRecord, Release
 from headwater.log.gc import GarbageCollector
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
@@ -50,6 +50,7 @@ class Place:
         self.settings = settings
         self.clock = ClockByHand()
         self.meta = MemoryStore()
+        self.meta.database.apply(Writes(puts={keys.CLUSTER: encode(Cluster(id="c"))}))
         self.objects = MemoryObjects(clock=self.clock)
         self.collector = GarbageCollector(self.meta, self.objects, settings, self.clock)
 

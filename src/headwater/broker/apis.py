@@ -46,6 +46,7 @@ from headwater.broker.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    update_features,
 )
 
 APIS: Final[Mapping[int, Api]] = api_table(
@@ -92,5 +93,6 @@ APIS: Final[Mapping[int, Api]] = api_table(
         offset_for_leader_epoch,
         produce,
         sync_group,
+        update_features,
     )
 )

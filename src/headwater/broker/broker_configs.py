@@ -57,7 +57,8 @@ def _dynamic_entry(config: DynamicConfig, synonyms: tuple[Synonym, ...]) -> Conf
 
 def _fixed_entries(services: Services) -> Iterator[ConfigEntry]:
     settings, cluster = services.settings, services.cluster
-    own = next(broker for broker in cluster.brokers() if broker.id == cluster.node_id)
+    own = cluster.find(cluster.node_id)
+    assert own is not None
     flag, number, text = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.STRING
     table: list[Row] = [
         ("advertised.listeners", text, f"PLAINTEXT://{own.host}:{own.port}",

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from headwater.errors import ConfigurationError
+from headwater.log.levels import SPOKEN
+
 _MASK: Final = 2**64 - 1
 
 
@@ -43,7 +46,25 @@ class Cluster(Protocol):
         ...
 
     def brokers(self) -> Sequence[BrokerAddress]:
-        """The live brokers by id; this one is always among them."""
+        """The live brokers that clients are sent to, by id; one that drains is not among them."""
+        ...
+
+    def find(self, broker_id: int) -> BrokerAddress | None:
+        """A live broker, draining or not."""
+        ...
+
+    @property
+    def feature_level(self) -> int:
+        """The cluster's finalized feature level."""
+        ...
+
+    async def finalize(self, level: int, *, dry_run: bool) -> None:
+        """Raise the feature level. Raises ``ConfigurationError`` where that is not possible."""
+        ...
+
+    @property
+    def sends_away(self) -> bool:
+        """Clients that ask this broker for data are to ask who has it now, and go there."""
         ...
 
     def controller_id(self) -> int:
@@ -58,7 +79,7 @@ class Cluster(Protocol):
 class LiveBrokers:
     """A fixed set of live brokers with the choices that follow from it."""
 
-    __slots__ = ("_addresses", "_ids", "_leaders", "_zones")
+    __slots__ = ("_addresses", "_ids", "_leaders", "_racks", "_zones")
 
     CACHED_LEADERS: Final = 100_000
 
@@ -66,6 +87,8 @@ class LiveBrokers:
         self._addresses = tuple(sorted(addresses, key=lambda address: address.id))
         self._ids = tuple(address.id for address in self._addresses)
         self._leaders: dict[int, int] = {}
+        racks = {address.rack for address in self._addresses if address.rack is not None}
+        self._racks = tuple(sorted(racks)) if len(racks) > 1 else ()
         self._zones: dict[str, LiveBrokers] = {}
 
     @property
@@ -93,6 +116,21 @@ class LiveBrokers:
                 self._leaders.clear()
             leader = self._leaders[stream_id] = rendezvous(stream_id, self._ids)
         return leader
+
+    def replicas(self, stream_id: int) -> tuple[int, ...]:
+        """The leader, and after it the choice of every zone, which clients may be sent to.
+
+        Clients go to no broker for a partition that is not among its replicas.
+        """
+        leader = self.leader(stream_id)
+        if not self._racks:
+            return (leader,)
+        chosen = dict.fromkeys(
+            (leader, *(self.zone(rack).leader(stream_id) for rack in self._racks))
+        )
+        by_rack = {address.id: address.rack for address in self._addresses}
+        own = by_rack[leader]
+        return tuple(each for each in chosen if each == leader or by_rack[each] != own)
 
 
 def rendezvous(key: int, members: Sequence[int]) -> int:
@@ -122,6 +160,8 @@ class SingleBroker:
     """A cluster of one, for tests and for engines that have no metadata store."""
 
     leader_epoch = 0
+    sends_away = False
+    feature_level = SPOKEN.highest
 
     def __init__(self, cluster_id: str, address: BrokerAddress) -> None:
         self.cluster_id = cluster_id
@@ -133,6 +173,13 @@ class SingleBroker:
 
     def brokers(self) -> Sequence[BrokerAddress]:
         return self._live.addresses
+
+    def find(self, broker_id: int) -> BrokerAddress | None:
+        return self._live.addresses[0] if broker_id == self.node_id else None
+
+    async def finalize(self, level: int, *, dry_run: bool) -> None:
+        if level != self.feature_level:
+            raise ConfigurationError(f"the only feature level is {self.feature_level}")
 
     def controller_id(self) -> int:
         return self.node_id

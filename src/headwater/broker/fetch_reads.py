@@ -11,6 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from headwater.broker.fetch_sessions import FetchPartition
+from headwater.broker.ownership import check_served_here, nearer_broker
 from headwater.broker.services import Services
 from headwater.engine import Offsets, Read, Topic
 from headwater.errors import (
@@ -32,6 +33,8 @@ class Outcome:
     read: Read
     code: int = 0
     stream: int | None = None
+    nearer: int | None = None
+    """The broker of the client's rack, which it is told to fetch from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,9 @@ class FetchLimits:
 
     max_bytes: int
     committed: bool
+    zone: str | None = None
+    """Where the client is, by its rack or its id."""
+    rack: str | None = None
 
 
 async def find_topic(services: Services, ref: str | UUID) -> Topic:
@@ -134,6 +140,10 @@ def _start(
         if not 0 <= index < len(topic.streams):
             raise UnknownTopicOrPartition(f"{topic.name} has no partition {index}")
         check_leader_epoch(partition.leader_epoch, services.cluster.leader_epoch)
+        nearer = nearer_broker(services, topic.streams[index], limits.rack)
+        if nearer is not None:
+            return Outcome(partition, _NOTHING, 0, topic.streams[index], nearer)
+        check_served_here(services, topic.streams[index], limits.zone)
         read = services.engine.read(
             topic,
             index,

@@ -4,6 +4,9 @@ A registration is an ephemeral key that carries the broker's address and the inc
 which it writes. It only says where clients go and which id is taken; what keeps two brokers
 with one id from harming each other is that whoever takes an id over fences the incarnation
 that it finds there, and a fenced incarnation cannot commit.
+
+Each registration gets an epoch from a counter that it compares and sets, and compares the cluster's
+record too. So who reads counter and record together knows of every broker that speaks a level.
 """
 
 import asyncio
@@ -12,11 +15,23 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from headwater.broker.cluster import BrokerAddress, LiveBrokers
+from headwater.broker.finalize import finalize
 from headwater.broker.probe import answers
+from headwater.broker.registration import (
+    SERVING,
+    Registration,
+    address_of,
+    shown_to_clients,
+)
 from headwater.errors import ConfigurationError, SessionLost, StoreError, UnknownOutcome
+from headwater.log.formats import Cluster as ClusterRecord
+from headwater.log.formats import Counter
+from headwater.log.levels import SPOKEN, Levels, check_level
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Session, Values, Writes, prefix_end
-from headwater.meta.values import Value, decode, encode
+from headwater.meta.values import decode, encode
+
+__all__ = ("Membership", "Registration")
 
 log = logging.getLogger(__name__)
 
@@ -27,18 +42,6 @@ Fence = Callable[[str], Awaitable[None]]
 """Takes an incarnation's right to write away; the log has it."""
 
 Probe = Callable[[str, int], Awaitable[bool]]
-
-
-class Registration(Value):
-    """What a live broker says of itself."""
-
-    host: str
-    port: int
-    incarnation: str
-    session: str
-    rack: str | None = None
-    metrics: str | None = None
-    """Where it serves its status page, as HOST:PORT."""
 
 
 class Membership:
@@ -62,6 +65,8 @@ class Membership:
         session_seconds: float,
         metrics: str | None = None,
         probe: Probe = answers,
+        levels: Levels = SPOKEN,
+        level: Callable[[], int] = lambda: SPOKEN.highest,
     ) -> None:
         self._meta = meta
         self._address = address
@@ -75,9 +80,17 @@ class Membership:
         self._probe = probe
         self._session_seconds = session_seconds
         self._session: Session | None = None
+        self._levels = levels
+        self._level = level
         self._registered = ""
+        self._state = SERVING
+        self._groups = 0
+        self._active = False
         self._others: dict[int, Registration] = {}
+        self._all = LiveBrokers([address])
         self._live = LiveBrokers([address])
+        self.joined_epoch = -1
+        """The epoch that this process first registered at."""
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -97,6 +110,30 @@ class Membership:
     def chosen(self, shard: int) -> int:
         """The id of the live broker that should coordinate a shard."""
         return self._live.leader(shard)
+
+    @property
+    def state(self) -> str:
+        """What this broker says of itself: serving, draining or drained."""
+        return self._state
+
+    @property
+    def sends_away(self) -> bool:
+        return self._state != SERVING and not self.alone
+
+    @property
+    def alone(self) -> bool:
+        """No other broker serves: clients have nowhere to go."""
+        return all(other.state != SERVING for other in self._others.values())
+
+    @property
+    def feature_level(self) -> int:
+        return self._level()
+
+    async def finalize(self, level: int, *, dry_run: bool) -> None:
+        await finalize(self._meta, level, dry_run=dry_run)
+
+    def find(self, broker_id: int) -> BrokerAddress | None:
+        return next((each for each in self._all.addresses if each.id == broker_id), None)
 
     def lives(self, broker_id: int) -> bool:
         return broker_id == self.node_id or broker_id in self._others
@@ -134,6 +171,17 @@ class Membership:
             tasks.create_task(self._follow())
             tasks.create_task(self._stay())
 
+    async def announce(self, state: str, *, groups: int = 0, active: bool = False) -> None:
+        """Say what this broker does; it is seen by others when this returns. No news is cheap.
+
+        Raises ``StoreError`` where the store does not take it.
+        """
+        if (state, groups, active) == (self._state, self._groups, self._active):
+            return
+        self._state, self._groups, self._active = state, groups, active
+        self._show()
+        await self._register(taking_over=False)
+
     async def leave(self) -> None:
         """Give the id back; clients are sent elsewhere."""
         if self._session is not None:
@@ -164,7 +212,7 @@ class Membership:
         """Fence who is registered under this id, unless it is ourselves or it lives."""
         found = decode(Registration, there.value)
         if found.incarnation in (self._registered, self._incarnation()):
-            return
+            return  # with an attempt whose answer was lost, too
         if not taking_over:
             raise ConfigurationError(
                 f"broker id {self.node_id} was taken over by {found.host}:{found.port}: "
@@ -182,31 +230,42 @@ class Membership:
         """Register over exactly what was seen; False where someone else was faster."""
         assert self._session is not None
         session, key, incarnation = self._session.id, keys.broker(self.node_id), self._incarnation()
-        value = encode(
-            Registration(
-                host=self._address.host,
-                port=self._address.port,
-                incarnation=incarnation,
-                session=session,
-                rack=self._address.rack,
-                metrics=self._metrics,
-            )
+        registration = Registration(
+            host=self._address.host,
+            port=self._address.port,
+            incarnation=incarnation,
+            session=session,
+            rack=self._address.rack,
+            metrics=self._metrics,
+            levels=self._levels,
+            state=self._state,
+            groups=self._groups,
+            active=self._active,
         )
         seen = None if there is None else there.revision
 
-        def decide(values: Values) -> tuple[Writes, bool]:
+        def decide(values: Values) -> tuple[Writes, int | None]:
             writes, now = Writes(), values[key]
-            if now is not None and now.value == value:
-                return writes, True  # an earlier attempt landed
+            cluster, counted = values[keys.CLUSTER], values[keys.NEXT_BROKER_EPOCH]
+            if cluster is not None:
+                check_level(decode(ClusterRecord, cluster.value).level, self._levels)
             if (None if now is None else now.revision) != seen:
-                return writes, False
-            writes.put(key, value, session=session)
-            return writes, True
+                return writes, None
+            counter = Counter() if counted is None else decode(Counter, counted.value)
+            registration.epoch = counter.next
+            counter.next += 1
+            writes.put(keys.NEXT_BROKER_EPOCH, encode(counter))
+            writes.put(key, encode(registration), session=session)
+            return writes, registration.epoch
 
-        done = (await self._meta.transact(0, [key], decide)).result
-        if done:
-            self._registered = incarnation
-        return done
+        asked = [key, keys.CLUSTER, keys.NEXT_BROKER_EPOCH]
+        epoch = (await self._meta.transact(0, asked, decide)).result
+        if epoch is None:
+            return False
+        self._registered = incarnation
+        if self.joined_epoch < 0:
+            self.joined_epoch = epoch
+        return True
 
     async def _stay(self) -> None:
         """Register again when the session is lost or the incarnation is another."""
@@ -238,16 +297,22 @@ class Membership:
         }
         others.pop(self.node_id, None)
         self._others = others
-        addresses = [
-            BrokerAddress(broker, other.host, other.port, other.rack)
-            for broker, other in others.items()
-        ]
-        live = LiveBrokers([self._address, *addresses])
+        self._show()
+        return found.revision
+
+    def _show(self) -> None:
+        """Take in who is registered, and tell listeners where clients are sent elsewhere."""
+        registered = {
+            broker: (address_of(broker, other), other.state)
+            for broker, other in self._others.items()
+        }
+        registered[self.node_id] = (self._address, self._state)
+        self._all = LiveBrokers(address for address, _ in registered.values())
+        live = shown_to_clients(registered)
         if live.addresses != self._live.addresses:
             self._live = live
             log.info("live brokers: %s", [address.id for address in live.addresses])
             self._notify()
-        return found.revision
 
     def _notify(self) -> None:
         for changed in self._listeners:

@@ -32,5 +32,11 @@ class BrokerSettings:
     """``max.request.partition.size.limit``: the page size of DescribeTopicPartitions."""
     session_timeout_s: float = 10.0
     """``broker.session.timeout.ms``: a broker silent for this long is no longer registered."""
+    rack: str | None = None
+    """``broker.rack``: the zone that this broker runs in."""
+    enforce_owner: bool = False
+    """Only the broker that Metadata names serves a partition; others send its clients there."""
+    drain_timeout_s: float = 10.0
+    """How long a broker that stops waits for its clients to go to others."""
     stop_timeout_s: float = 10.0
     """How long requests under way may take to finish when the broker stops."""

@@ -19,6 +19,7 @@ import msgspec
 from headwater.broker.broker_lock import BrokerLock
 from headwater.broker.cluster import BrokerAddress
 from headwater.broker.config_state import DynamicState
+from headwater.broker.drain import Drainer
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.membership import Membership
 from headwater.broker.server import Server, listen
@@ -29,6 +30,7 @@ from headwater.config import Address, Settings
 from headwater.errors import ConfigurationError, StoreError
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.settings import GroupSettings
+from headwater.log.claim import claim_objects
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
@@ -67,6 +69,7 @@ class Broker:
         self._engine: LogEngine
         self._membership: Membership
         self._groups: Coordinator
+        self._drainer: Drainer
         self._server: Server
         self.address: Address
         """Where it listens."""
@@ -88,15 +91,20 @@ class Broker:
         await self._open.aclose()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until ``stop`` is set; raises what ends the broker before that."""
+        """Serve until ``stop`` is set and clients have gone elsewhere, where they can.
+
+        Raises what ends the broker before that.
+        """
         async with asyncio.TaskGroup() as tasks:
             work = [
                 tasks.create_task(self._dynamic.run()),
                 tasks.create_task(self._engine.run()),
                 tasks.create_task(self._membership.run()),
                 tasks.create_task(self._groups.run()),
+                tasks.create_task(self._drainer.run()),
             ]
             await stop.wait()
+            await self._drainer.let_go(self._settings.broker.drain_timeout_s)
             for task in work:
                 task.cancel()
         logger.info("Stopping")
@@ -121,6 +129,7 @@ class Broker:
         if lock is not None:
             self._open.callback(lock.release)
         record = await open_cluster(self._meta, rng)
+        await claim_objects(self._objects, record)
         advertised = advertised_address(settings, self.address)
         broker_id = settings.broker.id
         self._membership = Membership(
@@ -130,6 +139,7 @@ class Broker:
             ),
             cluster_id=record.id,
             leader_epoch=record.epoch,
+            level=lambda: self._engine.level,
             incarnation=lambda: self._engine.incarnation,
             fence=partial(fence, self._meta),
             exclusive=lock is not None,
@@ -169,6 +179,13 @@ class Broker:
             settings=group_settings(settings),
             metrics=self._metrics,
             configs=self._dynamic.groups,
+        )
+        self._drainer = Drainer(
+            meta=self._meta,
+            members=self._membership,
+            metrics=self._metrics,
+            hand_over=self._groups.hand_over,
+            groups_held=self._groups.shards_held,
         )
         await self._serve(listener, clock, rng)
 

@@ -89,6 +89,14 @@ class Driver:
         await self._keeper.close()
         self._timers.close()
 
+    async def hand_over(self) -> None:
+        """Give every group that another broker should have to it, at once."""
+        await self._keeper.hand_over_now()
+
+    def shards_held(self) -> int:
+        """How many shards of groups this broker holds that have any."""
+        return sum(1 for shard in self._keeper.shards() if shard.groups)
+
     # How requests find their group, and how answers leave
 
     async def _shard(self, group: str) -> Shard:

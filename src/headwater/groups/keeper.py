@@ -262,7 +262,16 @@ class Keeper:
                 idle.append(shard)
             elif now - self._misplaced_since.setdefault(shard.number, now) >= SETTLE_SECONDS:
                 due.append(shard)
-        moving = idle + due[:1]
+        await self._give_away(idle + due[:1])
+
+    async def hand_over_now(self) -> None:
+        """Give away every shard that another broker should have: this one lets its clients go."""
+        node = self._members.node_id
+        await self._give_away(
+            [shard for shard in self.shards() if self._members.chosen(shard.number) != node]
+        )
+
+    async def _give_away(self, moving: Collection[Shard]) -> None:
         if not moving:
             return
         self._releasing = {shard.number for shard in moving}

@@ -51,6 +51,8 @@ class Part:
     section: Section | None
     part: int
     parts: int
+    noted: int = 0
+    """How many of the section's chunks are committed after this part; 0 where it is not noted."""
 
     @property
     def keys(self) -> list[str]:
@@ -88,6 +90,8 @@ def commit_part(part: Part, now_ms: int, producer_expiration_ms: int) -> Decide[
             _record_object(part, part.section, outcome, writes, now_ms)
         if part.parts == GROWING and part.section is not None:
             last.growing = part.section.key
+        if part.noted and part.section is not None:
+            last.section = (part.section.key, part.section.position, part.noted)
         last.number = part.number
         last.streams = outcome
         writes.put(own_key, encode(last))

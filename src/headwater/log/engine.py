@@ -8,7 +8,7 @@ from random import Random
 
 from headwater.clock import Clock
 from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
-from headwater.errors import KafkaError, StoreError
+from headwater.errors import ConfigurationError, KafkaError, StoreError
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.follow import Follower
@@ -23,6 +23,7 @@ from headwater.log.formats import (
 )
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
+from headwater.log.levels import SPOKEN, ClusterFollower, check_level
 from headwater.log.maintenance import Maintenance
 from headwater.log.merger import Merger
 from headwater.log.parquet_source import Offload, ParquetSource, in_thread
@@ -31,6 +32,7 @@ from headwater.log.pieces import PieceCache
 from headwater.log.reader import Reader
 from headwater.log.segments import SegmentSource
 from headwater.log.settings import LogSettings
+from headwater.log.snapshots import Snapshotter
 from headwater.log.streams import Streams, StreamWaiter
 from headwater.log.surveys import remembered_producers, stored_sizes
 from headwater.log.timestamps import TimestampLookup
@@ -54,11 +56,12 @@ PRODUCER_ID_BLOCK = 1000
 
 
 async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
-    """The cluster's record, made by whoever comes first.
+    """The cluster's record, made by whoever comes first, at the highest level that it speaks.
 
-    Raises ``UnknownFormat`` where a newer release wrote it.
+    Raises ``UnknownFormat`` where this release does not speak the cluster's level, and
+    ``ConfigurationError`` where a restore of it was not finished.
     """
-    proposed = encode(Cluster(id=_random_id(rng)))
+    proposed = encode(Cluster(id=_random_id(rng), level=SPOKEN.highest))
 
     def decide(values: Values) -> tuple[Writes, bytes]:
         writes = Writes()
@@ -68,7 +71,14 @@ async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
         writes.put(keys.CLUSTER, proposed)
         return writes, proposed
 
-    return decode(Cluster, await transact(meta, [keys.CLUSTER], decide))
+    cluster = decode(Cluster, await transact(meta, [keys.CLUSTER], decide))
+    check_level(cluster.level, SPOKEN)
+    if cluster.restoring:
+        raise ConfigurationError(
+            f"the restore of {cluster.restoring} into this metadata store was not finished: "
+            "run headwater restore again"
+        )
+    return cluster
 
 
 def _random_id(rng: Random) -> str:
@@ -108,6 +118,7 @@ class LogEngine:
         self._rng = rng
         self._metrics = metrics
         self._streams = Streams()
+        self._cluster = ClusterFollower(meta, cluster)
         self.topics = TopicCatalog(meta, rng, self._close_streams)
         cache = PieceCache(
             settings.cache_bytes, metrics.cache_hits["piece"], metrics.cache_misses["piece"]
@@ -137,6 +148,14 @@ class LogEngine:
             cleaner=self._cleaner,
             collector=GarbageCollector(meta, objects, settings, clock),
             merger=lambda: self._merger,
+            snapshotter=Snapshotter(
+                meta,
+                objects,
+                clock,
+                incarnation=lambda: self.incarnation,
+                kept=settings.snapshots_kept,
+                offload=offload,
+            ),
             settings=settings,
             clock=clock,
             rng=rng,
@@ -186,6 +205,7 @@ class LogEngine:
             rng=self._rng,
             metrics=self._metrics,
             committed=self._committed,
+            level=lambda: self._cluster.level,
         )
         self._merger = Merger(
             meta=self._meta,
@@ -201,6 +221,7 @@ class LogEngine:
     async def run(self) -> None:
         """Follow other brokers and keep house, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._cluster.run())
             tasks.create_task(self._follower.run())
             tasks.create_task(self._maintenance.run())
             tasks.create_task(self._revive())
@@ -219,6 +240,11 @@ class LogEngine:
         """Write out what is buffered and stop. Nothing may be appended any more."""
         await self._writer.close()
         await self._loader.close()
+
+    @property
+    def level(self) -> int:
+        """The cluster's feature level, as far as this broker knows."""
+        return self._cluster.level
 
     @property
     def room(self) -> bool:

@@ -44,6 +44,9 @@ class Layout(Value):
     """Grows with every change of the index other than an append."""
     trimmed_size: int = 0
     """The stream's running size at the end of the last index entry that was removed."""
+    restores: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    """(leader epoch, its first offset) of each restore: what was read below that offset under an
+    older epoch still holds."""
 
 
 class IndexEntry(Value):
@@ -97,6 +100,9 @@ class Incarnation(Value):
     number: int = 0
     growing: str = ""
     """The object that its commits add to, where objects grow; those before it are complete."""
+    section: tuple[str, int, int] = ("", 0, 0)
+    """The last section that it committed, from feature level 2 on: the object's key, where the
+    section begins in it, and how many of its chunks are committed."""
     streams: list[StreamCommit] = msgspec.field(default_factory=list)
 
 
@@ -153,7 +159,10 @@ class Cluster(Value):
 
     id: str
     level: int = 1
+    """The finalized feature level; see ``levels``."""
     epoch: int = 0
+    restoring: str = ""
+    """The snapshot that is being restored: until that is done nobody may use the cluster."""
 
 
 class Counter(Value):

@@ -12,16 +12,22 @@ without a record deleted.
 *Files of lost attempts* were written for a job of the pipeline and are in no manifest. A file gets
 its record with its manifest, while its job is CREATED; so one without a record whose job is not
 CREATED, asked in this order, will never have one.
+
+Nothing is deleted that a kept snapshot of the metadata may need (``snapshots``), and nothing where
+the objects are not those of this metadata store (``claim``).
 """
 
 import logging
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 
 from headwater.clock import Clock
-from headwater.log.formats import GROWING, Incarnation, ObjectRecord, Release
+from headwater.errors import ConfigurationError
+from headwater.log.claim import check_claim
+from headwater.log.formats import GROWING, Cluster, Incarnation, ObjectRecord, Release
 from headwater.log.jobs import CREATED, TABLES, Job, job_of_file
 from headwater.log.pins import Pins
 from headwater.log.settings import LogSettings
+from headwater.log.snapshots import horizon
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
@@ -48,17 +54,23 @@ class GarbageCollector:
         self._clock = clock
         self._pins = Pins(meta, clock)
         self._missing_since: dict[str, int] = {}
+        self._checked = False
+        """Whether this run has made sure that the objects are this cluster's."""
         self._recorded: set[str] = set()
         """Objects of fenced incarnations that were found to have records: they are no orphans."""
 
     async def collect_released(self) -> int:
         """Delete the objects whose last chunk was released long enough ago; returns how many."""
         deleted = 0
+        self._checked = False
         now_ms = self._clock.now_ms()
         await self._pins.remove_expired()
+        needed_after = await horizon(self._meta)
         async for entry in self._scan(keys.releases(0)):
             release = decode(Release, entry.value)
             if release.released_ms + self._settings.gc_grace_ms > now_ms:
+                continue
+            if needed_after is not None and entry.revision > needed_after:
                 continue
             # Asked after the release was found: a reader whose pin comes later has read an index
             # that was without it.
@@ -83,7 +95,7 @@ class GarbageCollector:
             if records and writer is not None and _may_get_parts(object_key, writer, records):
                 finished = False
                 continue
-            await self._objects.delete(object_key)
+            await self._delete(object_key)
             deleted += 1
             await self._drop(list(records))
         if finished:
@@ -144,6 +156,7 @@ class GarbageCollector:
         process first missed it. Returns how many objects were deleted.
         """
         now_ms = self._clock.now_ms()
+        self._checked = False
         found = {
             entry.key.removeprefix(keys.incarnations(0)): entry.value
             async for entry in self._scan(keys.incarnations(0))
@@ -177,7 +190,7 @@ class GarbageCollector:
             if info.key in self._recorded or await self._records(info.key):
                 recorded.add(info.key)
             else:
-                await self._objects.delete(info.key)
+                await self._delete(info.key)
                 deleted += 1
         self._recorded = recorded
         return deleted
@@ -189,6 +202,7 @@ class GarbageCollector:
         """
         deleted = 0
         old: list[str] = []
+        self._checked = False
         before_ms = self._clock.now_ms() - self._settings.orphan_grace_ms
         async for info in self._objects.list(TABLES):
             if info.modified_ms <= before_ms and job_of_file(info.key) is not None:
@@ -215,8 +229,21 @@ class GarbageCollector:
         lost = [key for key in files if key not in recorded and job_of_file(key) not in writing]
         for key in lost:
             logger.info("deleting %s, which no manifest names", key)
-            await self._objects.delete(key)
+            await self._delete(key)
         return len(lost)
+
+    async def _delete(self, key: str) -> None:
+        """Delete an object of this cluster.
+
+        Raises ``ConfigurationError`` where the objects are not those of this metadata store.
+        """
+        if not self._checked:
+            stored = await self._meta.get(keys.CLUSTER)
+            if stored is None:
+                raise ConfigurationError("the metadata store was emptied: nothing is deleted")
+            await check_claim(self._objects, decode(Cluster, stored.value))
+            self._checked = True
+        await self._objects.delete(key)
 
     async def _scan(self, start: str, end: str | None = None) -> AsyncIterator[Entry]:
         """Every entry from ``start`` to ``end``; without an end, those with that prefix."""

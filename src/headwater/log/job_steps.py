@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from headwater.clock import Clock
+from headwater.errors import KafkaStorageError
 from headwater.log.formats import Layout
 from headwater.log.index import entries_between
 from headwater.log.jobs import (
@@ -84,8 +85,19 @@ class JobSteps:
             # A job that is over has other entries in its place: the caller's manifest has lost.
             if there is not None and there.id == job.id and there.state == CREATED:
                 raise ValueError(f"job {job.id} sets index entries aside in part: {set_aside}")
+        self._check_size(job, [*files, *copies])
         decide = fix_manifest(job, files, set_aside, self._clock.now_ms(), copies)
         return await transact(self._meta, [keys.job(0, job.stream)], decide)
+
+    def _check_size(self, job: Job, files: Sequence[DataFile]) -> None:
+        most = self._meta.limits.operations
+        count = 1 + sum(len(object_keys(file.kind, file.key)) for file in files)
+        if most is not None and count > most:
+            raise KafkaStorageError(
+                f"job {job.id} of {job.topic}-{job.partition} brings {len(files)} files: its "
+                f"{count} writes exceed the {most} that the metadata store takes at once; let "
+                "files be larger, or the store take more"
+            )
 
     async def _cuts_an_entry(self, job: Job, set_aside: Sequence[tuple[int, int, str]]) -> bool:
         if not set_aside:

@@ -16,6 +16,7 @@ from headwater.log.index import IndexReader
 from headwater.log.merger import Merger
 from headwater.log.retention import retained_from
 from headwater.log.settings import LogSettings
+from headwater.log.snapshots import Snapshotter, kept_snapshots
 from headwater.log.topics import TopicCatalog
 from headwater.log.trim import Trimmer
 from headwater.meta import keys
@@ -28,6 +29,8 @@ RECENT_RUNS = 4
 """How many merges' worth of small entries a stream gathers before it is looked at."""
 TABLES_SHARE = 0
 """Whose share the files of tables are: no stream has this number."""
+SNAPSHOT_SHARE = -1
+"""Whose share the snapshots of the metadata are."""
 REST = 4
 """How many times as long as it worked a task rests."""
 
@@ -48,6 +51,7 @@ class Maintenance:
         cleaner: TopicCleaner,
         collector: GarbageCollector,
         merger: Callable[[], Merger],
+        snapshotter: Snapshotter,
         settings: LogSettings,
         clock: Clock,
         rng: Random,
@@ -62,6 +66,7 @@ class Maintenance:
         self._cleaner = cleaner
         self._collector = collector
         self._merger = merger
+        self._snapshotter = snapshotter
         self._settings = settings
         self._clock = clock
         self._rng = rng
@@ -84,6 +89,8 @@ class Maintenance:
             tasks.create_task(self._every(settings.sweep_interval_ms, self.sweep))
             tasks.create_task(self._every(settings.gc_interval_ms, self.collect))
             tasks.create_task(self._clean_when_asked())
+            if settings.snapshot_interval_ms:
+                tasks.create_task(self._every(settings.snapshot_interval_ms, self.snapshot))
 
     async def _every(self, interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
         loop = asyncio.get_running_loop()
@@ -155,6 +162,14 @@ class Maintenance:
             logger.info(
                 "retention: stream %d starts at %d, %d entries gone", stream, log_start, removed
             )
+
+    async def snapshot(self) -> None:
+        """Copy the metadata to the object store, unless another broker does."""
+        if not self._share(SNAPSHOT_SHARE):
+            return
+        due_ms = self._clock.now_ms() - self._settings.snapshot_interval_ms // 2
+        if all(each.taken_ms <= due_ms for each in await kept_snapshots(self._meta)):
+            await self._snapshotter.take()
 
     async def collect(self) -> None:
         """Remove garbage and finish deletions that other brokers left."""

@@ -48,5 +48,9 @@ class LogSettings:
     """How long an object stays after its last reference went; longer than any request."""
     orphan_grace_ms: int = 10 * MINUTE
     """How long a broker is gone before its unfinished objects are removed."""
+    snapshot_interval_ms: int = 5 * MINUTE
+    """How often the metadata is copied to the object store; 0: never."""
+    snapshots_kept: int = 3
+    """How many such copies are kept; what they refer to is not deleted."""
     producer_expiration_ms: int = 24 * 60 * MINUTE
     """How long an idle idempotent producer is remembered."""

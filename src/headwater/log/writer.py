@@ -37,6 +37,7 @@ from headwater.errors import (
 )
 from headwater.log.commit import Fenced, Part, chunks_per_part, commit_part
 from headwater.log.formats import GROWING, StreamCommit
+from headwater.log.levels import NOTED_SECTIONS, SPOKEN
 from headwater.log.settings import LogSettings
 from headwater.log.verdicts import settle
 from headwater.log.wal_files import Section, WalFiles
@@ -97,6 +98,7 @@ class Writer:
         rng: random.Random,
         metrics: Metrics,
         committed: Committed,
+        level: Callable[[], int] = lambda: SPOKEN.highest,
     ) -> None:
         self._meta = meta
         self._incarnation = incarnation
@@ -105,6 +107,7 @@ class Writer:
         self._rng = rng
         self._metrics = metrics
         self._committed = committed
+        self._level = level
         self._loop = asyncio.get_running_loop()
         self._open = Buffer()
         self._held = 0
@@ -270,6 +273,7 @@ class Writer:
         step = chunks_per_part(self._meta.limits) or len(chunks)
         starts = range(0, len(chunks), step)
         grows = section is not None and section.grows
+        noting = section is not None and self._level() >= NOTED_SECTIONS
         parts = []
         for start in starts:
             parts.append(
@@ -282,6 +286,7 @@ class Writer:
                     section=section,
                     part=0 if section is None else next(section.part_numbers),
                     parts=GROWING if grows else len(starts),
+                    noted=min(start + step, len(chunks)) if noting else 0,
                 )
             )
             self._next_commit += 1

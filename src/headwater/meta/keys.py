@@ -22,6 +22,11 @@ GROUP_CONFIGS = "configs/groups/"
 QUOTAS = "quotas/"
 NEXT_STREAM = "next/stream"
 NEXT_PRODUCER = "next/producer"
+NEXT_BROKER_EPOCH = "next/broker-epoch"
+"""Compared and set by every registration, so that who reads it knows of all of them."""
+DRAINS = "drains/"
+SNAPSHOTS = "snapshots"
+"""The snapshots of this store that are kept in the object store."""
 
 WIDTH = 20
 LAST = 10**WIDTH - 1
@@ -30,6 +35,11 @@ LAST = 10**WIDTH - 1
 def broker(broker_id: int) -> str:
     """A live broker's registration; ephemeral."""
     return f"{BROKERS}{broker_id:010d}"
+
+
+def drain(broker_id: int) -> str:
+    """That a broker was asked to let its clients go."""
+    return f"{DRAINS}{broker_id:010d}"
 
 
 def topic(name: str) -> str:

@@ -146,6 +146,7 @@ class Metrics:
         "refreshers",
         "request_seconds",
         "requests",
+        "zone_bytes",
     )
 
     def __init__(self) -> None:
@@ -178,6 +179,9 @@ class Metrics:
         self.cache_hits = Family("cache", Counter)
         self.cache_misses = Family("cache", Counter)
         """Looked up and found, or not, by cache."""
+        self.zone_bytes = Family("where", Counter)
+        """Bytes of records between this broker and clients that name their zone: ``within`` one
+        zone, or ``across``."""
         self.connections = Gauge()
         """Open client connections."""
         self.buffered_bytes = Gauge()

@@ -28,6 +28,7 @@ HELP = {
     "object_bytes": "Bytes moved to and from the object store",
     "cache_hits": "Looked up and found, by cache",
     "cache_misses": "Looked up and not found, by cache",
+    "zone_bytes": "Bytes of records that stayed within their client's zone, or went across",
     "connections": "Open client connections",
     "buffered_bytes": "Bytes of record batches taken in and not yet committed",
 }

@@ -5,9 +5,11 @@ answered with error 35 and the ranges in a version 0 body, so that a newer clien
 again with a version that both know. From version 3 on the client's software name and version
 must be made of letters, digits, dots and dashes (error 42).
 
-Notes: of Kafka's features only ``group.version`` is there. Clients read ``transaction.version``
-too and use the oldest protocol where it is missing, which is what is served. Up to version 3 a
-feature's least level is given as 1, because clients of that time take 0 for a fault.
+Notes: of Kafka's features only ``group.version`` is there; ``headwater.version`` is the cluster's
+own feature level, which ``headwater cluster finalize`` and UpdateFeatures raise. Clients read
+``transaction.version`` too and use the oldest protocol where it is missing, which is what is
+served. Up to version 3 a feature's least level is given as 1, because clients of that time take 0
+for a fault.
 
 Left out: nothing else.
 """
@@ -16,6 +18,7 @@ import re
 from typing import Any, Final
 
 from headwater.broker.dispatch import Api
+from headwater.broker.features import FIXED, LEVEL, SUPPORTED
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.wire.api_versions import ADVERTISED, ApiKey
@@ -37,22 +40,24 @@ def handle(services: Services, request: Any, call: Call) -> Values:
     ):
         return {"error_code": _INVALID_REQUEST}
     least = 0 if call.version >= _FIRST_VERSION_WITH_LEVEL_0 else 1
+    level = services.cluster.feature_level
     return {
         "api_keys": _RANGES,
         "supported_features": [
-            {"name": name, "min_version": least, "max_version": level}
-            for name, level in _FEATURES.items()
+            {
+                "name": name,
+                "min_version": max(levels.lowest, least),
+                "max_version": levels.highest,
+            }
+            for name, levels in SUPPORTED.items()
         ],
-        "finalized_features_epoch": 0,
+        "finalized_features_epoch": level,
         "finalized_features": [
-            {"name": name, "min_version_level": level, "max_version_level": level}
-            for name, level in _FEATURES.items()
+            {"name": name, "min_version_level": at, "max_version_level": at}
+            for name, at in (*FIXED.items(), (LEVEL, level))
         ],
     }
 
-
-_FEATURES: Final = {"group.version": 1}
-"""Kafka's own features that are served, each at its one level."""
 
 _RANGES: Final = [
     {"api_key": int(key), "min_version": versions.lowest, "max_version": versions.highest}

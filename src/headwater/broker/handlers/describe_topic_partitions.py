@@ -75,11 +75,11 @@ def _describe(services: Services, call: Call, topic: Topic, page: range) -> Valu
     brokers = services.cluster.zone(zone_of(call.client_id))
     partitions = []
     for index in page:
-        leader = brokers.leader(topic.streams[index])
+        replicas = brokers.replicas(topic.streams[index])
         partitions.append({
-            "partition_index": index, "leader_id": leader,
+            "partition_index": index, "leader_id": replicas[0],
             "leader_epoch": services.cluster.leader_epoch,
-            "replica_nodes": (leader,), "isr_nodes": (leader,),
+            "replica_nodes": replicas, "isr_nodes": replicas,
             "eligible_leader_replicas": (), "last_known_elr": (), "offline_replicas": (),
         })  # fmt: skip
     return {

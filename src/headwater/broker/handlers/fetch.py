@@ -6,11 +6,13 @@ less than ``min_bytes`` waits up to ``max_wait`` for more; it is woken by a chan
 partitions, not by a timer. ``read_committed`` ends at the last stable offset.
 
 Notes by version: incremental sessions (KIP-227) from 7, with errors 70 and 71; leader epochs
-from 9 (74, 75); topic ids in place of names from 13 (100 where there is none).
+from 9 (74, 75); the client's rack from 11: where it has a broker, the client is sent there
+(KIP-392); topic ids in place of names from 13 (100 where there is none).
 
-A client over its byte rate gets no records and is told how long to wait.
+A client over its byte rate gets no records and is told how long to wait. A broker that drains
+answers 6, and so does one that is not the owner where ``enforce_owner`` is set.
 
-Left out: the client's rack, replicas' fetches (any broker serves any client), diverging epochs.
+Left out: replicas' fetches (any broker serves any client), diverging epochs.
 """
 
 import asyncio
@@ -29,8 +31,10 @@ from headwater.broker.fetch_sessions import (
     FetchSession,
     SessionRefused,
 )
+from headwater.broker.ownership import count_zone_bytes
 from headwater.broker.replies import Encoded, Reply
 from headwater.broker.services import Call, Services
+from headwater.broker.zones import zone_of
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.encoder import Segments
 from headwater.wire.replies import encode_fetch
@@ -69,9 +73,10 @@ class FetchReply(Encoded):
                 read = outcome.read
                 offsets = read.offsets
                 aborted = () if outcome.code in _UNKNOWN_TOPIC else undecided
+                nearer = -1 if outcome.nearer is None else outcome.nearer
                 rows.append((
                     outcome.partition.partition, outcome.code, offsets.high_watermark,
-                    offsets.last_stable, offsets.log_start, aborted, -1, read.parts,
+                    offsets.last_stable, offsets.log_start, aborted, nearer, read.parts,
                 ))  # fmt: skip
             if isinstance(ref, UUID):
                 topics.append(("", ref.bytes, rows))
@@ -123,7 +128,13 @@ class _Fetch:
             if room is not None:
                 max_bytes = min(max_bytes, room)
                 self._min_bytes = min(self._min_bytes, max_bytes)
-        self.limits = FetchLimits(max_bytes, request.isolation_level == _READ_COMMITTED)
+        rack = getattr(request, "rack_id", "") or None
+        self.limits = FetchLimits(
+            max_bytes,
+            request.isolation_level == _READ_COMMITTED,
+            rack or zone_of(call.client_id),
+            rack,
+        )
         self._session: FetchSession | None = None
         self._new_session = False
         self.partitions: Iterable[FetchPartition] = ()
@@ -172,7 +183,7 @@ class _Fetch:
         """Whether there is nothing to wait for."""
         size = 0
         for outcome in outcomes:
-            if outcome.code:
+            if outcome.code or outcome.nearer is not None:
                 return True
             size += outcome.read.size
         return size >= self._min_bytes or not outcomes or self._loop.time() >= self._deadline
@@ -182,6 +193,9 @@ class _Fetch:
         if self._services.dynamic.quotas.active and (wait := self._over_quota(outcomes)):
             return self._throttled(wait)
         committed = self.limits.committed
+        if self.limits.zone is not None:
+            size = sum(outcome.read.size for outcome in outcomes)
+            count_zone_bytes(self._services, self.limits.zone, size)
         session = self._session
         if session is None:
             return FetchReply(outcomes, committed=committed)
@@ -227,7 +241,7 @@ class _Fetch:
 def _note(outcome: Outcome) -> bool:
     """Whether an outcome is news to the session, which then takes note of it."""
     partition, offsets = outcome.partition, outcome.read.offsets
-    if outcome.code:
+    if outcome.code or outcome.nearer is not None:
         partition.sent_high_watermark = -1
         return True
     changed = bool(

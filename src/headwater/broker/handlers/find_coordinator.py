@@ -36,9 +36,9 @@ def _find(services: Services, kind: int, key: str) -> Values:
     if kind not in _SERVED:
         return _refusal(key, Code.INVALID_REQUEST, f"coordinators of type {kind} are not served")
     broker_id = services.groups.coordinator(key)
-    for broker in services.cluster.brokers():
-        if broker.id == broker_id:
-            return {"key": key, "node_id": broker_id, "host": broker.host, "port": broker.port}
+    broker = services.cluster.find(broker_id)
+    if broker is not None:
+        return {"key": key, "node_id": broker_id, "host": broker.host, "port": broker.port}
     return _refusal(
         key, Code.COORDINATOR_NOT_AVAILABLE, f"broker {broker_id}, the coordinator, is not there"
     )

@@ -6,7 +6,8 @@ exist is created where ``auto.create.topics.enable`` and, from version 4 on, the
 it, and then answered at once; otherwise it gets 3, an illegal name 17, an unknown id 100.
 
 Notes: every partition has one replica, its leader, which is the live broker that clients of
-this partition share; any other broker would serve it as well. The leader epoch is the
+this partition share; any other broker would serve it as well. Where brokers are in several
+zones, each has one, so that consumers may be sent to the one of their rack. The leader epoch is the
 cluster's restore epoch. Topics by id are served from version 12 on, as in Kafka. A client that
 names its zone in ``client.id`` sees only the brokers of that zone, where there are any: the
 controller and every leader are among them.
@@ -158,12 +159,11 @@ def _cached(services: Services, ref: str | UUID) -> Topic | None:
 
 
 def _row(brokers: LiveBrokers, epoch: int, topic: Topic, operations: int) -> MetadataTopic:
-    leader = brokers.leader
+    choose = brokers.replicas
     partitions = []
     for index, stream in enumerate(topic.streams):
-        node = leader(stream)
-        replicas = (node,)
-        partitions.append((0, index, node, epoch, replicas, replicas, ()))
+        replicas = choose(stream)
+        partitions.append((0, index, replicas[0], epoch, replicas, replicas, ()))
     return 0, topic.name, topic.id.bytes, topic.internal, partitions, operations
 
 

@@ -8,7 +8,8 @@ is not known yet, a batch that must be decoded) holds back the requests behind i
 
 Notes by version: zstd from 7 (76 before), topic ids in place of names from 13 (100 where there
 is none). A topic that is not known is looked up in the store, and not created: clients ask for
-metadata first, which creates it.
+metadata first, which creates it. A broker that drains answers 6, and so does one that is not
+the owner where ``enforce_owner`` is set; clients go on elsewhere.
 
 Left out: the request's own time-out (the engine's holds); transactions, whose batches get 48;
 per-record errors: a batch is refused as a whole with one message.
@@ -23,10 +24,12 @@ from uuid import UUID
 
 from headwater.broker.admission import admit_records, needs_decoding
 from headwater.broker.dispatch import Api, Done
+from headwater.broker.ownership import check_served_here, count_zone_bytes
 from headwater.broker.recoding import recode
 from headwater.broker.replies import Encoded, NoReply
 from headwater.broker.services import Call, Services
 from headwater.broker.topic_rules import TopicRules, TopicRulesCache
+from headwater.broker.zones import zone_of
 from headwater.engine import Appended, Topic
 from headwater.errors import KafkaError, UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
@@ -59,7 +62,7 @@ class ProduceReply(Encoded):
 
 def admit(services: Services, request: Any, call: Call, done: Done) -> Awaitable[None] | None:
     """Append what the request holds, at once where nothing must be waited for."""
-    return _Admission(services, request, call.version, done).begin()
+    return _Admission(services, request, call, done).begin()
 
 
 class _Place:
@@ -77,12 +80,13 @@ class _Admission:
     """One request on its way into the log; it answers when its last partition has landed."""
 
     __slots__ = ("_acks", "_done", "_failed", "_left", "_request", "_services", "_topics",
-                 "_version")  # fmt: skip
+                 "_version", "_zone")  # fmt: skip
 
-    def __init__(self, services: Services, request: Any, version: int, done: Done) -> None:
+    def __init__(self, services: Services, request: Any, call: Call, done: Done) -> None:
         self._services = services
         self._request = request
-        self._version = version
+        self._version = call.version
+        self._zone = zone_of(call.client_id)
         self._acks = request.acks
         self._done = done
         self._left = 1
@@ -158,6 +162,7 @@ class _Admission:
         try:
             if not 0 <= place.index < len(topic.streams):
                 raise UnknownTopicOrPartition(f"{topic.name} has no partition {place.index}")
+            check_served_here(services, topic.streams[place.index], self._zone)
             rules = _rules.rules(topic, services.dynamic.brokers.topic_defaults)
             batch = admit_records(records, rules, self._version, services.clock.now_ms())
             if batch.is_transactional or self._request.transactional_id is not None:
@@ -182,6 +187,8 @@ class _Admission:
 
     def _append(self, topic: Topic, place: _Place, batch: Batch, rules: TopicRules) -> None:
         future = self._services.engine.append(topic, place.index, (batch,))
+        if self._zone is not None:
+            count_zone_bytes(self._services, self._zone, batch.size)
         self._left += 1
         future.add_done_callback(partial(self._landed, place, rules))
 

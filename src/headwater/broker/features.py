@@ -1,0 +1,17 @@
+"""The features that brokers tell clients of, in Kafka's sense: a name and a range of levels."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from headwater.log.levels import SPOKEN, Levels
+
+LEVEL: Final = "headwater.version"
+"""The cluster's feature level: which formats its brokers may write."""
+
+FIXED: Final[Mapping[str, int]] = {"group.version": 1}
+"""Kafka's own features that are served, each at its one level."""
+
+SUPPORTED: Final[Mapping[str, Levels]] = {
+    **{name: Levels(0, level) for name, level in FIXED.items()},
+    LEVEL: SPOKEN,
+}

@@ -1,0 +1,62 @@
+"""Whose objects these are: marks in the object store that outlive the metadata store.
+
+Garbage collection deletes objects that the metadata store knows nothing of. On the wrong metadata
+store, an empty one in the place of one that was lost, or one that came back after the cluster was
+restored elsewhere, that would be all of them. So the objects themselves say which cluster they
+belong to and how often it was restored; a broker asks before it starts, and before it collects.
+"""
+
+import json
+from typing import Final
+
+from headwater.errors import ConfigurationError
+from headwater.log.formats import Cluster
+from headwater.objects.store import ObjectStore
+
+CLUSTERS: Final = "cluster/"
+RESTORES: Final = "restores/"
+
+
+async def claim_objects(objects: ObjectStore, cluster: Cluster) -> None:
+    """Mark the objects as this cluster's.
+
+    Raises ``ConfigurationError`` where they are another's, or were restored since.
+    """
+    await check_claim(objects, cluster)
+    mark = json.dumps({"cluster": cluster.id}).encode()
+    await objects.put(f"{CLUSTERS}{cluster.id}", [mark])
+
+
+async def check_claim(objects: ObjectStore, cluster: Cluster) -> None:
+    """Raises ``ConfigurationError`` where the objects are not this cluster's, at this epoch."""
+    owner = await owner_of(objects)
+    if owner not in (None, cluster.id):
+        raise ConfigurationError(
+            f"the objects belong to cluster {owner} and the metadata store to cluster "
+            f"{cluster.id}: where the metadata was lost run headwater restore, else give each "
+            "cluster its own prefix with --objects"
+        )
+    restored = await last_restore(objects)
+    if restored > cluster.epoch:
+        raise ConfigurationError(
+            f"the cluster was restored to epoch {restored} with another metadata store; "
+            f"this one is at epoch {cluster.epoch} and out of date"
+        )
+
+
+async def owner_of(objects: ObjectStore) -> str | None:
+    """The id of the cluster that the objects belong to; None where no broker has run."""
+    async for info in objects.list(CLUSTERS):
+        return info.key.removeprefix(CLUSTERS)
+    return None
+
+
+async def last_restore(objects: ObjectStore) -> int:
+    """The epoch of the cluster's last restore, also of one that was not finished; 0: never."""
+    epochs = [int(info.key.removeprefix(RESTORES)) async for info in objects.list(RESTORES)]
+    return max(epochs, default=0)
+
+
+async def note_restore(objects: ObjectStore, epoch: int) -> None:
+    """Take an epoch: whoever is at an older one no longer starts, nor deletes anything."""
+    await objects.put(f"{RESTORES}{epoch:010d}", [b"{}"])

@@ -1,0 +1,88 @@
+"""The cluster's feature level: which formats its brokers may write.
+
+Each release speaks a range of levels and says so in its registration. The cluster's record holds
+the finalized one. A format is written from the level on that brought it, so brokers of two
+releases work side by side until an operator finalizes, and a release that does not speak the
+finalized level does not start. A level never goes back: what was written stays.
+
+| level | what it brought |
+|---|---|
+| 1 | the first formats |
+| 2 | an incarnation notes the last section that it committed, so that a restore finds those that
+      came after a snapshot (``recovery``) |
+"""
+
+import logging
+from typing import Final, NamedTuple
+
+from headwater.errors import ConfigurationError, UnknownFormat
+from headwater.log.formats import Cluster
+from headwater.meta import keys
+from headwater.meta.mirror import Mirror
+from headwater.meta.store import MetadataStore
+from headwater.meta.values import decode
+
+logger = logging.getLogger(__name__)
+
+NOTED_SECTIONS: Final = 2
+
+
+class Levels(NamedTuple):
+    """A range of feature levels, both ends included."""
+
+    lowest: int
+    highest: int
+
+    def __str__(self) -> str:
+        return f"{self.lowest}" if self.lowest == self.highest else f"{self[0]} to {self[1]}"
+
+
+SPOKEN: Final = Levels(1, 2)
+"""What this release reads and can write."""
+
+
+def check_level(level: int, spoken: Levels) -> None:
+    """Raises ``UnknownFormat`` where a cluster is at a level that a release does not speak."""
+    if not spoken.lowest <= level <= spoken.highest:
+        wanted = "newer" if level > spoken.highest else "older"
+        raise UnknownFormat(
+            f"the cluster is at feature level {level} and this release speaks {spoken}: "
+            f"run a {wanted} release of headwater"
+        )
+
+
+class ClusterFollower:
+    """A running broker's view of the cluster's record: keep ``run`` in a task.
+
+    The level may lag behind the record's and never leads it.
+    """
+
+    def __init__(self, meta: MetadataStore, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._mirror = Mirror(meta, keys.CLUSTER, lambda values: self._changed(values.get("")))
+
+    @property
+    def level(self) -> int:
+        return self._cluster.level
+
+    async def run(self) -> None:
+        """Follow until cancelled.
+
+        Raises ``ConfigurationError`` where the cluster was restored under this broker, and
+        ``UnknownFormat`` where it was finalized at a level that it does not speak.
+        """
+        await self._mirror.run()
+
+    def _changed(self, value: bytes | None) -> None:
+        if value is None:
+            return  # the store was emptied: what this broker commits is refused
+        found = decode(Cluster, value)
+        if (found.id, found.epoch) != (self._cluster.id, self._cluster.epoch):
+            raise ConfigurationError(
+                f"cluster {found.id} was restored and is at epoch {found.epoch} now: "
+                "this broker stops; start it again"
+            )
+        check_level(found.level, SPOKEN)
+        if found.level != self._cluster.level:
+            logger.info("the cluster is at feature level %d now", found.level)
+            self._cluster = found

@@ -1,0 +1,177 @@
+"""Snapshots of the metadata in the object store, so that a cluster outlives its metadata store.
+
+Any broker may take one; housekeeping has one do it. The store itself lists those that are kept.
+
+Invariants:
+
+- A snapshot is the store at one revision, its ephemeral keys apart.
+- Every object that a kept snapshot's index refers to exists, and every WAL object that was
+  committed after it does too. Garbage collection asks ``horizon`` and leaves alone what was
+  released after the oldest kept snapshot; a snapshot is listed, as pending, before its scan
+  begins, so what is released while it is taken is left alone too. Comparisons are between
+  revisions, not clocks.
+- A snapshot leaves the list before its object is deleted.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from headwater.clock import Clock
+from headwater.log.formats import Cluster
+from headwater.log.parquet_source import Offload
+from headwater.log.snapshot_file import Description, Item, encode_snapshot
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.values import Value, decode, encode
+from headwater.objects.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+PREFIX: Final = "snapshots/"
+SUFFIX: Final = ".hwms"
+EVERYTHING: Final = ("!", "~")
+"""All keys are readable and begin with a letter."""
+_PASSING: Final = (keys.BROKERS, keys.COORDINATORS, keys.DRAINS, keys.SNAPSHOTS)
+"""What belongs to processes that live now, and the list of snapshots itself."""
+
+
+class Snapshot(msgspec.Struct, array_like=True):
+    """One snapshot of this store."""
+
+    key: str
+    revision: int
+    """What it shows; of a pending one, a revision that is not after it."""
+    taken_ms: int
+    pending: bool
+
+
+class Snapshots(Value):
+    """The snapshots that are kept, oldest first, and those that are being taken."""
+
+    listed: list[Snapshot] = msgspec.field(default_factory=list)
+
+
+async def kept_snapshots(meta: MetadataStore) -> list[Snapshot]:
+    """The snapshots that are complete, oldest first."""
+    stored = await meta.get(keys.SNAPSHOTS)
+    listed = [] if stored is None else decode(Snapshots, stored.value).listed
+    return [each for each in listed if not each.pending]
+
+
+async def horizon(meta: MetadataStore) -> int | None:
+    """What was released after this revision may be needed by a snapshot; None: there is none."""
+    stored = await meta.get(keys.SNAPSHOTS)
+    listed = [] if stored is None else decode(Snapshots, stored.value).listed
+    return min((each.revision for each in listed), default=None)
+
+
+def snapshot_key(epoch: int, taken_ms: int, incarnation: str) -> str:
+    """Keys sort by epoch and then by time."""
+    return f"{PREFIX}{epoch:010d}/{taken_ms:015d}-{incarnation}{SUFFIX}"
+
+
+class Snapshotter:
+    """Takes snapshots; several at once do no harm, the last one's is kept."""
+
+    def __init__(
+        self,
+        meta: MetadataStore,
+        objects: ObjectStore,
+        clock: Clock,
+        *,
+        incarnation: Callable[[], str],
+        kept: int,
+        offload: Offload,
+    ) -> None:
+        self._meta = meta
+        self._objects = objects
+        self._clock = clock
+        self._incarnation = incarnation
+        self._kept = kept
+        self._offload = offload
+
+    async def take(self) -> Description | None:
+        """Take one, and drop those beyond the number that is kept.
+
+        None where another broker has begun one since, or the cluster's record is gone.
+        """
+        stored = await self._meta.get(keys.CLUSTER)
+        if stored is None:
+            return None
+        cluster = decode(Cluster, stored.value)
+        taken_ms, name = self._clock.now_ms(), self._incarnation()
+        before = (await self._meta.scan(keys.SNAPSHOTS, keys.SNAPSHOTS, limit=1)).revision
+        own = Snapshot(snapshot_key(cluster.epoch, taken_ms, name), before, taken_ms, pending=True)
+        await self._list(own)
+        found = await self._meta.scan(*EVERYTHING)
+        items: list[Item] = [
+            (entry.key, entry.value)
+            for entry in found.entries
+            if not entry.key.startswith(_PASSING)
+        ]
+        description = Description(
+            cluster=cluster.id,
+            epoch=cluster.epoch,
+            level=cluster.level,
+            revision=found.revision,
+            taken_ms=taken_ms,
+            entries=len(items),
+            bytes=sum(len(key) + len(value) for key, value in items),
+            incarnation=name,
+        )
+        parts = await self._offload(lambda: encode_snapshot(description, items))
+        await self._objects.put(own.key, parts)
+        kept = await self._complete(own.key, found.revision)
+        await self._delete_others(kept)
+        if own.key not in kept:
+            return None
+        logger.info(
+            "took a snapshot of the metadata: %d keys at revision %d, %d bytes in %s",
+            len(items), found.revision, sum(map(len, parts)), own.key,
+        )  # fmt: skip
+        return description
+
+    async def _list(self, own: Snapshot) -> None:
+        def decide(values: Values) -> tuple[Writes, None]:
+            writes, known = Writes(), _known(values)
+            # A pending one of another is given up: it finds that it is no longer listed.
+            kept = [each for each in known.listed if not each.pending]
+            known.listed = [*kept, own]
+            writes.put(keys.SNAPSHOTS, encode(known))
+            return writes, None
+
+        await transact(self._meta, [keys.SNAPSHOTS], decide)
+
+    async def _complete(self, key: str, revision: int) -> list[str]:
+        def decide(values: Values) -> tuple[Writes, list[str]]:
+            writes, known = Writes(), _known(values)
+            for each in known.listed:
+                if each.key == key:
+                    each.pending, each.revision = False, revision
+            complete = [each for each in known.listed if not each.pending]
+            pending = [each for each in known.listed if each.pending]
+            known.listed = [*complete[-self._kept :], *pending]
+            writes.put(keys.SNAPSHOTS, encode(known))
+            return writes, [each.key for each in known.listed]
+
+        return await transact(self._meta, [keys.SNAPSHOTS], decide)
+
+    async def _delete_others(self, kept: Sequence[str]) -> None:
+        """Delete what is not listed: older ones, those given up, those from before a restore."""
+        newest = max(kept, default="")
+        gone = [
+            info.key
+            async for info in self._objects.list(PREFIX)
+            if info.key not in kept and info.key < newest
+        ]
+        for key in gone:
+            await self._objects.delete(key)
+
+
+def _known(values: Values) -> Snapshots:
+    stored = values[keys.SNAPSHOTS]
+    return Snapshots() if stored is None else decode(Snapshots, stored.value)
