@@ -35,7 +35,9 @@ class EtcdBackend:
 class EtcdServers:
     """One member; ``server`` may be stopped and started by a test."""
 
-    install = staticmethod(install)
+    @staticmethod
+    def install() -> object:
+        return install()
 
     def __init__(self, directory: Path) -> None:
         self.server: Etcd = start_etcd(directory / "etcd")

@@ -6,6 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.log.formats import INLINE, PARQUET, SEGMENT, WAL, IndexEntry
+from headwater.log.jobs import ICEBERG_COMMITTED, DataFile, Job, fix_manifest
+from headwater.log.swap import swap_files
+from headwater.meta import keys
+from headwater.meta.limits import check_writes
+from headwater.meta.store import Entry, Limits
+from headwater.meta.values import encode
 from headwater.pipeline.planner import (
     MAX_FILES,
     MAX_INLINE_BYTES,
@@ -159,3 +165,33 @@ def test_a_job_has_few_files_and_little_inline_data() -> None:
     plan = plan_range(StreamView(0, 10**9, inline), EVERYTHING, NOW)
     assert plan is not None
     assert plan.end == 4
+
+
+def test_a_job_of_as_many_files_as_are_planned_fits_the_transactions_of_etcd() -> None:
+    limits = Limits(operations=128)
+    parts = [(start, start + 1) for start in range(MAX_FILES)]
+    files = [data_file(start, end, SEGMENT) for start, end in parts]
+    copies = [data_file(start, end, PARQUET) for start, end in parts]
+    job = Job(
+        id="j", kind="both", stream=1, topic="t", topic_id="i", partition=0, start=0,
+        end=MAX_FILES, created_ms=0,
+    )  # fmt: skip
+
+    def stored(job: Job) -> dict[str, Entry | None]:
+        key = keys.job(0, 1)
+        return {key: Entry(key, encode(job), 1), keys.layout(0, 1): None}
+
+    writes, fixed = fix_manifest(job, files, [], 0, copies)(stored(job))
+    check_writes(limits, writes)
+    assert fixed is not None
+    fixed.state = ICEBERG_COMMITTED
+    entries = [entry(start, end) for start, end in parts]
+    writes, _ = swap_files(fixed, entries, 0, 0)(stored(fixed))
+    check_writes(limits, writes)
+
+
+def data_file(start: int, end: int, kind: int) -> DataFile:
+    return DataFile(
+        key=f"tables/i/{kind}/{start}", store="s", size=1, rows=1, start=start, end=end,
+        min_timestamp=0, max_timestamp=0, kind=kind,
+    )  # fmt: skip

@@ -17,6 +17,10 @@ def check_writes(limits: Limits, writes: Writes) -> None:
     """Raise ``ValueError`` where a transaction writes more than the store takes at once."""
     if limits.operations is not None:
         count = len(writes.puts) + len(writes.deletes) + len(writes.range_deletes)
+        # A store that cannot delete and put a key at once deletes around it.
+        count += sum(
+            1 for start, end in writes.range_deletes for key in writes.puts if start <= key < end
+        )
         if count > limits.operations:
             raise ValueError(
                 f"a transaction of {count} writes exceeds this store's {limits.operations}"

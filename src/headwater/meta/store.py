@@ -95,7 +95,11 @@ class Committed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one transaction may hold; None means no limit worth counting."""
+    """What one transaction may hold; None means no limit worth counting.
+
+    ``operations`` bounds its keys, and its writes; a put inside of a range that the same
+    transaction deletes counts twice.
+    """
 
     operations: int | None = None
     value_bytes: int | None = None

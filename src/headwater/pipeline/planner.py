@@ -10,8 +10,12 @@ from typing import Final
 
 from headwater.log.formats import INLINE, WAL, IndexEntry
 
-MAX_FILES: Final = 64
-"""The most files of one job: its manifest is one value in the metadata store."""
+MAX_FILES: Final = 32
+"""The most files of one job, so that its manifest is one value in the metadata store.
+
+Every step of it is one transaction, which etcd bounds: a segment file has two objects, and a copy
+for a table another one or two.
+"""
 
 MAX_INLINE_BYTES: Final = 16 * 2**20
 """The most inline data of one range: it travels with the tasks."""

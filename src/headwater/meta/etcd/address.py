@@ -1,19 +1,24 @@
 """The URL of an etcd store: ``etcd://user:password@host:2379,host:2379/prefix``.
 
 ``etcds://`` is the same over TLS; ``?ca=FILE`` names who signed the members' certificates, and
-``?cert=FILE&key=FILE`` the certificate that this process shows.
+``?cert=FILE&key=FILE`` the certificate that this process shows. ``?max-txn-ops=N`` says that every
+member is started with that ``--max-txn-ops``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headwater.errors import ConfigurationError
 
 PORT = 2379
 PREFIX = "headwater"
 FORM = "etcd://host:2379,host:2379/prefix"
+MAX_TXN_OPS = 128
+"""What one transaction of etcd holds unless it is started with another ``--max-txn-ops``."""
 FILES = ("ca", "cert", "key")
+OPERATIONS = "max-txn-ops"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +39,27 @@ class Address:
     user: str | None = None
     password: str = ""
     tls: Tls | None = None
+    max_txn_ops: int = MAX_TXN_OPS
 
 
 def parse_address(url: str) -> Address:
     """Raises ``ConfigurationError`` with one line for a URL that cannot be meant."""
     parts = urlsplit(url)
     credentials, _, hosts = parts.netloc.rpartition("@")
-    members = tuple(_member(url, host) for host in hosts.split(","))
     user, _, password = credentials.partition(":")
+    options = dict(parse_qsl(parts.query))
+    if unknown := options.keys() - {*FILES, OPERATIONS}:
+        known = ", ".join((*FILES, OPERATIONS))
+        raise ConfigurationError(
+            f"{url!r} has an unknown option {min(unknown)!r}; known are: {known}"
+        )
     return Address(
-        members,
-        unquote(parts.path).strip("/") or PREFIX,
-        unquote(user) or None,
-        unquote(password),
-        _tls(url, parts),
+        members=tuple(_member(url, host) for host in hosts.split(",")),
+        prefix=unquote(parts.path).strip("/") or PREFIX,
+        user=unquote(user) or None,
+        password=unquote(password),
+        max_txn_ops=_operations(url, options.pop(OPERATIONS, None)),
+        tls=_tls(url, parts.scheme, options),
     )
 
 
@@ -60,17 +72,20 @@ def _member(url: str, host: str) -> str:
     return f"{name}:{port}"
 
 
-def _tls(url: str, parts: SplitResult) -> Tls | None:
-    options = dict(parse_qsl(parts.query))
-    if unknown := options.keys() - set(FILES):
-        raise ConfigurationError(
-            f"{url!r} has an unknown option {min(unknown)!r}; known are: {', '.join(FILES)}"
-        )
-    if parts.scheme == "etcds":
-        if ("cert" in options) != ("key" in options):
+def _operations(url: str, given: str | None) -> int:
+    if given is None:
+        return MAX_TXN_OPS
+    if not given.isdigit() or int(given) < MAX_TXN_OPS:
+        raise ConfigurationError(f"{url!r}: {OPERATIONS} is a number from {MAX_TXN_OPS} up")
+    return int(given)
+
+
+def _tls(url: str, scheme: str, files: Mapping[str, str]) -> Tls | None:
+    if scheme == "etcds":
+        if ("cert" in files) != ("key" in files):
             raise ConfigurationError(f"{url!r} names one of cert and key: both are needed")
-        return Tls(**{name: _read(url, path) for name, path in options.items()})
-    if options:
+        return Tls(**{name: _read(url, path) for name, path in files.items()})
+    if files:
         raise ConfigurationError(f"{url!r} has options of TLS: write etcds:// in front")
     return None
 

@@ -13,7 +13,7 @@ from headwater.meta.etcd.members import Members
 from headwater.meta.etcd.methods import RANGE, STATUS, TXN
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.etcd.transactions import (
-    LIMITS,
+    VALUE_BYTES,
     Keys,
     read_operations,
     unchanged,
@@ -62,6 +62,7 @@ class EtcdStore:
     def __init__(self, address: Address, random: Random) -> None:
         self._members = Members(address)
         self._keys = Keys(address.prefix)
+        self._limits = Limits(address.max_txn_ops, VALUE_BYTES)
         self._random = random
         self._losers = asyncio.Lock()
         self._sessions: set[RenewedSession] = set()
@@ -92,7 +93,7 @@ class EtcdStore:
 
     @property
     def limits(self) -> Limits:
-        return LIMITS
+        return self._limits
 
     async def get(self, key: str) -> Entry | None:
         answer = await self._members.read(RANGE, pb.RangeRequest(key=self._keys.path(key)))
@@ -140,7 +141,7 @@ class EtcdStore:
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         """See ``MetadataStore``; where comparisons are lost, it runs until one is won."""
-        check_keys(LIMITS, keys)
+        check_keys(self._limits, keys)
         wanted = list(dict.fromkeys(keys))
         seen = await self._read(wanted) if wanted else _Seen({}, 0)
         writes, result = decide(seen.values)
@@ -169,7 +170,7 @@ class EtcdStore:
         """The revision at which this transaction stands; what is there where it lost."""
         if not writes:
             return seen.revision or (await self._read(())).revision
-        check_writes(LIMITS, writes)
+        check_writes(self._limits, writes)
         leases = {key: lease_of(session) for key, session in writes.ephemeral.items()}
         wanted = list(seen.values)
         request = pb.TxnRequest(

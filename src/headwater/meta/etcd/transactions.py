@@ -7,11 +7,10 @@ could rely on, and refuses both together: a range is deleted around the keys tha
 from collections.abc import Iterator, Mapping, Sequence
 
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
-from headwater.meta.store import Entry, Limits, Values, Writes
+from headwater.meta.store import Entry, Values, Writes
 
-MOST_OPERATIONS = 128
-LIMITS = Limits(operations=MOST_OPERATIONS, value_bytes=2**20)
-"""etcd's defaults: 128 operations (``--max-txn-ops``), 1.5 MiB in all (``--max-request-bytes``)."""
+VALUE_BYTES = 2**20
+"""etcd takes 1.5 MiB in one request unless it is told otherwise (``--max-request-bytes``)."""
 
 
 class Keys:
@@ -64,11 +63,7 @@ def unchanged(keys: Keys, values: Values) -> list[pb.Compare]:
 
 
 def write_operations(keys: Keys, writes: Writes, leases: Mapping[str, int]) -> list[pb.RequestOp]:
-    """Deletes and puts; ``leases`` names the lease of each ephemeral key.
-
-    Raises ``ValueError`` where etcd would not take so many at once: a put inside of a deleted
-    range counts twice.
-    """
+    """Deletes and puts; ``leases`` names the lease of each ephemeral key."""
     operations = [
         pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=keys.path(key)))
         for key in dict.fromkeys(writes.deletes)
@@ -85,10 +80,6 @@ def write_operations(keys: Keys, writes: Writes, leases: Mapping[str, int]) -> l
         )
         for key, value in writes.puts.items()
     )
-    if len(operations) > MOST_OPERATIONS:
-        raise ValueError(
-            f"a transaction of {len(operations)} writes exceeds this store's {MOST_OPERATIONS}"
-        )
     return operations
 
 
