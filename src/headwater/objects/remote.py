@@ -131,10 +131,13 @@ class RemoteObjects:
                     f"writing {key} in {self._where} met another write of it"
                 ) from None
         except FileNotFoundError as error:
-            raise StoreUnavailable(
-                f"writing {key} in {self._where} failed: the bucket does not exist; "
-                "create it, or correct --objects"
-            ) from error
+            failure = remote_error(error, f"writing {key}", self._where, self._access)
+            if isinstance(failure, ObjectNotFound):
+                failure = StoreUnavailable(
+                    f"writing {key} in {self._where} failed: the bucket does not exist; "
+                    "create it, or correct --objects"
+                )
+            raise failure from error
 
     @asynccontextmanager
     async def _request(self, doing: str) -> AsyncIterator[None]:

@@ -19,6 +19,8 @@ _INSTANCE_CREDENTIALS = ("http://169.254.", "http://metadata.google.internal")
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
 _TRANSIENT_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"}
 _FULL = 507
+_UNKNOWN_USER = {"InvalidAccessKeyId", "XAdminUserNotFound"}
+"""Some servers say this with 404, which must not pass for an object that is not there."""
 
 
 def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCESS) -> StoreError:
@@ -47,7 +49,7 @@ def _refusal(error: Exception, code: str | None, access: str) -> str | None:
     """Why no request at all can succeed before somebody changes something."""
     if code == "NoSuchBucket":
         return "the bucket does not exist; create it, or correct --objects"
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+    if code in _UNKNOWN_USER or isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return f"access is denied; check {access}"
     if any(address in str(error) for address in _INSTANCE_CREDENTIALS):
         return f"no credentials; set {access}"
