@@ -18,7 +18,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 	--no-annotate --no-header pyproject.toml
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test format interop backends pipeline demo bench docs stubs lock clean
+.PHONY: help serve test format interop backends stores chaos pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -48,10 +48,16 @@ interop: .venv/.test ## Prove it with the real clients in Java, C, Go, JavaScrip
 backends: .venv/.test ## Prove the metadata stores on real servers
 	$(BIN)/python -m pytest -q tests/backends $(ARGS)
 
+stores: .venv/.test ## Prove the object stores on a real S3 server
+	$(BIN)/python -m pytest -q tests/stores --ignore=tests/stores/test_minio.py $(ARGS)
+
+chaos: .venv/.test ## Prove what takes long: MinIO
+	$(BIN)/python -m pytest -q tests/stores/test_minio.py $(ARGS)
+
 pipeline: .venv/.spark ## Prove the pipeline on a real Spark, with crashes and rivals
 	$(BIN)/python -m pytest -q tests/pipeline $(ARGS)
 
-bench: .venv/.test ## Measure side by side with Apache Kafka
+bench: .venv/.spark ## Measure side by side with Apache Kafka
 	$(BIN)/python -m bench $(ARGS)
 
 docs: .venv/.serve ## Write the reference pages that are generated from the code

@@ -15,6 +15,8 @@ from bench import (
     latency,
     machine,
     meta_commits,
+    pipeline,
+    pipeline_alone,
     report,
     throughput,
     week,
@@ -50,8 +52,16 @@ def simulated_week(console: Console, directory: Path, *, quick: bool) -> object:
     return row
 
 
-ALONE: dict[str, Callable[..., object]] = {"metadata": metadata, "week": simulated_week}
-"""Benches that have no peer: they take the console, a folder and ``quick``."""
+ALONE: dict[str, Callable[..., object]] = {
+    "metadata": metadata,
+    "week": simulated_week,
+    "pipeline-compact": pipeline.compaction,
+    "pipeline-source": pipeline.source,
+    "pipeline-fetch": pipeline_alone.fetch,
+    "pipeline-neighbours": pipeline_alone.neighbours,
+    "pipeline-commits": pipeline_alone.commits,
+}
+"""Benches with tables of their own: they take the console, a folder and ``quick``."""
 
 
 @click.command(help=__doc__)

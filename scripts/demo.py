@@ -56,6 +56,7 @@ def main() -> None:
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         "HEADWATER_BOOTSTRAP": broker,
         "HEADWATER_DATA": str(FOLDER / "headwater"),
+        "HEADWATER_LOGGING_LEVEL": "warning",
     }
     _write_orders(FOLDER / "orders.txt", RECORDS)
     _write_orders(FOLDER / "late.txt", LATE_RECORDS)
