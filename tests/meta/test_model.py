@@ -92,7 +92,7 @@ async def transact(store: MetadataStore, model: Model, operation: Transact) -> i
 
 async def check(store: MetadataStore, operations: list[Transact | Range]) -> None:
     model = Model()
-    revision = 0
+    start = revision = (await store.scan("a", "b")).revision
     for operation in operations:
         if isinstance(operation, Transact):
             revision = await transact(store, model, operation)
@@ -105,7 +105,7 @@ async def check(store: MetadataStore, operations: list[Transact | Range]) -> Non
     # Replaying what a watch was given leads to the same state.
     replayed: dict[str, bytes] = {}
     async with asyncio.timeout(20):
-        for change in await replay(store):
+        for change in await replay(store, start):
             if change.value is None:
                 replayed.pop(change.key, None)
             else:
@@ -113,11 +113,11 @@ async def check(store: MetadataStore, operations: list[Transact | Range]) -> Non
     assert replayed == model.entries
 
 
-async def replay(store: MetadataStore) -> list[Change]:
-    """Every change so far, read up to one more that is made here to mark the end."""
+async def replay(store: MetadataStore, start: int) -> list[Change]:
+    """Every change since then, read up to one more that is made here to mark the end."""
     changes: list[Change] = []
     await store.transact(0, [], lambda seen: (Writes(puts={"end": b""}), None))
-    async for some in store.watch("", 0):
+    async for some in store.watch("", start):
         changes.extend(some)
         if changes[-1].key == "end":
             break
