@@ -27,6 +27,7 @@ from headwater.log.levels import SPOKEN, ClusterFollower, check_level
 from headwater.log.maintenance import Maintenance
 from headwater.log.merger import Merger
 from headwater.log.parquet_source import Offload, ParquetSource, in_thread
+from headwater.log.parquet_warmth import warm_up_for_tables
 from headwater.log.piece_loader import PieceLoader
 from headwater.log.pieces import PieceCache
 from headwater.log.reader import Reader
@@ -125,10 +126,11 @@ class LogEngine:
         )
         stores = {objects.id: objects}
         reading = {"read_bytes": settings.read_bytes, "leader_epoch": cluster.epoch}
+        self._parquet = ParquetSource(stores, leader_epoch=cluster.epoch, offload=offload)
         self._loader = PieceLoader(
             chunks=ChunkSource(meta, stores, **reading),
             files={
-                PARQUET: ParquetSource(stores, leader_epoch=cluster.epoch, offload=offload),
+                PARQUET: self._parquet,
                 SEGMENT: SegmentSource(stores, **reading),
             },
             cache=cache,
@@ -225,6 +227,7 @@ class LogEngine:
             tasks.create_task(self._follower.run())
             tasks.create_task(self._maintenance.run())
             tasks.create_task(self._revive())
+            tasks.create_task(warm_up_for_tables(self._meta, self._parquet.warm_up))
 
     async def _revive(self) -> None:
         while True:

@@ -23,6 +23,7 @@ from headwater.log.pieces import Piece, make_spanning_piece
 from headwater.log.sources import Extent
 from headwater.wire.batch import LOG_APPEND_TIME, trusted_batch
 from headwater.wire.columnar.encoder import COLUMNS, MAX_OFFSET_DELTA, encode
+from headwater.wire.columnar.schema import SCHEMA
 from headwater.wire.records import with_log_append_time
 
 BATCH_BYTES: Final = 256 * 1024
@@ -140,6 +141,13 @@ def read_piece(footer: Footer, extent: Extent, data: bytearray, leader_epoch: in
     except DAMAGE as error:
         raise CorruptMessage(f"row group {extent.row_group}: {error}") from error
     return make_spanning_piece(batches, extent.start, extent.end, leader_epoch)
+
+
+def warm_up() -> None:
+    """Load the compiled kernel."""
+    row: dict[str, Any] = {"offset": 0, "timestamp": 0, "key": None, "value": b"", "headers": []}
+    schema = pa.schema([SCHEMA.field(name) for name in COLUMNS])
+    encode(pa.RecordBatch.from_pylist([row], schema=schema), 0, 1, batch_bytes=BATCH_BYTES)
 
 
 class _Part(io.RawIOBase):

@@ -5,8 +5,8 @@ offsets and its largest timestamp. A row group is one ranged read and one piece.
 in use stay in memory, bounded by their size; pieces are bounded by the piece cache.
 
 Decoding and encoding run off the event loop, a few at a time. Arrow and numba (the extra
-``table``) are imported there when the first Parquet file is read, so that a broker without tables
-neither has nor loads them.
+``table``) are imported there by ``warm_up`` or with the first Parquet file that is read, so that a
+broker without tables neither has nor loads them.
 """
 
 import asyncio
@@ -67,6 +67,12 @@ class ParquetSource:
         self._module: ModuleType | None = None
         self._told = False
         self._at_once = asyncio.Semaphore(AT_ONCE)
+
+    async def warm_up(self) -> None:
+        """Load what reads files, so that the first fetch does not wait for it."""
+        rows = await self._rows()
+        async with self._at_once:
+            await self._offload(rows.warm_up)
 
     def is_large(self, entry: IndexEntry) -> bool:
         return True
