@@ -9,7 +9,7 @@ from headwater.engine import Topic
 from headwater.errors import KafkaError, StoreUnavailable
 from headwater.log import transactions
 from headwater.log.engine import LogEngine
-from headwater.log.formats import INLINE, PARQUET, WAL, IndexEntry, Layout, Release
+from headwater.log.formats import INLINE, PARQUET, SEGMENT, WAL, IndexEntry, Layout, Release
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import entries_between
 from headwater.log.job_steps import JobSteps
@@ -20,8 +20,11 @@ from headwater.log.jobs import (
     PARQUET_WRITTEN,
     DataFile,
     Job,
+    Manifest,
+    ManifestTooLarge,
     check_manifest,
     data_file_key,
+    fit_manifest,
     job_of_file,
 )
 from headwater.log.merge import mergeable
@@ -31,7 +34,7 @@ from headwater.log.settings import LogSettings
 from headwater.log.swap import rearrange
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import prefix_end
+from headwater.meta.store import Limits, prefix_end
 from headwater.meta.values import decode
 from headwater.objects.memory import MemoryObjects
 from headwater.wire.batch import split_batches
@@ -58,9 +61,9 @@ class ClockByHand:
 class Place:
     """Stores with one stream of ten small entries on them."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
         self.clock = ClockByHand()
-        self.meta = MemoryStore()
+        self.meta = MemoryStore(limits)
         self.objects = MemoryObjects(clock=self.clock)
         self.collector = GarbageCollector(self.meta, self.objects, SETTINGS, self.clock)
         self.steps = JobSteps(self.meta, self.clock)
@@ -453,6 +456,58 @@ def test_a_manifest_must_make_up_its_jobs_range(parts: list[tuple[int, int]]) ->
     ]  # fmt: skip
     with pytest.raises(ValueError, match="job j"):
         check_manifest(job, files, [])
+
+
+def part(start: int, end: int, kind: int = PARQUET) -> DataFile:
+    return DataFile(
+        key=f"{kind}-{start}", store="s", size=1, rows=1, start=start, end=end, min_timestamp=0,
+        max_timestamp=0, kind=kind,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operations", "end"),
+    [(None, 12), (15, 12), (14, 8), (12, 8), (11, 6), (10, 6), (9, 4), (8, 4)],
+)
+def test_a_manifest_ends_where_a_transaction_is_full(operations: int | None, end: int) -> None:
+    whole = Manifest(
+        [part(0, 4, SEGMENT), part(6, 8, SEGMENT), part(8, 12, SEGMENT)],
+        [(4, 6, "bad")],
+        [part(0, 4), part(8, 12)],
+    )
+    fitting = fit_manifest(whole, operations)
+    assert fitting.end == end
+    assert [file.end for file in fitting.files] == [at for at in (4, 8, 12) if at <= end]
+    assert len(fitting.set_aside) == (end >= 6)
+    assert len(fitting.copies) == 1 + (end == 12)
+
+
+def test_a_manifest_whose_first_part_is_too_much_is_refused() -> None:
+    with pytest.raises(ManifestTooLarge, match=r"makes 8 writes.*takes 7"):
+        fit_manifest(Manifest([part(0, 4, SEGMENT)], (), [part(0, 4)]), 7)
+
+
+async def test_a_job_ends_early_where_the_store_takes_no_more() -> None:
+    place = Place(Limits(operations=13))
+    async with place.engine() as engine:
+        topic = await place.fill(engine)
+        job = await created(place, topic, start=0, end=20)
+        files = [
+            await place.compactor.write(
+                job, await read_range(engine, topic, 0, at, at + 2), at, at + 2
+            )
+            for at in range(0, 20, 2)
+        ]
+        fixed = await place.steps.fix(job, files)
+        assert fixed is not None
+        assert (fixed.end, fixed.files) == (8, files[:4])
+        assert await place.steps.discard(job, files, place.objects) == 6
+        await place.compactor.carry_through(fixed)
+        kinds = [entry.kind for entry in await place.index(topic)]
+        assert kinds == [PARQUET] * 4 + [WAL] * 6
+        again = await created(place, topic, start=8, end=20)
+        await place.steps.give_up(again)
+        assert len(await read_all(engine, topic.name)) == 10
 
 
 def test_an_index_that_does_not_fit_a_job_stops_the_swap() -> None:

@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.log.formats import INLINE, PARQUET, SEGMENT, WAL, IndexEntry
-from headwater.log.jobs import ICEBERG_COMMITTED, DataFile, Job, fix_manifest
+from headwater.log.jobs import ICEBERG_COMMITTED, DataFile, Job, Manifest, fix_manifest
 from headwater.log.swap import swap_files
 from headwater.meta import keys
 from headwater.meta.limits import check_writes
 from headwater.meta.store import Entry, Limits
 from headwater.meta.values import encode
 from headwater.pipeline.planner import (
+    MAX_ENTRIES,
     MAX_FILES,
     MAX_INLINE_BYTES,
     Rules,
@@ -165,6 +166,10 @@ def test_a_job_has_few_files_and_little_inline_data() -> None:
     plan = plan_range(StreamView(0, 10**9, inline), EVERYTHING, NOW)
     assert plan is not None
     assert plan.end == 4
+    tiny = [entry(at, at + 1, length=1) for at in range(MAX_ENTRIES + 8)]
+    plan = plan_range(StreamView(0, 10**9, tiny), EVERYTHING, NOW)
+    assert plan is not None
+    assert plan.end == MAX_ENTRIES
 
 
 def test_a_job_of_as_many_files_as_are_planned_fits_the_transactions_of_etcd() -> None:
@@ -181,7 +186,7 @@ def test_a_job_of_as_many_files_as_are_planned_fits_the_transactions_of_etcd() -
         key = keys.job(0, 1)
         return {key: Entry(key, encode(job), 1), keys.layout(0, 1): None}
 
-    writes, fixed = fix_manifest(job, files, [], 0, copies)(stored(job))
+    writes, fixed = fix_manifest(job, Manifest(files, (), copies), 0)(stored(job))
     check_writes(limits, writes)
     assert fixed is not None
     fixed.state = ICEBERG_COMMITTED

@@ -3,16 +3,18 @@
 from collections.abc import Collection, Sequence
 
 from headwater.clock import Clock
-from headwater.errors import KafkaStorageError
 from headwater.log.formats import Layout
 from headwater.log.index import entries_between
 from headwater.log.jobs import (
     CREATED,
     DataFile,
     Job,
+    Manifest,
+    check_manifest,
     create_job,
     creation_keys,
     finish_job,
+    fit_manifest,
     fix_manifest,
     give_up_job,
     mark_committed,
@@ -77,27 +79,21 @@ class JobSteps:
     ) -> Job | None:
         """Fix the manifest. The caller's own lost where the result is None or has other files.
 
-        What lost is then to be given to ``discard``. Raises ``ValueError`` where files and what
-        is set aside do not make up the job's range, or an entry would be set aside in part.
+        What lost is then to be given to ``discard``. Where the store takes only the first part
+        of a manifest the rest has lost, and the job ends early. Raises ``ManifestTooLarge``, and
+        ``ValueError`` where files and what is set aside do not make up the job's range, or an
+        entry would be set aside in part.
         """
         if await self._cuts_an_entry(job, set_aside):
             there = await self.get(job.stream)
             # A job that is over has other entries in its place: the caller's manifest has lost.
             if there is not None and there.id == job.id and there.state == CREATED:
                 raise ValueError(f"job {job.id} sets index entries aside in part: {set_aside}")
-        self._check_size(job, [*files, *copies])
-        decide = fix_manifest(job, files, set_aside, self._clock.now_ms(), copies)
+        # Checked whole: only the store's limits make a manifest end early.
+        check_manifest(job, files, set_aside)
+        manifest = fit_manifest(Manifest(files, set_aside, copies), self._meta.limits.operations)
+        decide = fix_manifest(job, manifest, self._clock.now_ms())
         return await transact(self._meta, [keys.job(0, job.stream)], decide)
-
-    def _check_size(self, job: Job, files: Sequence[DataFile]) -> None:
-        most = self._meta.limits.operations
-        count = 1 + sum(len(object_keys(file.kind, file.key)) for file in files)
-        if most is not None and count > most:
-            raise KafkaStorageError(
-                f"job {job.id} of {job.topic}-{job.partition} brings {len(files)} files: its "
-                f"{count} writes exceed the {most} that the metadata store takes at once; let "
-                "files be larger, or the store take more"
-            )
 
     async def _cuts_an_entry(self, job: Job, set_aside: Sequence[tuple[int, int, str]]) -> bool:
         if not set_aside:

@@ -16,13 +16,17 @@ Invariants:
   files in the same transaction. A file without a record whose job is not CREATED will never have
   one: whoever finds it may delete it. A file with a record leaves only through a release list.
 - Attempts at one job never share a file's key, so that a rival's file is never taken for another.
+- A manifest that is too much for one transaction ends early, and its job with it: what is behind
+  it stays as it was, and is planned again.
 """
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
+from headwater.errors import KafkaStorageError
 from headwater.log.formats import PARQUET, SEGMENT, Layout, ObjectRecord, Tail
 from headwater.log.releases import INDEX_SUFFIX, SEGMENT_SUFFIX, object_keys
 from headwater.meta import keys
@@ -35,6 +39,15 @@ ICEBERG_COMMITTED = 2
 INDEX_SWAPPED = 3
 
 TABLES = "tables/"
+
+OPERATIONS_PER_STEP = 5
+"""What a step writes beside what its files and parts make: job, layout, releases, a range."""
+OPERATIONS_PER_ENTRY = 2
+"""What a swap makes of one index entry: the put, and deleting around it."""
+
+
+class ManifestTooLarge(KafkaStorageError):
+    """Raised when not even the first part of a manifest fits into a transaction of the store."""
 
 
 class DataFile(msgspec.Struct, kw_only=True):
@@ -116,6 +129,52 @@ def check_manifest(
         raise ValueError(f"job {job.id}: its parts end at {offset}, it ends at {job.end}")
 
 
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What takes the place of a job's range, or of its first part."""
+
+    files: Sequence[DataFile]
+    set_aside: Sequence[tuple[int, int, str]] = ()
+    copies: Sequence[DataFile] = ()
+
+    @property
+    def end(self) -> int:
+        """Where its range ends."""
+        return max([file.end for file in self.files] + [end for _, end, _ in self.set_aside])
+
+
+def fit_manifest(manifest: Manifest, operations: int | None) -> Manifest:
+    """The first parts of a manifest that every step of its job can write in one transaction.
+
+    Raises ``ManifestTooLarge`` where its first part cannot.
+    """
+    if operations is None:
+        return manifest
+    parts = sorted(
+        [(file.start, file.end, len(object_keys(file.kind, file.key))) for file in manifest.files]
+        + [(start, end, 0) for start, end, _ in manifest.set_aside]
+    )
+    left = operations - OPERATIONS_PER_STEP
+    taken: int | None = None
+    for start, end, objects in parts:
+        copies = sum(start <= copy.start < end for copy in manifest.copies)
+        left -= max(OPERATIONS_PER_ENTRY, objects + copies)
+        if left < 0:
+            break
+        taken = end
+    if taken is None:
+        raise ManifestTooLarge(
+            f"a file of it makes {operations - left} writes, and the metadata store takes "
+            f"{operations} at once: let headwater.table.partition-by make fewer files, or the "
+            "store take more"
+        )
+    return Manifest(
+        [file for file in manifest.files if file.end <= taken],
+        [part for part in manifest.set_aside if part[1] <= taken],
+        [copy for copy in manifest.copies if copy.start < taken],
+    )
+
+
 def create_job(job: Job, generation: int) -> Decide[Job | None]:
     """Open a job planned under this generation of the layout; reads ``creation_keys``.
 
@@ -147,18 +206,14 @@ def creation_keys(stream: int) -> list[str]:
     return [keys.job(0, stream), keys.tail(0, stream), keys.layout(0, stream)]
 
 
-def fix_manifest(
-    job: Job,
-    files: Sequence[DataFile],
-    set_aside: Sequence[tuple[int, int, str]],
-    now_ms: int,
-    copies: Sequence[DataFile] = (),
-) -> Decide[Job | None]:
+def fix_manifest(job: Job, manifest: Manifest, now_ms: int) -> Decide[Job | None]:
     """CREATED → PARQUET_WRITTEN with this manifest; reads the job's key.
 
-    Results in the job as it stands, whose manifest may be a rival's; None where the job is gone.
+    The job ends where its manifest does. Results in the job as it stands, whose manifest may be a
+    rival's; None where the job is gone.
     """
-    check_manifest(job, files, set_aside)
+    end = manifest.end
+    check_manifest(msgspec.structs.replace(job, end=end), manifest.files, manifest.set_aside)
 
     def decide(values: Values) -> tuple[Writes, Job | None]:
         writes = Writes()
@@ -166,11 +221,12 @@ def fix_manifest(
         if there is None or there.state != CREATED:
             return writes, there
         there.state = PARQUET_WRITTEN
-        there.files = list(files)
-        there.set_aside = list(set_aside)
-        there.copies = list(copies)
+        there.end = end
+        there.files = list(manifest.files)
+        there.set_aside = list(manifest.set_aside)
+        there.copies = list(manifest.copies)
         writes.put(keys.job(0, job.stream), encode(there))
-        for file in (*files, *copies):
+        for file in (*manifest.files, *manifest.copies):
             for key in object_keys(file.kind, file.key):
                 record = ObjectRecord(size=file.size, parts=1, live=[job.stream], created_ms=now_ms)
                 writes.put(keys.object_record(0, key, 0), encode(record))

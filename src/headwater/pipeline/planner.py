@@ -11,11 +11,14 @@ from typing import Final
 from headwater.log.formats import INLINE, WAL, IndexEntry
 
 MAX_FILES: Final = 32
-"""The most files of one job, so that its manifest is one value in the metadata store.
+"""The most files of one job: its manifest is one value in the metadata store.
 
-Every step of it is one transaction, which etcd bounds: a segment file has two objects, and a copy
-for a table another one or two.
+Every step of it is one transaction, which etcd bounds to 128 writes: a segment file makes two.
+Where copies for a table make more than that, the job ends early.
 """
+
+MAX_ENTRIES: Final = 4096
+"""The most index entries of one job: what it replaces is noted in one value."""
 
 MAX_INLINE_BYTES: Final = 16 * 2**20
 """The most inline data of one range: it travels with the tasks."""
@@ -101,7 +104,7 @@ def plan_range(view: StreamView, rules: Rules, now_ms: int) -> RangePlan | None:
 def lowest_run(view: StreamView) -> list[IndexEntry]:
     """The first run of neighbouring chunks that readers may see and no job has set aside.
 
-    It ends where its inline data would be too much for one job.
+    It ends where its inline data or its entries would be too many for one job.
     """
     run: list[IndexEntry] = []
     inline = 0
@@ -112,7 +115,7 @@ def lowest_run(view: StreamView) -> list[IndexEntry]:
             break
         wanted = entry.kind in (INLINE, WAL) and not entry.set_aside
         inline += entry.length if entry.kind == INLINE else 0
-        full = inline > MAX_INLINE_BYTES
+        full = inline > MAX_INLINE_BYTES or len(run) == MAX_ENTRIES
         if run and (not wanted or full or run[-1].end != entry.start):
             break
         if wanted:

@@ -16,7 +16,14 @@ from headwater.clock import Clock
 from headwater.errors import CatalogUnavailable, StoreError, TableMismatch
 from headwater.log.formats import IndexEntry
 from headwater.log.job_steps import JobSteps
-from headwater.log.jobs import CREATED, ICEBERG_COMMITTED, INDEX_SWAPPED, PARQUET_WRITTEN, Job
+from headwater.log.jobs import (
+    CREATED,
+    ICEBERG_COMMITTED,
+    INDEX_SWAPPED,
+    PARQUET_WRITTEN,
+    Job,
+    ManifestTooLarge,
+)
 from headwater.meta.store import MetadataStore
 from headwater.meta.values import encode
 from headwater.objects.store import ObjectStore
@@ -224,7 +231,12 @@ class Saga:
             return None
         self._watcher.step(job, "written")
         set_aside = [part for result in ordered for part in result.set_aside]
-        fixed = await self._steps.fix(job, files, set_aside, copies)
+        try:
+            fixed = await self._steps.fix(job, files, set_aside, copies)
+        except ManifestTooLarge as error:
+            await self._steps.give_up(job)
+            run.failed(job.stream, f"{job.topic}-{job.partition}: {error}")
+            fixed = None
         if fixed is None or [file.key for file in fixed.files] != [file.key for file in files]:
             await self._steps.discard(job, [*files, *copies], self._objects)
         if fixed is None:
