@@ -25,6 +25,7 @@ from headwater.broker.membership import Membership
 from headwater.broker.server import Server, listen
 from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
+from headwater.cli.object_store import is_remote, open_object_store, unreadiness
 from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
 from headwater.errors import ConfigurationError, StoreError
@@ -37,8 +38,8 @@ from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.meta.urls import open_store
+from headwater.objects.health import State, StoreHealth
 from headwater.objects.store import ObjectStore
-from headwater.objects.urls import open_objects
 from headwater.tables.settings import TableSettings
 from headwater.telemetry.http import TelemetryServer
 from headwater.telemetry.metrics import Metrics
@@ -63,6 +64,7 @@ class Broker:
         self._settings = settings
         self._metrics = Metrics()
         self._open = AsyncExitStack()
+        self._health = StoreHealth()
         self._meta: MetadataStore
         self._objects: ObjectStore
         self._dynamic: DynamicState
@@ -119,8 +121,8 @@ class Broker:
         self.address = Address(wanted.host, listener.getsockname()[1])
         executor = ThreadPoolExecutor(IO_THREADS, "headwater-io")
         self._open.callback(executor.shutdown)
-        self._objects = open_objects(
-            settings.objects_url, clock=clock, random=rng, executor=executor
+        self._objects = await open_object_store(
+            settings, clock=clock, random=rng, executor=executor, health=self._health
         )
         self._open.push_async_callback(self._objects.close)
         self._meta = await open_store(settings.metadata_url, clock)
@@ -265,6 +267,8 @@ class Broker:
                 await self._meta.get(keys.CLUSTER)
         except (TimeoutError, StoreError) as error:
             return f"the metadata store does not answer: {error or 'no answer in time'}"
+        if reason := unreadiness(self._health, asyncio.get_running_loop().time()):
+            return reason
         return None if self._engine.room else "the write buffers are full"
 
     async def _status(self) -> dict[str, object]:
@@ -282,6 +286,7 @@ class Broker:
             "commit_conflicts": metrics.commit_conflicts.value,
             "commit_seconds_p99": metrics.commit_seconds.quantile(0.99),
             "objects": asdict(self._objects.traffic),
+            "object_store": State(int(metrics.object_store_state.value)).name.lower(),
         }
 
     def _count_object_traffic(self) -> None:
@@ -297,6 +302,7 @@ class Broker:
             metrics.object_requests[kind].value = count
         metrics.object_bytes["written"].value = traffic.bytes_written
         metrics.object_bytes["read"].value = traffic.bytes_read
+        metrics.object_store_state.set(self._health.state(asyncio.get_running_loop().time()))
 
 
 def group_settings(settings: Settings) -> GroupSettings:
@@ -331,7 +337,7 @@ def log_settings(settings: Settings) -> LogSettings:
     """The log's own settings; a paid store gets a least time between flushes."""
     given = msgspec.structs.asdict(settings.log)
     if given["flush_interval_ms"] is None:
-        paid = not settings.objects_url.startswith(("file:", "memory:"))
+        paid = is_remote(settings.objects_url)
         given["flush_interval_ms"] = PAID_FLUSH_INTERVAL_MS if paid else 0
     return LogSettings(**given)
 

@@ -142,6 +142,7 @@ class Metrics:
         "group_writes",
         "object_bytes",
         "object_requests",
+        "object_store_state",
         "offset_commits",
         "refreshers",
         "request_seconds",
@@ -176,6 +177,8 @@ class Metrics:
         """Object store requests: put, get, delete, list, retry, error."""
         self.object_bytes = Family("direction", Counter)
         """Bytes moved to (``written``) and from (``read``) the object store."""
+        self.object_store_state = Gauge()
+        """0 while the object store is healthy, 1 degraded, 2 unavailable."""
         self.cache_hits = Family("cache", Counter)
         self.cache_misses = Family("cache", Counter)
         """Looked up and found, or not, by cache."""
