@@ -1,7 +1,9 @@
-"""How long a metadata transaction takes on SQLite, by its size and by the number of processes.
+"""How long a metadata commit takes on each store, by its size and by the number of processes.
 
-Each stream of a transaction reads its tail and writes its tail and one index entry, 200 bytes
-each. ``python bench/meta_commits.py [--seconds S] [--directory DIR] [--json]``
+Each stream of a commit reads its tail and writes its tail and one index entry, 200 bytes each.
+Where a store bounds its transactions a commit is several of them, one after another, as a broker
+commits. Every store runs on this machine, over the same disk.
+``python -m bench.meta_commits [STORE ...] [--seconds S] [--directory DIR] [--json]``
 """
 
 import argparse
@@ -11,7 +13,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -19,12 +22,16 @@ import uvloop
 
 from headwater.clock import SystemClock
 from headwater.meta import keys
-from headwater.meta.sqlite import SqliteStore
 from headwater.meta.store import Values, Writes
+from headwater.meta.urls import open_store
+from peers.etcd import start_etcd
 
 STREAMS = (1, 100, 1_000, 10_000)
 PROCESSES = (1, 2, 4)
+OPERATIONS_PER_STREAM = 2
 VALUE = os.urandom(200)
+
+Url = Callable[[str], str]
 
 
 def append(streams: range, number: int) -> Callable[[Values], tuple[Writes, None]]:
@@ -38,21 +45,47 @@ def append(streams: range, number: int) -> Callable[[Values], tuple[Writes, None
     return decide
 
 
-async def commit(path: Path, streams: range, seconds: float) -> list[float]:
+async def commit(url: str, streams: range, seconds: float) -> list[float]:
     """Commit one after another; the time of each in milliseconds."""
-    store = await SqliteStore.open(path, SystemClock())
-    tails = [keys.tail(0, stream) for stream in streams]
+    store = await open_store(url, SystemClock())
+    step = len(streams)
+    if store.limits.operations is not None:
+        step = min(step, store.limits.operations // OPERATIONS_PER_STREAM)
+    parts = [streams[start : start + step] for start in range(0, len(streams), step)]
+    tails = [[keys.tail(0, stream) for stream in part] for part in parts]
     times: list[float] = []
     end = time.perf_counter() + seconds
     while (started := time.perf_counter()) < end or len(times) < 5:
-        await store.transact(0, tails, append(streams, len(times)))
+        for part, wanted in zip(parts, tails, strict=True):
+            await store.transact(0, wanted, append(part, len(times)))
         times.append((time.perf_counter() - started) * 1e3)
     await store.close()
     return times
 
 
-def commit_in_process(path: Path, first: int, seconds: float) -> list[float]:
-    return uvloop.run(commit(path, range(first, first + 4), seconds))
+def commit_in_process(url: str, first: int, seconds: float) -> list[float]:
+    return uvloop.run(commit(url, range(first, first + 4), seconds))
+
+
+@contextmanager
+def sqlite(directory: Path) -> Iterator[Url]:
+    yield lambda name: f"sqlite:///{directory}/{name}.db"
+
+
+@contextmanager
+def etcd(directory: Path) -> Iterator[Url]:
+    server = start_etcd(directory / "etcd")
+    try:
+        yield server.url
+    finally:
+        server.stop()
+
+
+STORES: dict[str, Callable[[Path], AbstractContextManager[Url]]] = {
+    "sqlite": sqlite,
+    "etcd": etcd,
+}
+"""What starts each store; it gives the URL of an empty one of that name."""
 
 
 def fsyncs(directory: Path) -> list[float]:
@@ -76,29 +109,36 @@ def summary(times: list[float]) -> dict[str, float]:
     }
 
 
-def measure(directory: Path, seconds: float) -> dict[str, list[dict[str, float]]]:
-    by_size = []
-    for streams in STREAMS:
-        path = directory / f"size-{streams}.db"
-        times = uvloop.run(commit(path, range(streams), seconds))
-        by_size.append({"streams": streams, "commits": len(times)} | summary(times))
-    by_processes = []
-    for processes in PROCESSES:
-        path = directory / f"processes-{processes}.db"
-        with multiprocessing.get_context("spawn").Pool(processes) as pool:
-            jobs = [(path, 4 * number, seconds) for number in range(processes)]
-            results = pool.starmap(commit_in_process, jobs)
-        counts = [len(times) for times in results]
-        rate = {
-            "processes": processes,
-            "commits_per_second": round(sum(counts) / seconds),
-            "slowest_share": round(min(counts) * processes / sum(counts), 2),
-        }
-        by_processes.append(rate | summary(list(chain.from_iterable(results))))
-    return {"fsync": [summary(fsyncs(directory))], "size": by_size, "processes": by_processes}
+def measure(
+    directory: Path, seconds: float, stores: Iterable[str] = STORES
+) -> dict[str, list[dict[str, float | str]]]:
+    by_size: list[dict[str, float | str]] = []
+    by_processes: list[dict[str, float | str]] = []
+    for store in stores:
+        with STORES[store](directory) as url:
+            for streams in STREAMS:
+                times = uvloop.run(commit(url(f"size-{streams}"), range(streams), seconds))
+                by_size.append(
+                    {"store": store, "streams": streams, "commits": len(times), **summary(times)}
+                )
+            for processes in PROCESSES:
+                rates = rate(url(f"processes-{processes}"), processes, seconds)
+                by_processes.append({"store": store, "processes": processes, **rates})
+    return {"fsync": [{**summary(fsyncs(directory))}], "size": by_size, "processes": by_processes}
 
 
-def show(rows: list[dict[str, float]]) -> None:
+def rate(url: str, processes: int, seconds: float) -> dict[str, float]:
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        jobs = [(url, 4 * number, seconds) for number in range(processes)]
+        results = pool.starmap(commit_in_process, jobs)
+    counts = [len(times) for times in results]
+    return {
+        "commits_per_second": round(sum(counts) / seconds),
+        "slowest_share": round(min(counts) * processes / sum(counts), 2),
+    } | summary(list(chain.from_iterable(results)))
+
+
+def show(rows: list[dict[str, float | str]]) -> None:
     print("".join(f"{name:>20}" for name in rows[0]))
     for row in rows:
         print("".join(f"{value:>20}" for value in row.values()))
@@ -106,12 +146,15 @@ def show(rows: list[dict[str, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stores", nargs="*", metavar="STORE", help=f"of {', '.join(STORES)}")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each figure")
     parser.add_argument("--directory", type=Path, default=Path(), help="on the disk to measure")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if unknown := set(options.stores) - STORES.keys():
+        parser.error(f"no such store: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
-        results = measure(Path(directory), options.seconds)
+        results = measure(Path(directory), options.seconds, options.stores or STORES)
     if options.json:
         print(json.dumps(results, indent=2))
         return

@@ -59,8 +59,9 @@ class Watch:
             except _Ended as ended:
                 if self._members.closed:
                     raise StoreUnavailable("the metadata store is closed") from ended
-                log.info("the watch of %r at %s is taken up again: %s",
-                         self._prefix, member.name, ended)  # fmt: skip
+                # Once for each time that it breaks: every watch says so, until etcd is back.
+                level = logging.INFO if self._pause == RECONNECT_FIRST else logging.DEBUG
+                log.log(level, "following %r anew after %d: %s", self._prefix, self._after, ended)
             self._members.leave(member)
             await asyncio.sleep(self._pause * self._random.uniform(0.5, 1.0))
             self._pause = min(2 * self._pause, RECONNECT_MOST)
