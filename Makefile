@@ -18,7 +18,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 	--no-annotate --no-header pyproject.toml
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test format interop backends stores chaos pipeline demo bench docs stubs lock clean
+.PHONY: help serve test format interop backends stores faults chaos pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -51,8 +51,13 @@ backends: .venv/.test ## Prove the metadata stores on real servers
 stores: .venv/.test ## Prove the object stores on a real S3 server
 	$(BIN)/python -m pytest -q tests/stores --ignore=tests/stores/test_minio.py $(ARGS)
 
-chaos: .venv/.test ## Prove what takes long: MinIO
+faults: .venv/.test ## Prove that nothing is lost: a minute of faults with each metadata store on S3
+	$(BIN)/python -m pytest -q tests/faults $(ARGS)
+
+chaos: .venv/.test ## Prove what takes long: MinIO, and ten minutes of faults with each metadata store
 	$(BIN)/python -m pytest -q tests/stores/test_minio.py $(ARGS)
+	HEADWATER_FAULT_SECONDS=300 HEADWATER_FAULT_OBJECTS=versitygw,minio \
+		$(BIN)/python -m pytest -q tests/faults $(ARGS)
 
 pipeline: .venv/.spark ## Prove the pipeline on a real Spark, with crashes and rivals
 	$(BIN)/python -m pytest -q tests/pipeline $(ARGS)
