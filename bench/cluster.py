@@ -1,0 +1,166 @@
+"""A cluster on S3 (versitygw), its object store made as slow as a real one by Toxiproxy."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from bench import report
+from bench.clients import perf
+from bench.cluster_rig import METADATA, Rig, running_rig
+
+ALL = "acks=all"
+RECORD_BYTES = 1_000
+PRODUCERS, PARTITIONS = 16, 96
+RATE = 20_000
+"""Records a second: 20 MB/s."""
+ON_TOP_MS = 250.0
+"""What a producer may wait beside the object store: the least time between two flushes."""
+SMALL_RATE, SMALL_BYTES, SMALL_MS = 100, 100, 25.0
+PUT_RATE, PUTS_A_SECOND = 5_000, 5.0
+PARTITION_COUNTS = (1, 100, 10_000)
+FLAT = 1.2
+CPU_RATIO = 1.25
+
+Row = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Slowness:
+    """What is added to every answer of the object store, in milliseconds."""
+
+    least: int
+    most: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.least} ms" if self.least == self.most else f"{self.least}-{self.most} ms"
+
+    @property
+    def p99(self) -> float:
+        return self.least + (self.most - self.least) * 0.99
+
+    def apply(self, rig: Rig) -> None:
+        rig.slow_down((self.least + self.most) // 2, (self.most - self.least) // 2)
+
+
+SLOW = (Slowness(0, 0), Slowness(40, 40), Slowness(200, 400))
+
+
+def produce(rig: Rig, seconds: float) -> list[Row]:
+    """The acknowledgement at 20 MB/s from many producers, and what one of them reaches alone."""
+    rows: list[Row] = []
+    for slowness in SLOW:
+        slowness.apply(rig)
+        topic = rig.create_topic(PARTITIONS)
+        answer = perf(
+            "steady", rig.bootstrap, topic, PARTITIONS, seconds, RECORD_BYTES, RATE, PRODUCERS, ALL
+        )
+        alone = perf(
+            "produce", rig.bootstrap, topic, PARTITIONS, int(RATE * seconds), RECORD_BYTES, 0, ALL
+        )
+        p99, bar = answer["ack_us"]["p99"] / 1e3, slowness.p99 + ON_TOP_MS
+        rows.append(
+            {
+                "added to PUT": slowness.name,
+                "MB/s": round(answer["mb_per_second"], 1),
+                "p50 ms": round(answer["ack_us"]["p50"] / 1e3, 1),
+                "p99 ms": round(p99, 1),
+                "bar": f"≤ {bar:.0f} ms",
+                "holds": p99 <= bar,
+                "one producer MB/s": round(alone["mb_per_second"], 1),
+            }
+        )
+    return rows
+
+
+def inline(rig: Rig, metadata: str, seconds: float) -> list[Row]:
+    """The acknowledgement of small records that travel inside the metadata transaction."""
+    rows: list[Row] = []
+    for slowness in SLOW:
+        slowness.apply(rig)
+        topic = rig.create_topic(1, **{"headwater.latency": "low"})
+        answer = perf(
+            "latency", rig.bootstrap, topic, 1, seconds + 1, SMALL_BYTES, SMALL_RATE, ALL,
+            "linger.ms=0",
+        )  # fmt: skip
+        p99 = answer["ack_us"]["p99"] / 1e3
+        rows.append(
+            {
+                "metadata": metadata,
+                "added to PUT": slowness.name,
+                "p50 ms": round(answer["ack_us"]["p50"] / 1e3, 1),
+                "p99 ms": round(p99, 1),
+                "bar": f"≤ {SMALL_MS:g} ms",
+                "holds": p99 <= SMALL_MS,
+            }
+        )
+    return rows
+
+
+def puts(rig: Rig, seconds: float) -> list[Row]:
+    """Objects written a second by each broker, by the number of partitions."""
+    rows: list[Row] = []
+    fewest: float | None = None
+    for partitions in PARTITION_COUNTS:
+        topic = rig.create_topic(partitions)
+        before, began = rig.puts(), time.monotonic()
+        perf(
+            "produce", rig.bootstrap, topic, partitions, int(PUT_RATE * seconds), RECORD_BYTES,
+            PUT_RATE, ALL,
+        )  # fmt: skip
+        rate = (rig.puts() - before) / (time.monotonic() - began) / len(rig.brokers)
+        fewest = fewest or rate
+        rows.append(
+            {
+                "partitions": partitions,
+                "PUTs/s and broker": round(rate, 2),
+                "by one partition's": round(rate / fewest, 2),
+                "bar": f"≤ {PUTS_A_SECOND:g}, flat",
+                "holds": rate <= PUTS_A_SECOND and rate <= fewest * FLAT,
+            }
+        )
+    return rows
+
+
+def processor(rig: Rig, seconds: float) -> float:
+    """The brokers' processor seconds for a gigabyte (10^9) taken in."""
+    topic = rig.create_topic(PARTITIONS)
+    before = rig.cpu_seconds()
+    answer = perf(
+        "steady", rig.bootstrap, topic, PARTITIONS, seconds, RECORD_BYTES, RATE, PRODUCERS, ALL
+    )
+    sent = answer["mb_per_second"] * answer["seconds"] * (seconds + 3) / seconds
+    return float((rig.cpu_seconds() - before) / (sent / 1e3))
+
+
+def cluster(console: Console, directory: Path, *, quick: bool) -> object:
+    """Latency on a slow object store, inline commits, PUTs by partitions, processor by brokers."""
+    seconds = 3.0 if quick else 10.0
+    tables: dict[str, Sequence[Row]] = {}
+    with running_rig(directory / "one", metadata="sqlite", brokers=1) as rig:
+        tables["20 MB/s from 16 producers over 96 partitions"] = produce(rig, seconds)
+        SLOW[0].apply(rig)
+        alone = processor(rig, seconds)
+        tables["PUTs"] = puts(rig, seconds)
+    small: list[Row] = []
+    for metadata in METADATA:
+        with running_rig(directory / f"inline-{metadata}", metadata=metadata, brokers=1) as rig:
+            small += inline(rig, metadata, seconds)
+    tables["100 small records/s, inline"] = small
+    with running_rig(directory / "two", metadata="sqlite", brokers=2) as rig:
+        together = processor(rig, seconds)
+    tables["Processor seconds for 1 GB"] = [
+        {
+            "one broker": round(alone, 2),
+            "two brokers": round(together, 2),
+            "ratio": round(together / alone, 2),
+            "bar": f"≤ {CPU_RATIO}",
+            "holds": together <= alone * CPU_RATIO,
+        }
+    ]
+    for title, rows in tables.items():
+        report.show_rows(console, title, list(rows))
+    return tables
