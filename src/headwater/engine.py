@@ -187,6 +187,10 @@ class Engine(Protocol):
         """The bounds as the store has them, not a cache."""
         ...
 
+    async def end_of_epoch(self, topic: Topic, partition: int, epoch: int) -> int:
+        """Up to where what was read under a leader epoch still holds; see ``Cluster``."""
+        ...
+
     async def offset_for_timestamp(
         self, topic: Topic, partition: int, timestamp_ms: int
     ) -> TimestampedOffset | None:

@@ -117,7 +117,8 @@ async def place(
 class Load:
     """Idempotent producers and the members of one group, in threads, until ``stop``.
 
-    ``errors`` is all that an application would have heard of.
+    ``errors`` is all that an application would have heard of. That a connection was closed, which
+    librdkafka tells of at every restart of any broker and mends by itself, is no error.
     """
 
     bootstrap: str
@@ -156,6 +157,10 @@ class Load:
         for thread in self._threads:
             thread.join(20)
 
+    def _note(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._TRANSPORT:
+            self._hear(error)
+
     def _hear(self, error: KafkaError) -> None:
         self.errors.append(f"{threading.current_thread().name}: {error}")
 
@@ -165,7 +170,7 @@ class Load:
                 "bootstrap.servers": self.bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                "error_cb": self._hear,
+                "error_cb": self._note,
             }
         )
 
@@ -196,7 +201,7 @@ class Load:
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": 10_000,
                 "auto.commit.interval.ms": 500,
-                "error_cb": self._hear,
+                "error_cb": self._note,
             }
         )
         consumer.subscribe([self.topic])

@@ -54,6 +54,8 @@ def test_an_object_lists_its_chunks_and_holds_their_bytes(batches: list[list[Bat
             sum(batch.count for batch in chunk.batches),
             len(chunk.batches),
             max(batch.max_timestamp for batch in chunk.batches),
+            place.blocks_position,
+            place.blocks,
         )
         for chunk, place in zip(chunks, placements, strict=True)
     ]

@@ -31,7 +31,7 @@ from headwater.config import Address, Settings
 from headwater.errors import ConfigurationError, StoreError
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.settings import GroupSettings
-from headwater.log.claim import claim_objects
+from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
@@ -130,6 +130,7 @@ class Broker:
         lock = lock_broker_id(settings)
         if lock is not None:
             self._open.callback(lock.release)
+        await refuse_lost_metadata(self._meta, self._objects)
         record = await open_cluster(self._meta, rng)
         await claim_objects(self._objects, record)
         advertised = advertised_address(settings, self.address)

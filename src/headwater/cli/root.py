@@ -13,7 +13,7 @@ from headwater.errors import HeadwaterError
 
 _COMMANDS = (
     "serve", "topic", "produce", "consume", "group", "table", "sql", "fsck", "status",
-    "cluster", "completion",
+    "cluster", "restore", "completion",
 )  # fmt: skip
 
 

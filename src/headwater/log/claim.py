@@ -11,6 +11,8 @@ from typing import Final
 
 from headwater.errors import ConfigurationError
 from headwater.log.formats import Cluster
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 
 CLUSTERS: Final = "cluster/"
@@ -25,6 +27,20 @@ async def claim_objects(objects: ObjectStore, cluster: Cluster) -> None:
     await check_claim(objects, cluster)
     mark = json.dumps({"cluster": cluster.id}).encode()
     await objects.put(f"{CLUSTERS}{cluster.id}", [mark])
+
+
+async def refuse_lost_metadata(meta: MetadataStore, objects: ObjectStore) -> None:
+    """Raises ``ConfigurationError`` where there are objects of a cluster and no metadata.
+
+    To be asked before a cluster's record is made.
+    """
+    # In this order: whoever marks the objects has made the record before.
+    owner = await owner_of(objects)
+    if owner is not None and await meta.get(keys.CLUSTER) is None:
+        raise ConfigurationError(
+            f"the objects belong to cluster {owner} and the metadata store is empty: "
+            "check --metadata, or run headwater restore where the metadata was lost"
+        )
 
 
 async def check_claim(objects: ObjectStore, cluster: Cluster) -> None:

@@ -35,7 +35,7 @@ from headwater.log.segments import SegmentSource
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import Snapshotter
 from headwater.log.streams import Streams, StreamWaiter
-from headwater.log.surveys import remembered_producers, stored_sizes
+from headwater.log.surveys import epoch_end, remembered_producers, stored_sizes
 from headwater.log.timestamps import TimestampLookup
 from headwater.log.topics import TopicCatalog
 from headwater.log.transactions import transact
@@ -287,6 +287,9 @@ class LogEngine:
 
     async def offsets(self, topic: Topic, partition: int) -> Offsets:
         return await self._reader.load_bounds(topic.streams[partition])
+
+    async def end_of_epoch(self, topic: Topic, partition: int, epoch: int) -> int:
+        return await epoch_end(self._meta, topic.streams[partition], epoch)
 
     async def offset_for_timestamp(
         self, topic: Topic, partition: int, timestamp_ms: int

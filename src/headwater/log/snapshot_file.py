@@ -6,7 +6,8 @@
     entries  zstd of a msgpack list of (key, value)
     footer   CRC32C of all before it u32 | magic "SMWH"
 
-The description can be read without the entries, by people too.
+The description can be read without the entries, by people too. Header and footer are the same in
+every version.
 """
 
 import struct
@@ -65,11 +66,11 @@ def decode_snapshot(data: bytes | bytearray) -> tuple[Description, list[Item]]:
     checksum, footer_magic = FOOTER.unpack_from(data, len(data) - FOOTER.size)
     if magic != MAGIC or footer_magic != FOOTER_MAGIC:
         raise CorruptMessage("not a snapshot: its magic is wrong")
-    if version != VERSION:
-        raise UnknownFormat(f"a snapshot of version {version}; this release knows {VERSION}")
     view = memoryview(data)
     if crc32c(view[: -FOOTER.size]) != checksum:
         raise CorruptMessage("a snapshot's checksum does not match its bytes")
+    if version != VERSION:
+        raise UnknownFormat(f"a snapshot of version {version}; this release knows {VERSION}")
     told = view[HEADER.size : HEADER.size + length]
     packed = view[HEADER.size + length : -FOOTER.size]
     items = _entries_decoder.decode(bytes(cramjam.zstd.decompress(packed)))

@@ -60,6 +60,21 @@ async def remembered_producers(meta: MetadataStore, stream: int) -> Sequence[Pro
     ]
 
 
+async def epoch_end(meta: MetadataStore, stream: int, epoch: int) -> int:
+    """The offset below which what was read under a leader epoch still holds.
+
+    That is the end of the stream, or the lowest point that a later restore set it back to.
+    """
+    try:
+        tail = await meta.get(keys.tail(0, stream))
+        layout = await meta.get(keys.layout(0, stream))
+    except StoreError as error:
+        raise KafkaStorageError(f"cannot read the stream's bounds: {error}") from error
+    end = 0 if tail is None else decode(Tail, tail.value).high_watermark
+    restores = [] if layout is None else decode(Layout, layout.value).restores
+    return min([end, *(start for later, start in restores if later > epoch)])
+
+
 async def _each(meta: MetadataStore, names: Sequence[str]) -> list[Entry]:
     return [entry for name in names if (entry := await meta.get(name)) is not None]
 

@@ -91,6 +91,9 @@ class ChunkInfo:
     records: int
     batches: int
     max_timestamp: int
+    blocks_position: int
+    """Where its block index begins in the section."""
+    blocks: int
 
 
 def join_batches(stream: int, batches: Sequence[Batch]) -> Chunk:
@@ -199,10 +202,41 @@ def parse_section(data: bytes | bytearray) -> Iterator[ChunkInfo]:
     bodies = HEADER.size + CHUNK.size * chunks + BLOCK.size * blocks
     if bodies + FOOTER.size > len(data):
         raise CorruptMessage(f"{chunks} chunks and {blocks} blocks do not fit the object")
-    for number in range(chunks):
-        stream, position, length, records, batches, _first, max_timestamp = CHUNK.unpack_from(
-            data, HEADER.size + CHUNK.size * number
-        )
+    rows = [CHUNK.unpack_from(data, HEADER.size + CHUNK.size * row) for row in range(chunks)]
+    blocks_start = HEADER.size + CHUNK.size * chunks
+    for number, row in enumerate(rows):
+        stream, position, length, records, batches, first, max_timestamp = row
+        next_first = rows[number + 1][5] if number + 1 < chunks else blocks
         if position < bodies or position + length > len(data) - FOOTER.size:
             raise CorruptMessage(f"chunk {number} lies outside of its object")
-        yield ChunkInfo(stream, position, length, records, batches, max_timestamp)
+        yield ChunkInfo(
+            stream,
+            position,
+            length,
+            records,
+            batches,
+            max_timestamp,
+            blocks_start + BLOCK.size * first,
+            next_first - first,
+        )
+
+
+def find_sections(
+    data: bytes | bytearray, position: int = 0
+) -> Iterator[tuple[int, int, list[ChunkInfo]]]:
+    """Every whole section from ``position`` on: where it begins, when it was made, its chunks.
+
+    Bytes of flushes that failed are passed over.
+    """
+    view = memoryview(data)
+    while 0 <= position <= len(data) - HEADER.size:
+        _magic, _version, _flags, created_ms, length, _chunks, _blocks = HEADER.unpack_from(
+            data, position
+        )
+        try:
+            chunks = list(parse_section(bytearray(view[position : position + length])))
+        except CorruptMessage:
+            position = data.find(MAGIC, position + 1)
+            continue
+        yield position, created_ms, chunks
+        position += length

@@ -1,10 +1,9 @@
 """OffsetForLeaderEpoch, versions 2-4.
 
 Behaviour: the leader epoch is the cluster's restore epoch. For the present one the answer is
-the high watermark. For an older one it is undefined (-1): the cluster was set back since, and
-a client that asks learns that what it read may be gone. Codes: 3, 74 and 75.
-
-Left out: where exactly an older epoch ended.
+the high watermark. For an older one it is the offset that the cluster was set back to since: a
+client that is beyond it learns that what it read may be gone. For one that is to come it is
+undefined (-1). Codes: 3, 74 and 75.
 """
 
 from typing import Any
@@ -38,9 +37,10 @@ async def _end(services: Services, name: str, asked: Any) -> Values:
         if not 0 <= asked.partition < len(topic.streams):
             raise UnknownTopicOrPartition(f"{name} has no partition {asked.partition}")
         check_leader_epoch(asked.current_leader_epoch, current)
-        if asked.leader_epoch == current:
-            offsets = await services.engine.offsets(topic, asked.partition)
-            result |= {"leader_epoch": current, "end_offset": offsets.high_watermark}
+        if 0 <= asked.leader_epoch <= current:
+            epoch = asked.leader_epoch
+            end = await services.engine.end_of_epoch(topic, asked.partition, epoch)
+            result |= {"leader_epoch": epoch, "end_offset": end}
     except KafkaError as error:
         result["error_code"] = error.code
     return result

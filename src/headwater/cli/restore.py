@@ -1,0 +1,120 @@
+"""``headwater restore``: a cluster back from its objects after its metadata store was lost."""
+
+import asyncio
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headwater.cli.output import as_json, byte_size, counted, print_json
+from headwater.cli.place import place_options
+
+if TYPE_CHECKING:
+    from headwater.config import Settings
+    from headwater.log.restore import Restoration, Watch
+
+_EPILOG = """\b
+Examples:
+  headwater restore --metadata etcd://10.0.0.5:2379/prod --objects s3://bucket/prod --dry-run
+  headwater restore --metadata etcd://10.0.0.5:2379/prod --objects s3://bucket/prod
+  headwater restore --list --objects s3://bucket/prod
+
+What comes back, and what cannot: docs/how-to/cluster.md.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--snapshot", metavar="KEY", help="Which snapshot.  [the newest]")
+@click.option("--list", "list_only", is_flag=True, help="List the snapshots, and do nothing else.")
+@click.option("--dry-run", is_flag=True, help="Say what would come back, and write nothing.")
+@as_json
+@place_options
+def restore(
+    settings: "Settings", snapshot: str | None, *, list_only: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Restore a cluster's metadata from its objects into an empty metadata store.
+
+    Stop all brokers first. The newest snapshot is taken, and records that were written to objects
+    after it are appended again. The cluster gets a new restore epoch, so that consumers which had
+    read further than the snapshot learn of it.
+    """
+    from headwater.cli.check_progress import CheckProgress
+
+    if list_only:
+        names = asyncio.run(_list(settings))
+        if as_json:
+            print_json(names)
+        else:
+            click.echo("\n".join(names) or "There are no snapshots.")
+        return
+    with CheckProgress(sys.stderr) as progress:
+        done = asyncio.run(_restore(settings, snapshot, progress.at, dry_run=dry_run))
+    if as_json:
+        print_json(_as_json(done, dry_run=dry_run))
+    else:
+        _print(done, dry_run=dry_run)
+
+
+async def _list(settings: "Settings") -> list[str]:
+    from headwater.cli.store_places import objects_of
+    from headwater.log.restore import snapshots_in
+
+    async with objects_of(settings) as objects:
+        return await snapshots_in(objects)
+
+
+async def _restore(
+    settings: "Settings", snapshot: str | None, watch: "Watch", *, dry_run: bool
+) -> "Restoration":
+    from headwater.cli.store_places import objects_of
+    from headwater.clock import SystemClock
+    from headwater.log.restore import restore as bring_back
+    from headwater.meta.urls import open_store
+
+    async with objects_of(settings) as objects:
+        meta = await open_store(settings.metadata_url, SystemClock())
+        try:
+            return await bring_back(
+                meta, objects, SystemClock(), snapshot=snapshot, dry_run=dry_run, watch=watch
+            )
+        finally:
+            await meta.close()
+
+
+def _as_json(done: "Restoration", *, dry_run: bool) -> dict[str, Any]:
+    import msgspec
+
+    told = asdict(done)
+    told["description"] = msgspec.to_builtins(done.description)
+    told["found"]["strangers"] = sorted(done.found.strangers)
+    return {**told, "dry_run": dry_run}
+
+
+def _print(done: "Restoration", *, dry_run: bool) -> None:
+    from headwater.cli.cluster_facts import moment
+
+    of, found = done.description, done.found
+    verb = "Would restore" if dry_run else "Restored"
+    click.echo(
+        f"{verb} cluster {of.cluster} as it was at {moment(of.taken_ms)}: "
+        f"{counted(done.topics, 'topic')}, {counted(done.streams, 'partition')}, "
+        f"{counted(done.keys, 'key')}; its restore epoch is {done.epoch}."
+    )
+    click.echo(
+        f"Newer records that were found: {found.records} in {counted(found.batches, 'batch')} "
+        f"({byte_size(found.bytes)}); {found.duplicates} batches were there already."
+    )
+    if found.strangers:
+        click.echo(
+            f"Not restored: records of {counted(len(found.strangers), 'partition')} whose topics "
+            "are not in the snapshot."
+        )
+    if done.adopted:
+        click.echo(
+            f"Kept: {counted(done.adopted, 'file')} of tables that are newer than the snapshot."
+        )
+    click.echo(
+        "Not to be found in objects: records that were committed inline after the snapshot, "
+        "and topics, settings and committed offsets that are newer."
+    )

@@ -1,0 +1,30 @@
+"""A cluster's objects, opened for one command."""
+
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING
+
+from headwater.clock import SystemClock
+from headwater.objects.store import ObjectStore
+from headwater.objects.urls import open_objects
+
+if TYPE_CHECKING:
+    from headwater.config import Settings
+
+_THREADS = 4
+
+
+@asynccontextmanager
+async def objects_of(settings: "Settings") -> AsyncIterator[ObjectStore]:
+    """The object store that the settings name."""
+    rng = Random(SystemRandom().getrandbits(128))  # noqa: S311 - names and pauses
+    with ThreadPoolExecutor(_THREADS, "headwater-io") as executor:
+        objects = open_objects(
+            settings.objects_url, clock=SystemClock(), random=rng, executor=executor
+        )
+        try:
+            yield objects
+        finally:
+            await objects.close()

@@ -1,0 +1,432 @@
+"""A cluster outlives its metadata store: snapshots, what they keep alive, and the way back."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TypeVar
+
+import pytest
+
+from headwater.errors import ConfigurationError, CorruptMessage
+from headwater.log.claim import claim_objects, refuse_lost_metadata
+from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.formats import Cluster
+from headwater.log.gc import GarbageCollector
+from headwater.log.restore import Restoration, restore, snapshots_in
+from headwater.log.settings import LogSettings
+from headwater.log.snapshot_file import Description, decode_snapshot, encode_snapshot
+from headwater.log.snapshots import Snapshotter, horizon, kept_snapshots
+from headwater.meta import keys
+from headwater.meta.memory import MemoryStore
+from headwater.meta.store import Committed, Decide, Limits, Writes
+from headwater.meta.values import decode, encode
+from headwater.objects.memory import MemoryObjects
+from tests.log.harness import WholeObjects, append, make_batch, read_all, running_engine
+from tests.simulation.world import at_once
+
+T = TypeVar("T")
+
+OBJECTS_ONLY = LogSettings(
+    inline_bytes=0, merge_fan_in=2, gc_grace_ms=0, orphan_grace_ms=0, snapshots_kept=2
+)
+
+
+class ClockByHand:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        self.now += 1
+        return self.now
+
+
+class Place:
+    """Objects that last, and a metadata store that can be lost."""
+
+    def __init__(self, *, whole: bool = False, limits: Limits | None = None) -> None:
+        self.clock = ClockByHand()
+        kind = WholeObjects if whole else MemoryObjects
+        self.objects = kind(clock=self.clock)
+        self.limits = limits
+        self.meta = MemoryStore(limits)
+
+    def lose_metadata(self) -> None:
+        self.meta = MemoryStore(self.limits)
+
+    @asynccontextmanager
+    async def engine(
+        self, broker_id: int = 1, settings: LogSettings = OBJECTS_ONLY
+    ) -> AsyncIterator[LogEngine]:
+        async with running_engine(
+            self.meta,
+            self.objects,
+            broker_id=broker_id,
+            settings=settings,
+            clock=self.clock,
+            rng=Random(self.clock.now_ms()),
+            housekeeping=False,
+        ) as engine:
+            yield engine
+
+    async def snapshot(self, kept: int = 2) -> Description:
+        taken = await Snapshotter(
+            self.meta, self.objects, self.clock, incarnation=lambda: "x", kept=kept, offload=at_once
+        ).take()
+        assert taken is not None
+        return taken
+
+    async def restore(self, *, dry_run: bool = False) -> Restoration:
+        return await restore(self.meta, self.objects, self.clock, dry_run=dry_run)
+
+    def collector(self) -> GarbageCollector:
+        return GarbageCollector(self.meta, self.objects, OBJECTS_ONLY, self.clock)
+
+
+def values(read: list[tuple[int, bytes]]) -> list[bytes]:
+    return [value for _, value in read]
+
+
+async def test_what_a_snapshot_has_is_read_from_a_restored_cluster() -> None:
+    place = Place()
+    async with place.engine(settings=LogSettings()) as engine:
+        topic = await engine.topics.create("t", 2, {"retention.ms": "5000"})
+        for number in range(5):
+            await append(engine, "t", [make_batch(f"inline {number}".encode())])
+        before = await read_all(engine, "t")
+    await place.snapshot()
+    place.lose_metadata()
+    done = await place.restore()
+    assert (done.topics, done.streams, done.epoch) == (1, 2, 1)
+    async with place.engine() as engine:
+        again = await engine.topics.find("t")
+        assert (again.id, again.configs) == (topic.id, topic.configs)
+        assert await read_all(engine, "t") == before
+        assert await append(engine, "t", [make_batch(b"new")]) == 5
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("operations", [None, 16])
+async def test_records_in_objects_that_are_newer_than_the_snapshot_come_back(
+    whole: bool,
+    operations: int | None,
+) -> None:
+    place = Place(whole=whole, limits=Limits(operations=operations))
+    async with place.engine() as engine:
+        await engine.topics.create("t", 20, {})
+        await append(engine, "t", [make_batch(b"before")])
+        await place.snapshot()
+        for number in range(4):
+            await append(engine, "t", [make_batch(f"after {number}".encode())])
+        for partition in range(20):
+            await append(engine, "t", [make_batch(b"wide")], partition)
+        async with place.engine(broker_id=2) as other:
+            await append(other, "t", [make_batch(b"elsewhere")])
+    place.lose_metadata()
+    done = await place.restore()
+    assert done.found.records == 25
+    async with place.engine() as engine:
+        found = await read_all(engine, "t")
+        assert [offset for offset, _ in found] == list(range(7))
+        assert values(found) == [
+            b"before",
+            *(f"after {number}".encode() for number in range(4)),
+            b"wide",
+            b"elsewhere",
+        ]
+        for partition in range(1, 20):
+            assert values(await read_all(engine, "t", partition)) == [b"wide"]
+
+
+async def test_a_section_that_was_half_committed_comes_back_whole_and_once() -> None:
+    place = Place(limits=Limits(operations=9))  # three streams a commit
+
+    class Slow(MemoryStore):
+        async def transact(
+            self, domain: int, keys: Sequence[str], decide: Decide[T]
+        ) -> Committed[T]:
+            done = await super().transact(domain, keys, decide)
+            if len(keys) > 3 and not await kept_snapshots(self):
+                await place.snapshot()  # after the first part
+            return done
+
+    place.meta = Slow(place.limits)
+    async with place.engine() as engine:
+        topic = await engine.topics.create("t", 9, {})
+        for each in [
+            engine.append(topic, partition, [make_batch(b"one flush")]) for partition in range(9)
+        ]:
+            await each
+    place.lose_metadata()
+    done = await place.restore()
+    assert done.found.records == 6
+    async with place.engine() as engine:
+        for partition in range(9):
+            assert values(await read_all(engine, "t", partition)) == [b"one flush"]
+
+
+async def test_an_idempotent_producers_retry_is_found_after_a_restore() -> None:
+    place = Place()
+    batches = [
+        make_batch(str(sequence).encode(), producer_id=7, epoch=0, sequence=sequence)
+        for sequence in range(6)
+    ]
+    async with place.engine() as engine:
+        await engine.topics.create("t", 1, {})
+        await append(engine, "t", batches[:2])
+        await place.snapshot()
+        await append(engine, "t", batches[1:4])  # one of them again
+    async with place.engine(settings=LogSettings()) as engine:
+        await append(engine, "t", batches[4:5])  # inline, and so lost
+    async with place.engine() as engine:
+        await append(engine, "t", batches[5:])
+    place.lose_metadata()
+    done = await place.restore()
+    assert (done.found.records, done.found.duplicates) == (3, 1)
+    async with place.engine() as engine:
+        assert values(await read_all(engine, "t")) == [b"0", b"1", b"2", b"3", b"5"]
+        assert await append(engine, "t", batches[5:]) == 4
+        assert await engine.allocate_producer_id() >= 2**32
+
+
+async def test_clients_learn_where_the_cluster_was_set_back_to() -> None:
+    place = Place()
+    async with place.engine() as engine:
+        topic = await engine.topics.create("t", 1, {})
+        await append(engine, "t", [make_batch(b"x", count=10)])
+        await place.snapshot()
+        await append(engine, "t", [make_batch(b"x", count=5)])
+        assert await engine.end_of_epoch(topic, 0, 0) == 15
+    place.lose_metadata()
+    await place.restore()
+    async with place.engine() as engine:
+        topic = await engine.topics.find("t")
+        assert await engine.end_of_epoch(topic, 0, 0) == 10
+        assert await engine.end_of_epoch(topic, 0, 1) == 15
+        await place.snapshot()
+    place.lose_metadata()
+    assert (await place.restore()).epoch == 2
+    async with place.engine() as engine:
+        topic = await engine.topics.find("t")
+        assert [await engine.end_of_epoch(topic, 0, epoch) for epoch in range(3)] == [10, 15, 15]
+
+
+async def test_each_restore_of_one_snapshot_has_an_epoch_of_its_own() -> None:
+    place = Place()
+    async with place.engine():
+        await place.snapshot()
+    for epoch in (1, 2, 3):
+        place.lose_metadata()
+        assert (await place.restore()).epoch == epoch
+
+
+async def test_streams_of_newer_topics_are_told_of_and_their_ids_never_used_again() -> None:
+    place = Place()
+    async with place.engine() as engine:
+        await engine.topics.create("t", 1, {})
+        await place.snapshot()
+        lost = await engine.topics.create("lost", 3, {})
+        await append(engine, "lost", [make_batch(b"gone")], 2)
+    place.lose_metadata()
+    done = await place.restore()
+    assert done.found.strangers == {lost.streams[2]}
+    async with place.engine() as engine:
+        created = await engine.topics.create("lost", 1, {})
+        assert created.streams[0] > lost.streams[2]
+
+
+async def test_garbage_that_a_snapshot_refers_to_stays_until_the_snapshot_goes() -> None:
+    place = Place(whole=True)
+    async with place.engine() as engine:
+        topic = await engine.topics.create("t", 1, {})
+        for number in range(4):
+            await append(engine, "t", [make_batch(f"{number}".encode())])
+        await place.snapshot()
+        kept = {info.key async for info in place.objects.list("wal/")}
+        await append(engine, "t", [make_batch(b"late")])
+        await engine.delete_records(topic, 0, -1)
+        assert await place.collector().collect_released() == 0
+        assert kept <= {info.key async for info in place.objects.list("wal/")}
+        await place.snapshot()
+        assert await place.collector().collect_released() == 0
+        await place.snapshot()
+        assert await place.collector().collect_released() == 5
+    assert len(await snapshots_in(place.objects)) == len(await kept_snapshots(place.meta)) == 2
+
+
+async def test_a_trimmed_and_collected_log_comes_back_as_the_oldest_kept_snapshot_has_it() -> None:
+    place = Place(whole=True)
+    async with place.engine() as engine:
+        topic = await engine.topics.create("t", 1, {})
+        await append(engine, "t", [make_batch(b"old")])
+        await place.snapshot()
+        await append(engine, "t", [make_batch(b"late")])
+        await engine.delete_records(topic, 0, -1)
+        await place.snapshot()
+        await place.collector().collect_released()
+    place.lose_metadata()
+    oldest, newest = await snapshots_in(place.objects)
+    done = await restore(place.meta, place.objects, place.clock, snapshot=oldest)
+    assert done.snapshot == oldest != newest
+    async with place.engine() as engine:
+        assert values(await read_all(engine, "t")) == [b"old", b"late"]
+
+
+async def test_a_snapshot_that_is_being_taken_holds_garbage_back() -> None:
+    place = Place()
+    async with place.engine():
+        assert await horizon(place.meta) is None
+        before = place.meta.database.revision
+
+        async def look(function: Callable[[], T]) -> T:
+            held = await horizon(place.meta)
+            assert held is not None
+            assert held <= before + 1
+            return function()
+
+        snapshotter = Snapshotter(
+            place.meta, place.objects, place.clock, incarnation=lambda: "x", kept=1, offload=look
+        )
+        await snapshotter.take()
+        assert await horizon(place.meta) == before + 1
+
+
+async def test_a_snapshot_that_another_overtook_is_dropped() -> None:
+    place = Place()
+    async with place.engine():
+
+        async def overtaken(function: Callable[[], T]) -> T:
+            await place.snapshot()
+            return function()
+
+        late = Snapshotter(
+            place.meta, place.objects, place.clock, incarnation=lambda: "y", kept=2,
+            offload=overtaken,
+        )  # fmt: skip
+        assert await late.take() is None
+        (kept,) = await kept_snapshots(place.meta)
+        assert await snapshots_in(place.objects) == [kept.key]
+
+
+async def test_a_broken_off_restore_lets_no_broker_start_and_can_be_run_again() -> None:
+    place = Place()
+    async with place.engine() as engine:
+        await engine.topics.create("t", 1, {})
+        await append(engine, "t", [make_batch(b"kept")])
+        await place.snapshot()
+    place.lose_metadata()
+    done = await place.restore()
+    record = decode(Cluster, place.meta.database.entries[keys.CLUSTER].value)
+    record.restoring = done.snapshot
+    place.meta.database.apply(Writes(puts={keys.CLUSTER: encode(record), "stray": b""}))
+    with pytest.raises(ConfigurationError, match="was not finished: run headwater restore again"):
+        await open_cluster(place.meta, Random(1))
+    assert (await place.restore()).epoch == 2
+    assert await place.meta.get("stray") is None
+    async with place.engine() as engine:
+        assert values(await read_all(engine, "t")) == [b"kept"]
+
+
+async def test_a_dry_run_says_the_same_and_writes_nothing() -> None:
+    place = Place()
+    async with place.engine() as engine:
+        await engine.topics.create("t", 1, {})
+        await place.snapshot()
+        await append(engine, "t", [make_batch(b"x")])
+    place.lose_metadata()
+    told = await place.restore(dry_run=True)
+    assert not place.meta.database.entries
+    assert told == await place.restore()
+
+
+async def test_a_store_that_is_in_use_is_not_restored_into() -> None:
+    place = Place()
+    async with place.engine():
+        await place.snapshot()
+        with pytest.raises(ConfigurationError, match=r"holds cluster .* already"):
+            await place.restore()
+
+
+async def test_an_empty_metadata_store_in_the_place_of_a_lost_one_deletes_nothing() -> None:
+    place = Place(whole=True)
+    async with place.engine() as engine:
+        await engine.topics.create("t", 1, {})
+        await append(engine, "t", [make_batch(b"x")])
+        cluster = await open_cluster(place.meta, Random(1))
+        await claim_objects(place.objects, cluster)
+    place.lose_metadata()
+    with pytest.raises(ConfigurationError, match=r"the metadata store is empty: .*headwater re"):
+        await refuse_lost_metadata(place.meta, place.objects)
+    stranger = await open_cluster(place.meta, Random(2))
+    with pytest.raises(ConfigurationError, match=f"belong to cluster {cluster.id}"):
+        await claim_objects(place.objects, stranger)
+    with pytest.raises(ConfigurationError, match=f"belong to cluster {cluster.id}"):
+        await place.collector().collect_orphans(())
+    assert [info.key async for info in place.objects.list("wal/")]
+
+
+async def test_a_metadata_store_that_comes_back_after_a_restore_deletes_nothing() -> None:
+    place = Place(whole=True)
+    async with place.engine() as engine:
+        topic = await engine.topics.create("t", 1, {})
+        await append(engine, "t", [make_batch(b"x")])
+        await place.snapshot(kept=1)
+        await engine.delete_records(topic, 0, -1)
+        await place.snapshot(kept=1)
+    old = place.meta
+    place.lose_metadata()
+    await place.restore()
+    collector = GarbageCollector(old, place.objects, OBJECTS_ONLY, place.clock)
+    with pytest.raises(ConfigurationError, match="was restored to epoch 1"):
+        await collector.collect_released()
+
+
+def test_a_snapshot_with_a_wrong_byte_is_refused() -> None:
+    told = Description(
+        cluster="c", epoch=0, level=2, revision=3, taken_ms=4, entries=1, bytes=2, incarnation="i"
+    )
+    items = [("a", b"1"), ("b", b"2" * 500)]
+    data = bytearray(b"".join(encode_snapshot(told, items)))
+    assert decode_snapshot(data) == (told, items)
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1
+        with pytest.raises(CorruptMessage):
+            decode_snapshot(damaged)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_acknowledged_record_in_an_object_is_lost_whenever_the_metadata_is(
+    seed: int,
+) -> None:
+    """Two brokers, an idempotent producer, merges, trims, garbage; then the metadata is gone."""
+    rng = Random(seed)
+    place = Place(whole=rng.random() < 0.5)
+    acknowledged: dict[bytes, int] = {}
+    start = 0
+    async with place.engine(1) as first, place.engine(2) as second:
+        topic = await first.topics.create("t", 1, {})
+        await place.snapshot()
+        for number in range(rng.randrange(10, 60)):
+            engine = rng.choice([first, second])
+            match rng.randrange(8):
+                case 0:
+                    await place.snapshot()
+                case 1:
+                    await engine._merger.merge(topic.streams)
+                case 2 if rng.random() < 0.3:
+                    start = await engine.delete_records(topic, 0, len(acknowledged) // 2)
+                case 3:
+                    await place.collector().collect_released()
+                    living = [first.incarnation, second.incarnation]
+                    await place.collector().collect_orphans(living)
+                case _:
+                    value = str(number).encode()
+                    batch = make_batch(value, producer_id=1, epoch=0, sequence=len(acknowledged))
+                    acknowledged[value] = await append(engine, "t", [batch])
+    place.lose_metadata()
+    await place.restore()
+    async with place.engine() as engine:
+        found = values(await read_all(engine, "t"))
+        wanted = [value for value, offset in acknowledged.items() if offset >= start]
+        assert len(found) == len(set(found))
+        assert found[len(found) - len(wanted) :] == wanted
