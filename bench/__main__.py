@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from bench import (
+    cluster,
     footprint,
     groups,
     harness,
@@ -60,6 +61,7 @@ ALONE: dict[str, Callable[..., object]] = {
     "pipeline-fetch": pipeline_alone.fetch,
     "pipeline-neighbours": pipeline_alone.neighbours,
     "pipeline-commits": pipeline_alone.commits,
+    **cluster.ALONE,
 }
 """Benches with tables of their own: they take the console, a folder and ``quick``."""
 

@@ -1,7 +1,6 @@
 """A cluster on S3 (versitygw), its object store made as slow as a real one by Toxiproxy."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,31 +135,59 @@ def processor(rig: Rig, seconds: float) -> float:
     return float((rig.cpu_seconds() - before) / (sent / 1e3))
 
 
-def cluster(console: Console, directory: Path, *, quick: bool) -> object:
-    """Latency on a slow object store, inline commits, PUTs by partitions, processor by brokers."""
-    seconds = 3.0 if quick else 10.0
-    tables: dict[str, Sequence[Row]] = {}
-    with running_rig(directory / "one", metadata="sqlite", brokers=1) as rig:
-        tables["20 MB/s from 16 producers over 96 partitions"] = produce(rig, seconds)
-        SLOW[0].apply(rig)
-        alone = processor(rig, seconds)
-        tables["PUTs"] = puts(rig, seconds)
-    small: list[Row] = []
+def cluster_produce(console: Console, directory: Path, *, quick: bool) -> object:
+    """Latency at 20 MB/s by how slow the object store is."""
+    with running_rig(directory / "produce", metadata="sqlite", brokers=1) as rig:
+        rows = produce(rig, _seconds(quick))
+    return _shown(console, f"20 MB/s from {PRODUCERS} producers over {PARTITIONS} partitions", rows)
+
+
+def cluster_inline(console: Console, directory: Path, *, quick: bool) -> object:
+    """Latency of small records, by metadata store and by how slow the object store is."""
+    rows: list[Row] = []
     for metadata in METADATA:
         with running_rig(directory / f"inline-{metadata}", metadata=metadata, brokers=1) as rig:
-            small += inline(rig, metadata, seconds)
-    tables["100 small records/s, inline"] = small
-    with running_rig(directory / "two", metadata="sqlite", brokers=2) as rig:
-        together = processor(rig, seconds)
-    tables["Processor seconds for 1 GB"] = [
-        {
-            "one broker": round(alone, 2),
-            "two brokers": round(together, 2),
-            "ratio": round(together / alone, 2),
-            "bar": f"≤ {CPU_RATIO}",
-            "holds": together <= alone * CPU_RATIO,
-        }
-    ]
-    for title, rows in tables.items():
-        report.show_rows(console, title, list(rows))
-    return tables
+            rows += inline(rig, metadata, _seconds(quick))
+    return _shown(console, f"{SMALL_RATE} small records/s, inline", rows)
+
+
+def cluster_puts(console: Console, directory: Path, *, quick: bool) -> object:
+    """PUTs by the number of partitions."""
+    with running_rig(directory / "puts", metadata="sqlite", brokers=1) as rig:
+        rows = puts(rig, _seconds(quick))
+    return _shown(console, "PUTs", rows)
+
+
+def cluster_processor(console: Console, directory: Path, *, quick: bool) -> object:
+    """Processor seconds by the number of brokers."""
+    by_brokers = []
+    for brokers in (1, 2):
+        place = directory / f"processor-{brokers}"
+        with running_rig(place, metadata="sqlite", brokers=brokers) as rig:
+            by_brokers.append(processor(rig, _seconds(quick)))
+    alone, together = by_brokers
+    row = {
+        "one broker": round(alone, 2),
+        "two brokers": round(together, 2),
+        "ratio": round(together / alone, 2),
+        "bar": f"≤ {CPU_RATIO}",
+        "holds": together <= alone * CPU_RATIO,
+    }
+    return _shown(console, "Processor seconds for 1 GB", [row])
+
+
+def _seconds(quick: bool) -> float:
+    return 3.0 if quick else 10.0
+
+
+def _shown(console: Console, title: str, rows: list[Row]) -> list[Row]:
+    report.show_rows(console, title, list(rows))
+    return rows
+
+
+ALONE = {
+    "cluster-produce": cluster_produce,
+    "cluster-inline": cluster_inline,
+    "cluster-puts": cluster_puts,
+    "cluster-processor": cluster_processor,
+}
