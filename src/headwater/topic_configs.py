@@ -328,6 +328,12 @@ def check_configs(configs: Mapping[str, str]) -> None:
             "with remote log storage."
         )
     target, partitioning = compaction_target(configs), table_partitioning(configs)
+    if is_compacted(configs) and target != "parquet":
+        raise InvalidConfig(
+            f"conflict topic config setting cleanup.policy ({text(configs, 'cleanup.policy')}) "
+            f"needs headwater.compact-to=parquet, not {target}: records are compacted by key in "
+            "files of a table"
+        )
     if target != "both" and not is_log_partitioning(partitioning):
         raise InvalidConfig(
             f"conflict topic config setting headwater.table.partition-by ({partitioning}) "

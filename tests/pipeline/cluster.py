@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from headwater.log.formats import IndexEntry
@@ -102,6 +108,16 @@ class Cluster:
         new = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(configs or {})})
         admin.create_topics([new], operation_timeout=20)[name].result(30)
         return name
+
+    def configure(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Set some of a topic's configurations; the others stay."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        changes = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in configs.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+        admin.incremental_alter_configs([resource])[resource].result(30)
 
     def delete_topic(self, name: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})

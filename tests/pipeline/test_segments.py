@@ -8,6 +8,8 @@ from headwater.log.segments import FOOTER, HEADER, MAGIC, parse_index
 from headwater.log.settings import LogSettings
 from headwater.pipeline.fsck import Checker
 from headwater.pipeline.fsck_report import Kind
+from headwater.pipeline.streams import read_topics
+from headwater.pipeline.table_facts import read_facts
 from headwater.wire.batch import batch_sizes
 from tests.pipeline.cluster import Cluster, InProcess, eventually
 from tests.pipeline.conftest import SharedSpark
@@ -46,6 +48,37 @@ async def test_files_are_as_their_format_says(cluster: Cluster) -> None:
         assert sum(records for _, _, records in batch_sizes(bodies)) == count
         index = cluster.data / "objects" / f"{entry.key.removesuffix('.kfs')}.index"
         assert parse_index(index.read_bytes())[0] == (entry.start, HEADER.size)
+
+
+async def test_what_waits_is_told_without_a_table(cluster: Cluster) -> None:
+    topic = cluster.create_topic(configs=CONFIGS)
+    kept_as_is = cluster.create_topic(configs={"headwater.compact-to": "none"})
+    for each in (topic, kept_as_is):
+        cluster.produce(each, 300)
+    assert await waiting(cluster, topic) == ("", 300)
+    await cluster.compact(topic)
+    assert await waiting(cluster, topic) == ("", 0)
+    cluster.produce(topic, 20, seed=1)
+    assert await waiting(cluster, topic) == ("", 20)
+    assert await waiting(cluster, kept_as_is) == ("", 0)
+
+
+async def waiting(cluster: Cluster, topic: str) -> tuple[str, int]:
+    """The name of a topic's table, and the offsets that wait to be compacted."""
+    async with cluster.open() as place:
+        (found,) = await read_topics(place.meta, [topic])
+        facts = await read_facts(place, found)
+        return facts.name, facts.waiting
+
+
+async def test_a_table_may_begin_behind_segments(cluster: Cluster) -> None:
+    topic = cluster.create_topic(configs=CONFIGS)
+    cluster.produce(topic, 100)
+    await cluster.compact(topic)
+    cluster.configure(topic, {"headwater.compact-to": "parquet"})
+    cluster.produce(topic, 50, seed=1)
+    assert not (await cluster.compact(topic)).failures
+    assert await cluster.table(topic) == cluster.consume(topic)[100:]
 
 
 async def test_records_that_are_deleted_meanwhile_do_not_come_back(cluster: Cluster) -> None:

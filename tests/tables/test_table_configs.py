@@ -43,6 +43,10 @@ def test_what_is_no_partitioning_is_refused(text: str) -> None:
         ({"headwater.table.name": "a.b c"}, "must be namespace.table"),
         ({"headwater.table.partition-by": "day(value)"}, "must be a list of partition"),
         ({"headwater.table.partition-by": "day(timestamp)"}, "needs headwater.compact-to=both"),
+        (
+            {"cleanup.policy": "compact", "headwater.compact-to": "segment"},
+            "needs headwater.compact-to=parquet, not segment",
+        ),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_the_reason(

@@ -74,7 +74,14 @@ def list_(settings: "Settings", *, as_json: bool) -> None:
     print_table(
         ["Topic", "Table", "Records", "Files", "Size", "Waiting"],
         [
-            (each.topic, each.name, each.records, each.files, byte_size(each.size), each.waiting)
+            (
+                each.topic,
+                each.name or "-",
+                each.records,
+                each.files,
+                byte_size(each.size),
+                each.waiting,
+            )
             for each in found
         ],
     )
@@ -95,15 +102,16 @@ def describe(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) ->
 
 
 def _print_facts(facts: "TableFacts") -> None:
+    name = facts.name or f"no table, compacted to {facts.target}"
     click.echo(
-        f"{facts.topic}  {facts.name}, {counted(facts.records, 'record')}, "
+        f"{facts.topic}  {name}, {counted(facts.records, 'record')}, "
         f"{counted(facts.files, 'file')}, {byte_size(facts.size)}, "
         f"{counted(facts.snapshots, 'snapshot')}"
     )
     click.echo(f"  location {facts.location or '-'}")
     click.echo(f"  metadata {facts.metadata or '-'}")
     print_table(
-        ["Partition", "Log start", "End", "In table to", "Waiting"],
+        ["Partition", "Log start", "End", "Compacted to", "Waiting"],
         [
             (each.partition, each.log_start, each.end, each.next_offset, each.waiting)
             for each in facts.partitions

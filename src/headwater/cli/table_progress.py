@@ -1,9 +1,9 @@
 """How far a compaction is: a bar on a terminal, lines of the log elsewhere."""
 
 import logging
-from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import TextIO
 
+from headwater.cli.progress import ProgressBar
 from headwater.log.jobs import Job
 
 logger = logging.getLogger(__name__)
@@ -17,45 +17,15 @@ _DOING = {
 }
 
 
-class TerminalWatcher:
+class TerminalWatcher(ProgressBar):
     """See ``headwater.pipeline.summary.Watcher``."""
 
     def __init__(self, out: TextIO) -> None:
-        self._bar: Any = None
-        self._task: Any = None
-        if out.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-            from rich.progress import TimeElapsedColumn as Elapsed
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                Elapsed(),
-                console=Console(file=out),
-                transient=True,
-            )
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-            self._task = self._bar.add_task("Looking for work", total=None)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        super().__init__(out, "Looking for work")
 
     def step(self, job: Job, name: str) -> None:
-        doing = _DOING.get(name)
-        if self._bar is not None and doing is not None:
-            self._bar.update(self._task, description=f"{doing} {job.topic}-{job.partition}")
+        if (doing := _DOING.get(name)) is not None:
+            self.show(f"{doing} {job.topic}-{job.partition}")
         if name == "finished":
             logger.info(
                 "Compacted",
@@ -69,8 +39,7 @@ class TerminalWatcher:
             )
 
     def tasks(self, done: int, total: int) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, description="Writing files", completed=done, total=total)
+        self.show("Writing files", done, total)
 
     def waiting(self, reason: str) -> None:
         logger.warning("Compaction waits: %s", reason)

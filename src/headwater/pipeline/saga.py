@@ -30,7 +30,7 @@ from headwater.objects.store import ObjectStore
 from headwater.pipeline.clean_plan import clean_ranges
 from headwater.pipeline.planner import BOTH, CLEAN, REPLACING, SEGMENTS, file_ranges
 from headwater.pipeline.runner import Runner
-from headwater.pipeline.streams import StoredTopic, read_entries, read_layout
+from headwater.pipeline.streams import StoredTopic, read_entries, read_holes, read_layout
 from headwater.pipeline.summary import Summary, Watcher
 from headwater.pipeline.table_commits import TableCommits
 from headwater.pipeline.table_upkeep import let_files_go
@@ -270,7 +270,8 @@ class Saga:
             if jobs[0].kind in REPLACING:
                 outcome = await self._rewrite(topic, jobs)
             else:
-                outcome = await self._in_catalog(self._tables.append, topic, jobs)
+                holes = {job.id: await read_holes(self._meta, job) for job in jobs}
+                outcome = await self._in_catalog(self._tables.append, topic, jobs, holes)
         except StoreError as error:
             for job in jobs:
                 # A topic that was deleted meanwhile took its jobs with it.

@@ -26,6 +26,7 @@ from headwater.pipeline.planner import StreamView
 PAGE: Final = 512
 VIEW_ENTRIES: Final = 8192
 """How much of a stream's index one plan looks at; the next plan sees what is behind it."""
+HOLES_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,28 @@ async def read_entries(
             break
         first = page[-1].key + "\0"
     return found
+
+
+async def read_holes(meta: MetadataStore, job: Job) -> list[tuple[int, int]]:
+    """Ranges below a job that its table will never get: deleted, set aside, or segments.
+
+    Looked for downwards from the job, as far as the table cannot have it: the file of a table
+    below it was committed before it came into the index.
+    """
+    holes: list[tuple[int, int]] = []
+    first, after = keys.index(0, job.stream), keys.index_entry(0, job.stream, job.start + 1)
+    while page := (await meta.scan(first, after, limit=HOLES_AT_ONCE, reverse=True)).entries:
+        for stored in page:
+            entry = decode(IndexEntry, stored.value)
+            if entry.kind != SEGMENT and not entry.set_aside:
+                break
+            holes.append((entry.start, entry.end))
+        else:
+            after = page[-1].key
+            continue
+        break
+    # Read last: what a trim took from the index before it was looked at lies below this.
+    return [(0, (await read_layout(meta, job.stream)).log_start), *holes]
 
 
 def claim_name(job: Job, process: str) -> str:

@@ -1,6 +1,6 @@
 """Committing jobs' files to the tables of their topics."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from headwater.tables.settings import TableSettings
 
 if TYPE_CHECKING:
     from headwater.tables.commit import Outcome, TopicTable
+    from headwater.tables.watermarks import Range
 
 
 class TableCommits:
@@ -29,10 +30,13 @@ class TableCommits:
         self._cluster_id = cluster_id
         self._catalog: Any = None
 
-    def append(self, topic: StoredTopic, jobs: Sequence[Job]) -> "Outcome":
+    def append(
+        self, topic: StoredTopic, jobs: Sequence[Job], holes: "Mapping[str, Sequence[Range]]"
+    ) -> "Outcome":
         """Append the files of jobs of one topic, each once; makes the table where there is none.
 
-        Raises ``CatalogUnavailable``, ``StorageFull`` or ``TableMismatch``.
+        ``holes``, by job, are the ranges below it that the table will never get. Raises
+        ``CatalogUnavailable``, ``StorageFull`` or ``TableMismatch``.
         """
         from headwater.tables.commit import append_files
         from headwater.tables.topic_tables import ensure_table
@@ -55,9 +59,7 @@ class TableCommits:
                 files=[
                     file for file in (job.copies if job.kind == BOTH else job.files) if file.rows
                 ],
-                # Jobs are planned from the lowest chunk up, one at a time: what is below this
-                # one and not in the table was deleted or set aside.
-                holes=[(0, job.start)],
+                holes=holes[job.id],
             )
             for job in jobs
         ]

@@ -1,15 +1,25 @@
-"""What a topic's table holds, and how far it is behind its log."""
+"""What a topic's table holds, and how far it is behind its log.
+
+A topic without a table has facts too: how much of it waits to become segments, or nothing where
+it is left as it is.
+"""
 
 from dataclasses import dataclass
+from typing import Final
 
+from headwater.log.formats import INLINE, WAL
 from headwater.pipeline.place import Place
-from headwater.pipeline.streams import StoredTopic, read_layout, read_tail
+from headwater.pipeline.planner import SEGMENTS, lowest_run
+from headwater.pipeline.streams import StoredTopic, read_layout, read_tail, read_view
 from headwater.tables.names import dotted
+
+TABLED: Final = ("parquet", "both")
+"""What a topic is compacted to that has a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """One partition: the log's bounds, and the first offset that the table does not have."""
+    """One partition: the log's bounds, and the first offset that waits to be compacted."""
 
     partition: int
     log_start: int
@@ -18,7 +28,7 @@ class PartitionFacts:
 
     @property
     def waiting(self) -> int:
-        """Offsets of the log that are not in the table yet."""
+        """Offsets of the log that are not compacted yet."""
         return max(0, self.end - max(self.next_offset, self.log_start))
 
 
@@ -28,6 +38,7 @@ class TableFacts:
 
     topic: str
     name: str
+    """Empty where the topic has no table, by its configuration."""
     target: str
     location: str = ""
     metadata: str = ""
@@ -45,7 +56,7 @@ class TableFacts:
     def as_json(self) -> dict[str, object]:
         return {
             "topic": self.topic,
-            "table": self.name,
+            "table": self.name or None,
             "compact_to": self.target,
             "location": self.location or None,
             "metadata": self.metadata or None,
@@ -75,8 +86,12 @@ async def read_facts(place: Place, topic: StoredTopic) -> TableFacts:
     from headwater.tables.watermarks import watermarks
     from headwater.topic_configs import compaction_target
 
+    target = compaction_target(topic.configs)
+    if target not in TABLED:
+        partitions = await _partitions(place, topic, await _compacted_to(place, topic, target))
+        return TableFacts(topic=topic.name, name="", target=target, partitions=partitions)
     wanted = place.tables.table(topic)
-    name, target = dotted(wanted.name), compaction_target(topic.configs)
+    name = dotted(wanted.name)
     with catalog_errors(f"table {name}"):
         there = wanted.catalog.table_exists(wanted.name)
     if not there:
@@ -102,6 +117,17 @@ async def read_facts(place: Place, topic: StoredTopic) -> TableFacts:
         size=int(counts.get("total-files-size", 0)),
         partitions=await _partitions(place, topic, watermarks(table.properties)),
     )
+
+
+async def _compacted_to(place: Place, topic: StoredTopic, target: str) -> dict[int, int]:
+    """Where the first chunk is that waits, by stream, in a topic without a table."""
+    found = {}
+    for stream in topic.streams:
+        _, view = await read_view(place.meta, stream, (INLINE, WAL))
+        run = lowest_run(view) if target == SEGMENTS else []
+        tail = await read_tail(place.meta, stream)
+        found[stream] = run[0].start if run else tail.high_watermark
+    return found
 
 
 async def _partitions(
