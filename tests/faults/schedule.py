@@ -4,8 +4,9 @@ import asyncio
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from tests.faults.cluster import FaultyCluster
@@ -17,7 +18,8 @@ from tests.invariants.groups_fleet import Fleet
 from tests.invariants.groups_history import GroupHistory
 from tests.invariants.groups_replay import replay_late_commits
 from tests.invariants.groups_watch import until_at_work, until_drained, watch_offsets
-from tests.invariants.history import History
+from tests.invariants.history import History, Produced
+from tests.invariants.kafka_python import produce_in_order
 from tests.invariants.librdkafka import produce
 from tests.invariants.schedule import read_finals
 from tests.invariants.workload import IN_FLIGHT, Producer, consume
@@ -26,7 +28,8 @@ PARTITIONS = 4
 MEMBERS: Mapping[str, int] = {"cooperative-sticky": 2, "consumer": 2}
 PRODUCERS = [*[(True, IN_FLIGHT)] * 3, (True, 1), (False, IN_FLIGHT), (False, 1), (False, 1)]
 """Whether each is idempotent, and how many batches it has under way."""
-LIBRDKAFKA_PAUSE = 0.05
+PAUSE = 0.05
+"""Seconds between two records of a real client to a partition."""
 QUIET_SECONDS = 150.0
 """How long everything may take to be answered, read and committed once nothing is harmed."""
 
@@ -118,6 +121,21 @@ async def _producers(
     ]
 
 
+def _real(cluster: FaultyCluster) -> list[Callable[[threading.Event], list[Produced]]]:
+    """Producers of real clients, which retry by themselves."""
+
+    def librdkafka(idempotent: bool, stop: threading.Event) -> list[Produced]:
+        name = f"k{idempotent:d}"
+        return produce(
+            cluster.bootstrap, name, PARTITIONS, stop, idempotent=idempotent, pause=PAUSE
+        )
+
+    def kafka_python(stop: threading.Event) -> list[Produced]:
+        return produce_in_order(cluster.bootstrap, "kp", PARTITIONS, stop, pause=PAUSE)
+
+    return [partial(librdkafka, True), partial(librdkafka, False), kafka_python]
+
+
 def _chooser(cluster: FaultyCluster, rng: Random) -> Choose:
     def choose() -> BrokerProcess:
         up = [broker for broker in cluster.brokers.values() if broker.up]
@@ -147,14 +165,8 @@ async def _work(
         tasks.create_task(replay_late_commits(cluster, fleet, groups, Random(rng.random()), ended))
         work = [tasks.create_task(producer.run(stop)) for producer in producers]
         threads = [
-            tasks.create_task(
-                asyncio.to_thread(
-                    produce, cluster.bootstrap, f"k{idempotent:d}", PARTITIONS, stopping,
-                    idempotent=idempotent, pause=LIBRDKAFKA_PAUSE,
-                )
-            )
-            for idempotent in (True, False)
-        ]  # fmt: skip
+            tasks.create_task(asyncio.to_thread(client, stopping)) for client in _real(cluster)
+        ]
         try:
             await until_at_work(fleet)
             harm = tasks.create_task(nemesis.run(stop))

@@ -19,6 +19,9 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 SESSION_MS = 6_000
 """The least that Kafka allows a classic member."""
+POLL_MS = 30_000
+"""Longer than any fault: librdkafka that finds itself too slow forgets its id while its commit
+waits for an answer, and a static member is then told that it was fenced, as by Kafka itself."""
 COORDINATOR_SECONDS = 3.0
 COMMIT_SECONDS = 0.2
 COMMIT_RECORDS = 200
@@ -30,7 +33,7 @@ def configuration(kind: str, instance: str) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        "max.poll.interval.ms": SESSION_MS,
+        "max.poll.interval.ms": POLL_MS,
         "socket.timeout.ms": 2_000,
         "topic.metadata.refresh.interval.ms": 2_000,
         "reconnect.backoff.max.ms": 200,
@@ -163,6 +166,8 @@ class Member:
         try:
             results = self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
+            if error.args[0].fatal():
+                raise
             self._write("refused", error=error.args[0].name())
             return
         completed = time.monotonic()
