@@ -1,6 +1,5 @@
 """Stores that lack one thing each are refused; one that only fails at the moment is not."""
 
-import logging
 from collections.abc import AsyncIterator, Sequence
 from random import Random
 
@@ -8,10 +7,10 @@ import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError, StoreUnavailable
+from headwater.objects import compatibility
 from headwater.objects.compatibility import check_compatibility
-from headwater.objects.health import StoreSuspended
 from headwater.objects.memory import MemoryObjects
-from headwater.objects.retrying import RetryingObjects, RetryPolicy, TransientFailure
+from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import Buffer, ObjectInfo, ObjectStore
 from tests.objects.faulty import Faults, FaultyObjects
 
@@ -76,15 +75,14 @@ async def test_an_object_that_appears_late_is_refused() -> None:
         await check(store)
 
 
-@pytest.mark.parametrize("error", [TransientFailure("503 SlowDown"), StoreSuspended("later")])
-async def test_a_store_that_is_throttled_at_start_is_not_fatal(
-    error: StoreUnavailable, caplog: pytest.LogCaptureFixture
+async def test_a_store_that_is_too_slow_counts_as_one_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(compatibility, "TIMEOUT", 0.01)
     store = FaultyObjects(MemoryObjects(clock=SystemClock()), random=Random(1))
-    store.fail_next(100, error=error)
-    with caplog.at_level(logging.WARNING):
-        await check(RetryingObjects(store, random=Random(1), policy=RetryPolicy(attempts=2)))
-    assert "could not be tried" in caplog.text
+    store.faults = Faults(longest_delay=60)
+    with pytest.raises(TransientFailure, match=r"s3://bucket took longer than 0\.01 s"):
+        await check(store)
 
 
 async def test_a_store_that_refuses_us_stops_the_start() -> None:

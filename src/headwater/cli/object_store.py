@@ -1,14 +1,23 @@
 """The object store of a broker: opened, tried out, and what is told of its state."""
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from random import Random
 
 from headwater.clock import Clock
 from headwater.config import Settings
 from headwater.objects.compatibility import check_compatibility
-from headwater.objects.health import State, StoreHealth
+from headwater.objects.health import State, StoreHealth, StoreSuspended
+from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import ObjectStore
 from headwater.objects.urls import open_objects
+
+logger = logging.getLogger(__name__)
+
+PAUSE = 1.0
+"""Seconds between two attempts of a broker that waits for its object store."""
 
 
 async def open_object_store(
@@ -16,18 +25,32 @@ async def open_object_store(
 ) -> ObjectStore:
     """Open the store that the settings name; one on the network is tried out first.
 
-    Raises ``ConfigurationError`` or ``StoreError`` where it cannot be used, and neither where
-    it only does not answer at the moment.
+    Waits for a store that does not answer. Raises ``ConfigurationError`` or ``StoreError`` where
+    it cannot be used.
     """
     url = settings.objects_url
     store = open_objects(url, clock=clock, random=random, executor=executor, health=health)
     if is_remote(url):
+        where = url.partition("?")[0]
         try:
-            await check_compatibility(store, url.partition("?")[0], random=random)
+            await patiently(lambda: check_compatibility(store, where, random=random))
         except BaseException:
             await store.close()
             raise
     return store
+
+
+async def patiently(work: Callable[[], Awaitable[None]]) -> None:
+    """Do what a broker cannot start without, as soon as the object store answers.
+
+    A store that throttles us or is down is no reason to give up: it comes back.
+    """
+    while True:
+        try:
+            return await work()
+        except (TransientFailure, StoreSuspended) as failure:
+            logger.warning("Waiting for the object store: %s", failure)
+            await asyncio.sleep(PAUSE)
 
 
 def is_remote(objects_url: str) -> bool:

@@ -6,49 +6,37 @@ Many servers speak S3's protocol and leave parts of it out. Each of these is nee
 - an object is there for reads and listings as soon as its put returned,
 - a ranged read gives exactly its bytes,
 - a listing is complete and in the order of keys.
-
-A store that does not answer at the moment is no reason not to start.
 """
 
 import asyncio
-import logging
-from contextlib import suppress
 from random import Random
 
-from headwater.errors import ConfigurationError, ObjectNotFound, StoreError
-from headwater.objects.health import StoreSuspended
+from headwater.errors import ConfigurationError, ObjectNotFound
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import ObjectStore
 
-logger = logging.getLogger(__name__)
-
 TIMEOUT = 10.0
-"""Seconds that the store gets for all of it, before the broker starts without."""
+"""Seconds that the store gets for all of it."""
 FIRST, SECOND = b"the first content of this key", b"another content, to be refused"
 
 
 async def check_compatibility(store: ObjectStore, where: str, *, random: Random) -> None:
     """Write, read, list and delete a few small objects below ``check/``.
 
-    Raises ``ConfigurationError`` where the store is not enough, and ``StoreError`` where it
-    refuses to serve us at all. One that is throttled or does not answer is only logged.
+    Raises ``ConfigurationError`` where the store is not enough, and ``StoreError`` as the store
+    does: ``TransientFailure`` or ``StoreSuspended`` where it only does not answer at the moment.
     """
     folder = f"check/{random.getrandbits(64):016x}/"
     keys = [f"{folder}{name}" for name in ("a", "b/c", "b0")]
     try:
         async with asyncio.timeout(TIMEOUT):
-            try:
-                missing = await _missing(store, folder, keys)
-            finally:
-                with suppress(StoreError):
-                    for key in keys:
-                        await store.delete(key)
-    except (TimeoutError, TransientFailure, StoreSuspended) as failure:
-        logger.warning(
-            "Whether the object store does all that is needed could not be tried: %s",
-            failure or "it did not answer in time",
-        )
-        return
+            missing = await _missing(store, folder, keys)
+            for key in keys:
+                await store.delete(key)
+    except TimeoutError:
+        raise TransientFailure(
+            f"{where} took longer than {TIMEOUT:g} s for small objects"
+        ) from None
     if missing is not None:
         raise ConfigurationError(
             f"{where} cannot hold a log: {missing}; choose another store, or a newer version of it"

@@ -1,0 +1,174 @@
+"""A broker over a real S3 server that fails, comes back, or is not there at the start."""
+
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer
+
+from peers.headwater import COMMAND, start_headwater
+from peers.process import Server, free_port
+from peers.s3_server import S3Server
+from peers.versitygw import start_versitygw
+
+BUCKET = "log"
+TOPIC = "events"
+LARGE = 200_000
+"""Bytes of a record that makes its flush an object, where smaller ones travel with metadata."""
+STORAGE_ERROR = 56
+
+
+@pytest.fixture
+def s3(tmp_path: Path) -> Iterator[S3Server]:
+    """A server of this test's own, with one bucket."""
+    server = start_versitygw(tmp_path / "s3")
+    server.create_bucket(BUCKET)
+    yield server
+    server.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    server: Server
+    metrics: str
+
+    @property
+    def readiness(self) -> str:
+        try:
+            with urllib.request.urlopen(f"http://{self.metrics}/readyz", timeout=5) as answer:
+                return str(answer.read().decode().strip())
+        except urllib.error.HTTPError as refused:
+            return refused.read().decode().strip()
+
+    def produce(self, value: bytes) -> int:
+        """Kafka's code for one record that is sent once; 0 where it was stored."""
+        codes: list[int] = []
+
+        def told(error: object, _: Message) -> None:
+            codes.append(error.code() if error is not None else 0)  # type: ignore[attr-defined]
+
+        producer = Producer({"bootstrap.servers": self.server.bootstrap, "retries": 0})
+        producer.produce(TOPIC, value, on_delivery=told)
+        producer.flush(60)
+        [code] = codes
+        return code
+
+    def consume(self, count: int) -> list[int]:
+        """The lengths of the topic's first records."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.server.bootstrap,
+                "group.id": f"reader-{time.monotonic_ns()}",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe([TOPIC])
+        try:
+            lengths: list[int] = []
+            while len(lengths) < count:
+                message = consumer.poll(30)
+                assert message is not None, f"{len(lengths)} of {count} records came"
+                assert message.error() is None, message.error()
+                lengths.append(len(message.value() or b""))
+            return lengths
+        finally:
+            consumer.close()
+
+
+def start(s3: S3Server, data: Path) -> Broker:
+    metrics = free_port()
+    environment = {**s3.client_environment(), "HEADWATER_OBJECTS": s3.url(BUCKET, "cluster")}
+    server = start_headwater(data, metrics_port=metrics, environment=environment)
+    return Broker(server, f"127.0.0.1:{metrics}")
+
+
+@pytest.fixture
+def broker(s3: S3Server, tmp_path: Path) -> Iterator[Broker]:
+    broker = start(s3, tmp_path / "data")
+    yield broker
+    broker.server.stop()
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for it, for as long as the test has."""
+    while not true():
+        time.sleep(0.2)
+
+
+def test_records_outlive_a_crash_of_the_store(broker: Broker, s3: S3Server) -> None:
+    assert broker.produce(b"x" * LARGE) == 0
+    s3.restart()
+    assert broker.produce(b"y" * LARGE) == 0
+    assert broker.consume(2) == [LARGE, LARGE]
+
+
+def test_an_outage_fails_producers_fast_and_leaves_cached_reads_alone(
+    broker: Broker, s3: S3Server
+) -> None:
+    assert broker.produce(b"x" * LARGE) == 0
+    assert broker.readiness == "ready"
+    s3.kill()
+    until(lambda: broker.produce(b"y" * LARGE) == STORAGE_ERROR)
+    until(lambda: broker.readiness.startswith("the object store is unavailable: "))
+    assert broker.produce(b"y" * LARGE) == STORAGE_ERROR
+    assert broker.consume(1) == [LARGE]
+    s3.start()
+    until(lambda: broker.produce(b"z" * LARGE) == 0)
+    until(lambda: broker.readiness == "ready")
+
+
+def test_a_frozen_store_is_an_outage_too(broker: Broker, s3: S3Server) -> None:
+    assert broker.produce(b"x" * LARGE) == 0
+    s3.freeze()
+    try:
+        first = Producer({"bootstrap.servers": broker.server.bootstrap, "linger.ms": 0})
+        first.produce(TOPIC, b"y" * LARGE)
+        first.poll(0)
+        until(lambda: broker.readiness.startswith("the object store is unavailable: "))
+    finally:
+        s3.thaw()
+    assert first.flush(30) == 0
+    until(lambda: broker.readiness == "ready")
+
+
+def test_a_broker_waits_for_a_store_that_is_down_at_its_start(s3: S3Server, tmp_path: Path) -> None:
+    s3.kill()
+    broker = start(s3, tmp_path / "data")
+    try:
+        until(lambda: "Waiting for the object store" in broker.server.log.read_text())
+        s3.start()
+        assert broker.produce(b"x" * LARGE) == 0
+        assert broker.readiness == "ready"
+    finally:
+        broker.server.stop()
+
+
+def test_a_broker_that_waits_for_its_store_stops_when_it_is_told_to(
+    s3: S3Server, tmp_path: Path
+) -> None:
+    s3.kill()
+    broker = start(s3, tmp_path / "data")
+    until(lambda: "Waiting for the object store" in broker.server.log.read_text())
+    broker.server.process.terminate()
+    assert broker.server.process.wait() == 0
+
+
+def test_a_bucket_that_is_not_there_stops_the_broker_with_one_line(
+    s3: S3Server, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [
+            COMMAND, "serve", "--data", tmp_path / "data", "--listen", f"127.0.0.1:{free_port()}",
+            "--objects", s3.url("absent"),
+        ],
+        env={**s3.client_environment(), "PATH": ""},
+        capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    [line] = done.stderr.strip().splitlines()
+    assert "the bucket does not exist; create it, or correct --objects" in line
