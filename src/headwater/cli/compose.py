@@ -25,7 +25,7 @@ from headwater.broker.membership import Membership
 from headwater.broker.server import Server, listen
 from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
-from headwater.cli.object_store import is_remote, open_object_store, unreadiness
+from headwater.cli.object_store import is_remote, open_object_store, patiently, unreadiness
 from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
 from headwater.errors import ConfigurationError, StoreError
@@ -130,9 +130,9 @@ class Broker:
         lock = lock_broker_id(settings)
         if lock is not None:
             self._open.callback(lock.release)
-        await refuse_lost_metadata(self._meta, self._objects)
+        await patiently(lambda: refuse_lost_metadata(self._meta, self._objects))
         record = await open_cluster(self._meta, rng)
-        await claim_objects(self._objects, record)
+        await patiently(lambda: claim_objects(self._objects, record))
         advertised = advertised_address(settings, self.address)
         broker_id = settings.broker.id
         self._membership = Membership(

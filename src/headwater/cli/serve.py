@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,9 +83,17 @@ def _run_broker(settings: "Settings", *, supervised: bool) -> None:
     from headwater.cli.signals import stop_on_signals, stop_with_parent
 
     async def main() -> None:
-        stop = asyncio.Event()
-        stop_on_signals(stop.set)
+        stop, start = asyncio.Event(), asyncio.current_task()
+        started = False
+
+        def end() -> None:
+            stop.set()
+            if start is not None and not started:
+                start.cancel()  # a start may wait for its stores as long as it takes
+
+        stop_on_signals(end)
         async with Broker(settings) as broker:
+            started = True
             if supervised:
                 stop_with_parent(stop.set)
                 click.echo("ready")
@@ -93,7 +102,10 @@ def _run_broker(settings: "Settings", *, supervised: bool) -> None:
             _tune_collector()
             await broker.run(stop)
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with (
+        suppress(asyncio.CancelledError),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
         runner.run(main())
 
 
