@@ -267,7 +267,7 @@ class Broker:
             async with asyncio.timeout(READY_TIMEOUT):
                 await self._meta.get(keys.CLUSTER)
         except (TimeoutError, StoreError) as error:
-            return f"the metadata store does not answer: {error or 'no answer in time'}"
+            return f"the metadata store does not answer: {str(error) or 'no answer in time'}"
         if reason := unreadiness(self._health, asyncio.get_running_loop().time()):
             return reason
         return None if self._engine.room else "the write buffers are full"

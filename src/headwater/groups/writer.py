@@ -254,7 +254,7 @@ class Writer:
         return rest
 
     def _give_up(self, batch: _Batch, reason: BaseException) -> None:
-        logger.warning("groups cannot be written: %s", reason or type(reason).__name__)
+        logger.warning("groups cannot be written: %s", str(reason) or type(reason).__name__)
         error = CoordinatorNotAvailable(f"the metadata store does not take writes: {reason}")
         for write in batch.writes:
             write.fail(error)
