@@ -8,6 +8,7 @@
 ``watches``      changes in order, across reconnects
 ``leases``       sessions
 ``compactor``    forgetting old revisions, by one process of all
+``methods``      which of its methods are called
 ``rpc``          etcd's messages, generated from its own definition
 
 A revision is etcd's own, of the whole cluster: it also grows with what others write there.

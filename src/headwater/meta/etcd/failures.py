@@ -9,14 +9,7 @@ knows, unless the request certainly never left.
 import grpc
 
 from headwater.errors import SessionLost, StorageFull, StoreError, StoreUnavailable, UnknownOutcome
-
-NEVER_SENT = (
-    "failed to connect to all addresses",
-    "DNS resolution failed",
-    "Name resolution failure",
-    "empty address list",
-)
-"""How gRPC's texts begin where no connection could be made."""
+from headwater.meta.channels import never_sent
 
 REFUSED = (
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -37,10 +30,7 @@ TOO_LARGE = ("etcdserver: request is too large", "grpc: received message larger 
 
 def passed_over(error: grpc.aio.AioRpcError) -> bool:
     """The member certainly did not take the request: another one may."""
-    text = error.details() or ""
-    return error.code() is grpc.StatusCode.UNAVAILABLE and (
-        text.startswith(NEVER_SENT) or text == NO_LEADER
-    )
+    return never_sent(error) or error.details() == NO_LEADER
 
 
 def token_expired(error: grpc.aio.AioRpcError) -> bool:

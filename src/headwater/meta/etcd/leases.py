@@ -10,6 +10,7 @@ import math
 import grpc
 
 from headwater.errors import SessionLost, StoreUnavailable
+from headwater.meta.channels import CLOSED
 from headwater.meta.etcd.failures import NO_LEASE, read_error, token_expired
 from headwater.meta.etcd.members import CALL_SECONDS, Members
 from headwater.meta.etcd.methods import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE
@@ -49,7 +50,7 @@ async def keep_alive(members: Members, lease: int) -> None:
             members.leave(member)
         raise read_error(member.name, error) from error
     except grpc.aio.UsageError as error:
-        raise StoreUnavailable("the metadata store is closed") from error
+        raise StoreUnavailable(CLOSED) from error
     if answer is grpc.aio.EOF:
         members.leave(member)
         raise StoreUnavailable(f"etcd at {member.name} ended a renewal without an answer")

@@ -1,22 +1,7 @@
 """etcd's methods that are called: their names, what they take and what they answer."""
 
-from dataclasses import dataclass
-from typing import Generic, TypeVar
-
+from headwater.meta.channels import Method
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
-
-Q = TypeVar("Q")
-A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True)
-class Method(Generic[Q, A]):
-    """One method of one of etcd's services."""
-
-    path: str
-    request: type[Q]
-    answer: type[A]
-
 
 RANGE = Method("/etcdserverpb.KV/Range", pb.RangeRequest, pb.RangeResponse)
 TXN = Method("/etcdserverpb.KV/Txn", pb.TxnRequest, pb.TxnResponse)

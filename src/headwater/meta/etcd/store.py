@@ -38,6 +38,8 @@ from headwater.meta.store import (
 
 OLDEST = (3, 5, 8)
 """Older ones may report a watch's progress before its changes."""
+INLINE_BYTES = 64 * 2**20
+"""Of records; its quota is 2 GiB by default, of which superseded revisions take a part."""
 PAGE = 1_000
 LOSSES = 4
 PAUSE_FIRST = 0.002
@@ -62,7 +64,7 @@ class EtcdStore:
     def __init__(self, address: Address, random: Random) -> None:
         self._members = Members(address)
         self._keys = Keys(address.prefix)
-        self._limits = Limits(address.max_txn_ops, VALUE_BYTES)
+        self._limits = Limits(address.max_txn_ops, VALUE_BYTES, INLINE_BYTES)
         self._random = random
         self._losers = asyncio.Lock()
         self._sessions: set[RenewedSession] = set()

@@ -17,8 +17,9 @@ from typing import Any
 import grpc
 
 from headwater.errors import StoreUnavailable, WatchTrimmed
+from headwater.meta.channels import CLOSED, Peer, raise_if_closed
 from headwater.meta.etcd.failures import token_expired
-from headwater.meta.etcd.members import Member, Members
+from headwater.meta.etcd.members import Members
 from headwater.meta.etcd.methods import WATCH
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.etcd.transactions import Keys
@@ -58,7 +59,7 @@ class Watch:
                         yield changes
             except _Ended as ended:
                 if self._members.closed:
-                    raise StoreUnavailable("the metadata store is closed") from ended
+                    raise StoreUnavailable(CLOSED) from ended
                 # Once for each time that it breaks: every watch says so, until etcd is back.
                 level = logging.INFO if self._pause == RECONNECT_FIRST else logging.DEBUG
                 log.log(level, "following %r anew after %d: %s", self._prefix, self._after, ended)
@@ -66,7 +67,7 @@ class Watch:
             await asyncio.sleep(self._pause * self._random.uniform(0.5, 1.0))
             self._pause = min(2 * self._pause, RECONNECT_MOST)
 
-    async def _stream(self, member: Member) -> AsyncGenerator[list[Change], None]:
+    async def _stream(self, member: Peer) -> AsyncGenerator[list[Change], None]:
         """The changes that one connection brings, until it ends."""
         try:
             call = member.stream(WATCH)(metadata=await self._members.metadata(member))
@@ -90,9 +91,9 @@ class Watch:
                 self._members.forget_token()
             raise _Ended(error.details() or error.code().name) from error
         except grpc.aio.UsageError as error:
-            raise StoreUnavailable("the metadata store is closed") from error
+            raise StoreUnavailable(CLOSED) from error
         except asyncio.CancelledError as error:
-            self._members.raise_if_closed(error)
+            raise_if_closed(error, closed=self._members.closed)
             raise
 
     async def _answers(self, call: Any) -> AsyncIterator[list[Change]]:

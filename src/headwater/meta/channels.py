@@ -1,0 +1,91 @@
+"""What the stores that speak gRPC share: how they connect, and what a failed call means."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import grpc
+
+from headwater.errors import StoreUnavailable, UnknownOutcome
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+CLOSED = "the metadata store is closed"
+OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # A server that is frozen or cut off is noticed, whatever waits for it. etcd closes
+    # connections that ask more often than every five seconds.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+]
+
+_NEVER_SENT = (
+    "failed to connect to all addresses",
+    "DNS resolution failed",
+    "Name resolution failure",
+    "empty address list",
+)
+"""How gRPC's texts begin where no connection could be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Q, A]):
+    """A method of a server: its path, what it takes and what it answers."""
+
+    path: str
+    request: type[Q]
+    answer: type[A]
+
+
+class Peer:
+    """A channel to one server, and the callables made for it."""
+
+    def __init__(self, name: str, credentials: Any = None) -> None:
+        self.name = name
+        if credentials is None:
+            self.channel = grpc.aio.insecure_channel(name, options=OPTIONS)
+        else:
+            self.channel = grpc.aio.secure_channel(name, credentials, options=OPTIONS)
+        self._callables: dict[str, Any] = {}
+
+    def unary(self, method: Method[Q, A]) -> Any:
+        return self._callable(method, self.channel.unary_unary)
+
+    def answers(self, method: Method[Q, A]) -> Any:
+        """One request, a stream of answers."""
+        return self._callable(method, self.channel.unary_stream)
+
+    def stream(self, method: Method[Q, A]) -> Any:
+        return self._callable(method, self.channel.stream_stream)
+
+    def _callable(self, method: Method[Q, A], kind: Any) -> Any:
+        made = self._callables.get(method.path)
+        if made is None:
+            request: Any = method.request
+            answer: Any = method.answer
+            made = kind(
+                method.path,
+                request_serializer=request.SerializeToString,
+                response_deserializer=answer.FromString,
+            )
+            self._callables[method.path] = made
+        return made
+
+
+def never_sent(error: grpc.aio.AioRpcError) -> bool:
+    """The request certainly did not leave; where gRPC's text is another one, it may have."""
+    text = error.details() or ""
+    return error.code() is grpc.StatusCode.UNAVAILABLE and text.startswith(_NEVER_SENT)
+
+
+def raise_if_closed(error: BaseException, *, closed: bool, writes: bool = False) -> None:
+    """A channel that closes cancels its calls: to their callers that is an error of the store."""
+    task = asyncio.current_task()
+    if closed and (task is None or not task.cancelling()):
+        raise (UnknownOutcome if writes else StoreUnavailable)(CLOSED) from error
