@@ -1,0 +1,40 @@
+"""What a ``postgres://`` URL says."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from headwater.errors import ConfigurationError
+
+DEFAULT_SCHEMA = "headwater"
+LEGAL_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A database and the schema in it; ``label`` names both and holds no password."""
+
+    dsn: str
+    schema: str
+    label: str
+
+
+def parse(url: str) -> Address:
+    """Everything but ``schema=`` is as in libpq's connection URLs.
+
+    Raises ``ConfigurationError`` for a schema whose name would need quotes in SQL.
+
+    >>> parse("postgres://me:secret@db:5433/streams?schema=one&sslmode=require").label
+    'postgres://db:5433/streams?schema=one'
+    """
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    schema = dict(options).get("schema", DEFAULT_SCHEMA)
+    label = f"postgres://{parts.netloc.rpartition('@')[2]}{parts.path}?schema={schema}"
+    if not LEGAL_SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise ConfigurationError(
+            f"{label}: {schema!r} cannot be a schema's name here: write lower-case letters, "
+            "digits and underscores, not beginning with a digit or pg_"
+        )
+    query = urlencode([option for option in options if option[0] != "schema"])
+    return Address(parts._replace(query=query).geturl(), schema, label)

@@ -1,0 +1,145 @@
+"""The queue of transactions and their commits.
+
+A batch is read in one round trip, decided here and committed in another: the database compares
+the revisions that were read under its lock, so that no lock is held while this process thinks.
+A batch that loses the comparison is read and decided again under the lock, once, and so lands.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headwater.errors import SessionLost, StoreError, StoreUnavailable
+from headwater.meta.feed import Item
+from headwater.meta.postgres.address import Address
+from headwater.meta.postgres.batch import Batch, Waiting, decide_batch
+from headwater.meta.postgres.connections import Connections
+from headwater.meta.postgres.failures import ERRORS, store_error
+from headwater.meta.store import Committed, Decide, Entry, T
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from headwater.meta.postgres.connections import Connection
+
+BATCH = 256
+
+LOCK = "BEGIN; SELECT FROM head FOR UPDATE"
+READ = """
+SELECT head.revision AS now, found.key, found.value, found.revision
+FROM head LEFT JOIN entry AS found ON found.key = ANY ($1::text[])
+"""
+COMMIT = """
+SELECT * FROM commit_batch(
+  $1, $2, $3, $4, $5::integer[], $6::text[], $7::bytea[], $8::text[],
+  $9::integer[], $10::text[], $11::integer[], $12::text[], $13::text[], $14
+)
+"""
+
+
+class Committer:
+    """Commits transactions in batches, one at a time; ``run`` is its task.
+
+    ``publish`` is called with every revision and its changes before whoever awaits it goes on.
+    """
+
+    def __init__(
+        self, connections: Connections, address: Address, publish: Callable[[int, list[Item]], None]
+    ) -> None:
+        self._connections = connections
+        self._label = address.label
+        self._publish = publish
+        self._queue: deque[Waiting] = deque()
+        self._arrived = asyncio.Event()
+        self._closed = False
+
+    async def transact(self, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        if self._closed:
+            raise StoreUnavailable("the metadata store is closed")
+        future: asyncio.Future[Committed[Any]] = asyncio.get_running_loop().create_future()
+        self._queue.append(Waiting(keys, decide, future))
+        self._arrived.set()
+        return await future
+
+    async def run(self) -> None:
+        """Commit until cancelled."""
+        locked = False
+        while True:
+            if not self._queue:
+                self._arrived.clear()
+                await self._arrived.wait()
+            taken = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            try:
+                again, locked = await self._commit(taken, locked=locked)
+            except StoreError as error:
+                again, locked = [], False
+                _fail(taken, error)
+            except asyncio.CancelledError:
+                _fail(taken, StoreUnavailable("the metadata store was closed"))
+                raise
+            self._queue.extendleft(reversed(again))
+
+    def close(self) -> None:
+        """Refuse what waits and what comes."""
+        self._closed = True
+        _fail(self._queue, StoreUnavailable("the metadata store is closed"))
+        self._queue.clear()
+
+    async def _commit(
+        self, taken: Sequence[Waiting], *, locked: bool
+    ) -> tuple[list[Waiting], bool]:
+        """Returns what has to be run again, and whether under the lock."""
+        sent = False
+        try:
+            async with self._connections.held() as connection:
+                if locked:
+                    await connection.execute(LOCK)
+                seen, revision = await _read(connection, taken)
+                batch = decide_batch(taken, seen, revision)
+                outcome = None
+                if batch.steps:
+                    sent = not locked
+                    (outcome,) = await connection.fetch(COMMIT, *batch.arguments(seen))
+                if locked:
+                    sent = True
+                    done = outcome is not None and outcome["outcome"] == "done"
+                    await connection.execute("COMMIT" if done else "ROLLBACK")
+        except ERRORS as error:
+            raise store_error(error, self._label, commits=sent) from error
+        return self._settle(batch, outcome)
+
+    def _settle(self, batch: Batch, outcome: "asyncpg.Record | None") -> tuple[list[Waiting], bool]:
+        if outcome is None:
+            return batch.deferred, False
+        if outcome["outcome"] == "done":
+            changed = batch.items(outcome["gone_steps"], outcome["gone_keys"])
+            for number, (step, items) in enumerate(zip(batch.steps, changed, strict=True), 1):
+                revision = outcome["base"] + number
+                self._publish(revision, items)
+                if not step.waiting.future.done():
+                    step.waiting.future.set_result(Committed(revision, step.result))
+            return batch.deferred, False
+        lost = set(outcome["lost"] or ())
+        for step in batch.steps:
+            if ended := lost.intersection(step.writes.ephemeral.values()):
+                _fail([step.waiting], SessionLost(f"session {ended.pop()} has ended"))
+        again = [step.waiting for step in batch.steps if not step.waiting.future.done()]
+        return again + batch.deferred, outcome["outcome"] == "conflict"
+
+
+async def _read(
+    connection: "Connection", taken: Sequence[Waiting]
+) -> tuple[dict[str, Entry | None], int]:
+    seen: dict[str, Entry | None] = dict.fromkeys(key for each in taken for key in each.keys)
+    rows = await connection.fetch(READ, list(seen))
+    for _, key, value, revision in rows:
+        if key is not None:
+            seen[key] = Entry(key, value, revision)
+    return seen, rows[0]["now"]
+
+
+def _fail(waiting: Sequence[Waiting] | deque[Waiting], error: StoreError) -> None:
+    for each in waiting:
+        if not each.future.done():
+            each.future.set_exception(error)

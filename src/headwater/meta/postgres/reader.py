@@ -1,0 +1,102 @@
+"""Reads: each is one statement, and so one snapshot of the database."""
+
+from typing import TYPE_CHECKING
+
+from headwater.errors import WatchTrimmed
+from headwater.meta.feed import Item, Revisions
+from headwater.meta.postgres.address import Address
+from headwater.meta.postgres.connections import Connections
+from headwater.meta.postgres.failures import translated
+from headwater.meta.store import Entry, Scan
+
+if TYPE_CHECKING:
+    import asyncpg
+
+REVISIONS_AT_ONCE = 500
+
+GET = "SELECT key, value, revision FROM entry WHERE key = $1"
+SCAN = """
+SELECT head.revision AS now, found.key, found.value, found.revision
+FROM head LEFT JOIN LATERAL (
+  SELECT key, value, revision FROM entry WHERE key >= $1 AND key < $2 ORDER BY key LIMIT $3
+) AS found ON true ORDER BY found.key
+"""
+SCAN_BACKWARDS = SCAN.replace("ORDER BY key", "ORDER BY key DESC").replace(
+    "ORDER BY found.key", "ORDER BY found.key DESC"
+)
+CHANGES = f"""
+SELECT head.revision AS now, (SELECT min(revision) FROM change) AS oldest,
+  found.revision, found.keys, found.data, found.referenced
+FROM head LEFT JOIN LATERAL (
+  SELECT revision, keys, data, referenced FROM change
+  WHERE revision > $1 ORDER BY revision LIMIT {REVISIONS_AT_ONCE}
+) AS found ON true ORDER BY found.revision
+"""  # noqa: S608 - a constant of this module
+REFERENCED = """
+SELECT key, revision, value FROM entry
+JOIN unnest($1::text[], $2::bigint[]) AS wanted (key, revision) USING (key, revision)
+"""
+
+
+class Reader:
+    """Reads of the database's committed state, on any of some connections."""
+
+    def __init__(self, connections: Connections, address: Address) -> None:
+        self._connections = connections
+        self._label = address.label
+
+    async def get(self, key: str) -> Entry | None:
+        rows = await self._fetch(GET, key)
+        return Entry(*rows[0]) if rows else None
+
+    async def scan(self, start: str, end: str, limit: int | None, *, reverse: bool) -> Scan:
+        rows = await self._fetch(SCAN_BACKWARDS if reverse else SCAN, start, end, limit)
+        entries = [
+            Entry(key, value, revision) for _, key, value, revision in rows if key is not None
+        ]
+        return Scan(entries, rows[0][0])
+
+    async def revision(self) -> int:
+        return int((await self._fetch("SELECT revision FROM head"))[0][0])
+
+    async def changes(self, after: int) -> Revisions:
+        """The next revisions above ``after``; ``WatchTrimmed`` where some of them are gone."""
+        rows = await self._fetch(CHANGES, after)
+        now, oldest = rows[0]["now"], rows[0]["oldest"]
+        if after < now and (oldest is None or after + 1 < oldest):
+            raise WatchTrimmed(
+                f"changes after {after} were asked for, those before {oldest or now + 1} are gone"
+            )
+        found = [row for row in rows if row["revision"] is not None]
+        large = await self._referenced(found)
+        return [(row["revision"], _items(row, large)) for row in found]
+
+    async def _referenced(self, rows: list["asyncpg.Record"]) -> dict[tuple[str, int], bytes]:
+        """The large values that no later revision has replaced."""
+        wanted = [
+            (key, row["revision"])
+            for row in rows
+            if any(row["referenced"])
+            for key, referenced in zip(row["keys"], row["referenced"], strict=True)
+            if referenced
+        ]
+        if not wanted:
+            return {}
+        keys, revisions = zip(*wanted, strict=True)
+        found = await self._fetch(REFERENCED, keys, revisions)
+        return {(key, revision): value for key, revision, value in found}
+
+    async def _fetch(self, statement: str, *arguments: object) -> list["asyncpg.Record"]:
+        with translated(self._label):
+            async with self._connections.held() as connection:
+                return await connection.fetch(statement, *arguments)
+
+
+def _items(row: "asyncpg.Record", large: dict[tuple[str, int], bytes]) -> list[Item]:
+    items: list[Item] = []
+    for key, value, referenced in zip(row["keys"], row["data"], row["referenced"], strict=True):
+        if not referenced:
+            items.append((key, value))
+        elif (key, row["revision"]) in large:
+            items.append((key, large[key, row["revision"]]))
+    return items

@@ -1,0 +1,179 @@
+"""The store: calls handed to their parts, and the tasks that look after the rest."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from headwater.errors import SessionLost, StoreError
+from headwater.meta.feed import ChangeFeed, Item
+from headwater.meta.postgres.address import Address, parse
+from headwater.meta.postgres.committer import Committer
+from headwater.meta.postgres.connections import Connections, connect
+from headwater.meta.postgres.failures import translated, translated_at_start
+from headwater.meta.postgres.reader import Reader
+from headwater.meta.postgres.schema import migrate
+from headwater.meta.postgres.wakeups import Wakeups
+from headwater.meta.sessions import RenewedSession
+from headwater.meta.store import Change, Committed, Decide, Entry, Limits, Scan, Session, T
+
+if TYPE_CHECKING:
+    import asyncpg
+
+log = logging.getLogger(__name__)
+
+READERS = 4
+RETRY_SECONDS = 0.25
+TRIM_SECONDS = 10.0
+KEPT_REVISIONS = 50_000
+KEPT_CHANGE_BYTES = 64 * 2**20
+LIMITS = Limits()
+
+OPEN_SESSION = "INSERT INTO session (id, expires) VALUES ($1, clock_timestamp() + $2) RETURNING id"
+RENEW_SESSION = """
+UPDATE session SET expires = clock_timestamp() + $2
+WHERE id = $1 AND expires > clock_timestamp() RETURNING id
+"""
+END_SESSIONS = "SELECT * FROM end_sessions($1::text[])"
+TRIM = "SELECT trim_changes($1, $2)"
+
+
+class PostgresStore:
+    """A ``MetadataStore`` in one schema of a database; open it with ``PostgresStore.open``.
+
+    Any number of stores, on any number of hosts, may share the schema. A domain is no unit of
+    its own here: transactions of the whole schema follow one another.
+    """
+
+    def __init__(self, address: Address, revision: int) -> None:
+        self._label = address.label
+        self._writing = Connections(address, 1)
+        self._reading = Connections(address, READERS)
+        self._reader = Reader(self._reading, address)
+        self._feed = ChangeFeed(revision, read=self._reader.changes, last=self._reader.revision)
+        self._committer = Committer(self._writing, address, self._publish)
+        self._changed = asyncio.Event()
+        self._expired = asyncio.Event()
+        self._wakeups = Wakeups(address, changed=self._changed.set, expired=self._expired.set)
+        self._sessions: set[RenewedSession] = set()
+        self._tasks = [
+            asyncio.create_task(work)
+            for work in (
+                self._committer.run(),
+                self._wakeups.run(),
+                self._follow_others(),
+                self._sweep_sessions(),
+                self._trim_changes(),
+            )
+        ]
+
+    @classmethod
+    async def open(cls, url: str) -> "PostgresStore":
+        """Connect, and make or upgrade the tables where they need it.
+
+        Raises ``ConfigurationError``, ``UnknownFormat`` or ``StoreUnavailable``, each with one
+        line that says what is wrong and what to do.
+        """
+        address = parse(url)
+        with translated_at_start(address.label):
+            connection = await connect(address)
+            try:
+                await migrate(connection, address)
+                revision = await connection.fetchval("SELECT revision FROM head")
+            finally:
+                connection.terminate()
+        return cls(address, revision)
+
+    @property
+    def limits(self) -> Limits:
+        return LIMITS
+
+    async def get(self, key: str) -> Entry | None:
+        return await self._reader.get(key)
+
+    async def scan(
+        self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
+    ) -> Scan:
+        return await self._reader.scan(start, end, limit, reverse=reverse)
+
+    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        return await self._committer.transact(keys, decide)
+
+    def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+        return self._feed.watch(prefix, after)
+
+    async def session(self, ttl: float) -> Session:
+        name = str(uuid.uuid4())
+        lease = timedelta(seconds=ttl)
+        opened = asyncio.get_running_loop().time()
+        await self._call(OPEN_SESSION, name, lease)
+
+        async def renew() -> None:
+            if not await self._call(RENEW_SESSION, name, lease):
+                raise SessionLost(f"session {name} has ended")
+
+        async def end() -> None:
+            self._sessions.discard(session)
+            await self._end_sessions([name])
+
+        session = RenewedSession(name, ttl=ttl, opened=opened, renew=renew, end=end)
+        self._sessions.add(session)
+        return session
+
+    async def close(self) -> None:
+        """Let go of the database; sessions left open run out."""
+        for session in self._sessions:
+            await session.abandon()
+        self._committer.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._feed.close()
+        await self._writing.close()
+        await self._reading.close()
+
+    def _publish(self, revision: int, items: list[Item]) -> None:
+        if not self._feed.committed(revision, items):
+            self._changed.set()
+        self._wakeups.committed(revision)
+
+    async def _follow_others(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._feed.catch_up()
+            except StoreError as error:
+                log.warning("metadata changes are not read: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+                self._changed.set()
+
+    async def _sweep_sessions(self) -> None:
+        while True:
+            await self._expired.wait()
+            self._expired.clear()
+            try:
+                await self._end_sessions(None)
+            except StoreError as error:
+                log.warning("expired metadata sessions are not swept: %s", error)
+
+    async def _trim_changes(self) -> None:
+        while True:
+            await asyncio.sleep(TRIM_SECONDS)
+            try:
+                await self._call(TRIM, KEPT_REVISIONS, KEPT_CHANGE_BYTES)
+            except StoreError as error:
+                log.warning("old metadata changes are not trimmed: %s", error)
+
+    async def _end_sessions(self, names: list[str] | None) -> None:
+        """End these, or those that have expired by the database's clock, with their keys."""
+        ((revision, gone),) = await self._call(END_SESSIONS, names)
+        if revision is not None:
+            self._publish(revision, [(key, None) for key in gone])
+
+    async def _call(self, statement: str, *arguments: object) -> list["asyncpg.Record"]:
+        with translated(self._label):
+            async with self._reading.held() as connection:
+                return await connection.fetch(statement, *arguments)
