@@ -11,7 +11,7 @@ from headwater.meta.store import MetadataStore
 
 KNOWN = (
     "sqlite:///relative/path, sqlite:////absolute/path, memory://, "
-    "etcd://host:2379,host:2379/prefix"
+    "etcd://host:2379,host:2379/prefix, postgres://user@host:5432/database"
 )
 
 
@@ -37,6 +37,11 @@ async def open_store(url: str, clock: Clock) -> MetadataStore:
                 from headwater.meta.etcd.address import parse_address
 
             return await EtcdStore.open(parse_address(url))
+        case "postgres" | "postgresql":
+            with _extra("postgres", url):
+                from headwater.meta.postgres import PostgresStore
+
+            return await PostgresStore.open(url)
         case _:
             raise ConfigurationError(f"no metadata store is known for {url!r}; known are: {KNOWN}")
 
