@@ -32,5 +32,5 @@ def start_minio(data: Path, *, port: int | None = None) -> S3Server:
             "MINIO_UPDATE": "off",
             "MINIO_BROWSER": "off",
         },
-        health="/minio/health/ready",
+        health="/minio/health/cluster",
     )
