@@ -1,5 +1,6 @@
 """One Spark session and one broker for the whole run."""
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -7,7 +8,9 @@ import pytest
 
 from headwater.pipeline.runner import Done, run_on
 from headwater.pipeline.session import spark_session
+from peers.s3_server import S3Server
 from tests.pipeline.cluster import Cluster, start_cluster
+from tests.pipeline.s3_cluster import started_on_s3
 
 LIMIT_SECONDS = 180
 
@@ -31,6 +34,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     running.server.stop()
 
 
+@pytest.fixture(scope="session")
+def s3_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with started_on_s3(tmp_path_factory.mktemp("on-s3")) as running:
+        yield running
+
+
 class SharedSpark:
     """A runner on a session that stays open when a compaction ends."""
 
@@ -45,5 +54,7 @@ class SharedSpark:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SharedSpark]:
+    # Python workers have the environment that Spark was started in.
+    os.environ.update(S3Server.client_environment())
     with spark_session("local[2]", fast=True) as session:
         yield SharedSpark(session)

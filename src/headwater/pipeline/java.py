@@ -40,13 +40,17 @@ class Java:
 
     @property
     def release(self) -> int:
-        """The feature release.
+        return feature_release(self.version)
 
-        >>> Java(Path("/opt/java"), "17.0.15").release, Java(Path("/opt/java"), "1.8.0_402").release
-        (17, 8)
-        """
-        numbers = re.findall(r"\d+", self.version)
-        return int(numbers[1] if numbers[0] == "1" and len(numbers) > 1 else numbers[0])
+
+def feature_release(version: str) -> int:
+    """The one number by which a release of Java is called.
+
+    >>> feature_release("17.0.15"), feature_release("1.8.0_402")
+    (17, 8)
+    """
+    numbers = re.findall(r"\d+", version)
+    return int(numbers[1] if numbers[0] == "1" and len(numbers) > 1 else numbers[0])
 
 
 def find_java(environment: Mapping[str, str], packaged: Path | None = None) -> Java:

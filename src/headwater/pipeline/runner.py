@@ -1,7 +1,6 @@
 """Running packed tasks: on Spark, or wherever else a caller wants them."""
 
 import contextlib
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from headwater.errors import StoreUnavailable
+from headwater.pipeline.reasons import why
 from headwater.pipeline.session import spark_session
 
 POLL_SECONDS: Final = 0.25
@@ -65,31 +65,31 @@ def run_on(session: Any, tasks: Sequence[bytes], done: Done) -> list[bytes]:
     return [bytes(row.result) for row in rows]
 
 
-_TELLING: Final = re.compile(
-    r"^.*?((?:ConfigurationError|ModuleNotFoundError): .+|\[PYTHON_VERSION_MISMATCH\].+"
-    r"|\w+(?:Error|Exception|Lost\w*): .+)$",
-    re.MULTILINE,
-)
-
-
-def why(text: str) -> str:
-    """The line of Spark's long report that says what went wrong: the last of a Python error.
-
-    >>> why(chr(10).join(["Job aborted", "Traceback:", "ModuleNotFoundError: No module named 'x'"]))
-    "ModuleNotFoundError: No module named 'x'"
-    """
-    python = text.partition("Driver stacktrace:")[0]
-    told = _TELLING.findall(python) or _TELLING.findall(text) or text.strip().splitlines()
-    line: str = told[-1] if told else "no reason given"
-    return line.strip()[:300]
+def _progress(session: Any, done: Done) -> contextlib.AbstractContextManager[None]:
+    """Tell ``done`` while the block runs."""
+    if hasattr(session, "_jsparkSession"):
+        return _followed(session.sparkContext.statusTracker(), done)
+    return _told(session, done)
 
 
 @contextlib.contextmanager
-def _progress(session: Any, done: Done) -> Iterator[None]:
-    """Tell ``done`` while the block runs."""
+def _told(session: Any, done: Done) -> Iterator[None]:
+    """A server of Spark Connect tells by itself."""
+
+    def tell(stages: Any, **_more: Any) -> None:
+        done(sum(stage.num_completed_tasks for stage in stages or ()))
+
+    session.registerProgressHandler(tell)
+    try:
+        yield
+    finally:
+        session.removeProgressHandler(tell)
+
+
+@contextlib.contextmanager
+def _followed(tracker: Any, done: Done) -> Iterator[None]:
     from py4j.protocol import Py4JError
 
-    tracker = session.sparkContext.statusTracker()
     over = threading.Event()
 
     def follow() -> None:

@@ -1,4 +1,8 @@
-"""Spark sessions for the pipeline's jobs."""
+"""Spark sessions for the pipeline's jobs: in this process, on a cluster, or by Spark Connect.
+
+A session that Spark's own ``spark-submit`` has begun is taken as it is: its master is the one
+that was given there.
+"""
 
 import contextlib
 import importlib.util
@@ -8,13 +12,15 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from headwater.errors import ConfigurationError, StoreUnavailable
 from headwater.pipeline.java import find_java, packaged_java, write_shim
+from headwater.pipeline.preflight import check_executors, check_server
 
 DEFAULT_MASTER: Final = "local[*]"
 PYSPARK: Final = "4.1"
@@ -31,8 +37,31 @@ _WORKER_MEMORY: Final = {
 """Workers keep the memory of one task for the next: pages that come and go with every record
 batch cost a third of the time."""
 
+_STORAGE: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+)
+"""What executors on other machines need as well to open the same bucket."""
+
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Spark's own mark of a process that ``spark-submit`` started: its JVM runs already."""
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
 _FAST: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 """A JVM that starts sooner and runs slower: right for tests, where no byte passes through it."""
+
+
+def is_local(master: str) -> bool:
+    """Whether executors are threads of the driver's own JVM.
+
+    >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]")
+    (True, False)
+    """
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
 def session_options(master: str) -> dict[str, str]:
@@ -45,12 +74,18 @@ def session_options(master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "1",
         "spark.python.daemon.module": _DAEMON,
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.python": _worker_python(master),
     }
     options |= {f"spark.executorEnv.{name}": value for name, value in _WORKER_MEMORY.items()}
-    if master.startswith("local"):
+    if master.startswith("local") or urlsplit(master).hostname in _LOOPBACK:
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return options
+
+
+def _worker_python(master: str) -> str:
+    """This very Python, unless the user says what it is called on a cluster's machines."""
+    own = sys.executable
+    return own if master.startswith("local") else os.environ.get("PYSPARK_PYTHON", own)
 
 
 def check_spark() -> None:
@@ -71,22 +106,47 @@ def check_spark() -> None:
 def spark_session(master: str, *, fast: bool = False, log: Path | None = None) -> Iterator[Any]:
     """A ``pyspark.sql.SparkSession`` for as long as the block runs.
 
-    What the JVM prints goes to ``log``, which is removed at the end where it was not given.
-    Raises ``ConfigurationError`` for wrong versions, ``StoreUnavailable`` where the master does
-    not answer.
+    ``master`` is one of Spark's, or the ``sc://`` address of a Spark Connect server; under
+    ``spark-submit`` that one's counts. What the JVM prints goes to ``log``, which is removed at
+    the end where it was not given. Raises ``ConfigurationError`` for wrong versions, here or on
+    the executors, ``StoreUnavailable`` where the master does not answer.
     """
     check_spark()
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    if master.startswith("sc://"):
+        started = _connected(master)
+    elif _SUBMITTED in os.environ:
+        started = _submitted()
+    else:
+        started = _launched(master, fast=fast, log=log)
+    with started as session:
+        yield session
+
+
+@contextlib.contextmanager
+def _launched(master: str, *, fast: bool, log: Path | None) -> Iterator[Any]:
+    """A session on a JVM of its own."""
     java = find_java(os.environ, packaged_java())
     scratch = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
     output = log or scratch / "spark.log"
     output.parent.mkdir(parents=True, exist_ok=True)
     quiet = f"-Dlog4j2.configurationFile={_QUIET_LOG.as_uri()}"
     shim = write_shim(java, scratch / "java", output, (quiet, *(_FAST if fast else ())))
+    options = session_options(master) | {
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }
     try:
-        with _environment(JAVA_HOME=str(shim), PYSPARK_PYTHON=sys.executable):
-            session = _start(master, scratch, output)
+        with _environment(JAVA_HOME=str(shim), PYSPARK_PYTHON=_worker_python(master)):
+            try:
+                session = _start(options)
+            except _spark_errors() as error:
+                raise StoreUnavailable(
+                    f"Spark does not start on {master}: {_last_words(output, error)}"
+                ) from error
         try:
+            if not is_local(master):
+                check_executors(session)
             yield session
         finally:
             _stop(session)
@@ -94,24 +154,62 @@ def spark_session(master: str, *, fast: bool = False, log: Path | None = None) -
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _start(master: str, scratch: Path, output: Path) -> Any:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+def _start(options: Mapping[str, str]) -> Any:
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    options = session_options(master) | {
-        "spark.local.dir": str(scratch / "local"),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-    }
-    builder = SparkSession.builder
-    for name, value in options.items():
-        builder = builder.config(name, value)
+    conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+    # Settings go to the JVM by its command line, which everyone on the machine can read. These
+    # go to the running JVM, and from there to the executors' environment.
+    storage = {name: os.environ[name] for name in _STORAGE if name in os.environ}
+    return SparkSession(SparkContext(conf=conf, environment=storage))
+
+
+@contextlib.contextmanager
+def _submitted() -> Iterator[Any]:
+    """A session on the JVM that runs this process; it ends with it."""
+    from pyspark import SparkConf
+
+    given = dict(SparkConf().getAll())
+    master = given.get("spark.master", DEFAULT_MASTER)
+    own = {name: value for name, value in session_options(master).items() if name not in given}
     try:
-        return builder.getOrCreate()
-    except (PySparkException, Py4JError, OSError) as error:
+        session = _start(given | own)
+    except _spark_errors() as error:
+        raise StoreUnavailable(f"Spark does not start on {master}: {error}") from error
+    try:
+        if not is_local(master):
+            check_executors(session)
+        yield session
+    finally:
+        session.stop()
+
+
+@contextlib.contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """A session of a Spark Connect server; how its workers start is that server's business."""
+    from pyspark.sql import SparkSession
+
+    try:
+        session = SparkSession.builder.remote(address).create()
+        server: str = session.version
+    except _spark_errors() as error:
         raise StoreUnavailable(
-            f"Spark does not start on {master}: {_last_words(output, error)}"
+            f"no Spark Connect server answers at {address}: {str(error).partition(chr(10))[0]}"
         ) from error
+    try:
+        check_server(server)
+        check_executors(session)
+        yield session
+    finally:
+        session.stop()
+
+
+def _spark_errors() -> tuple[type[Exception], ...]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return (PySparkException, Py4JError, OSError)
 
 
 def _stop(session: Any) -> None:
