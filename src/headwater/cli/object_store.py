@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from random import Random
 
 from headwater.clock import Clock
 from headwater.config import Settings
+from headwater.log.settings import MIB
 from headwater.objects.compatibility import check_compatibility
 from headwater.objects.health import State, StoreHealth, StoreSuspended
 from headwater.objects.retrying import TransientFailure
@@ -53,8 +55,28 @@ async def patiently(work: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(PAUSE)
 
 
+@dataclass(frozen=True, slots=True)
+class FlushRule:
+    """How a kind of store is written to, where the settings of these names are not set."""
+
+    flush_interval_ms: int
+    flush_bytes: int
+    buffer_bytes: int
+
+
+DIRECT = FlushRule(flush_interval_ms=0, flush_bytes=8 * MIB, buffer_bytes=24 * MIB)
+"""Requests cost nothing and answer at once."""
+PAID = FlushRule(flush_interval_ms=250, flush_bytes=16 * MIB, buffer_bytes=64 * MIB)
+"""Requests are paid for one by one and take their time: four a second, until they are full."""
+
+
+def flush_rule(objects_url: str) -> FlushRule:
+    """The rule for the kind of store that a URL names."""
+    return PAID if is_remote(objects_url) else DIRECT
+
+
 def is_remote(objects_url: str) -> bool:
-    """Whether requests go over the network, and are paid for one by one."""
+    """Whether requests go over the network."""
     return not objects_url.startswith(("file:", "memory:"))
 
 

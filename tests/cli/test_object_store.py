@@ -1,0 +1,62 @@
+"""What a broker takes from its kind of object store, and how it waits for it."""
+
+import asyncio
+import logging
+
+import pytest
+
+from headwater.cli import object_store
+from headwater.cli.compose import log_settings
+from headwater.cli.object_store import patiently
+from headwater.config import LogSettings, Settings
+from headwater.errors import StoreUnavailable
+from headwater.objects.health import StoreSuspended
+from headwater.objects.retrying import TransientFailure
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        (None, (0, 8 * MIB, 24 * MIB)),
+        ("memory://", (0, 8 * MIB, 24 * MIB)),
+        ("s3://bucket", (250, 16 * MIB, 64 * MIB)),
+        ("gs://bucket", (250, 16 * MIB, 64 * MIB)),
+        ("az://bucket", (250, 16 * MIB, 64 * MIB)),
+    ],
+)
+def test_each_kind_of_store_has_its_rhythm(url: str | None, expected: tuple[int, int, int]) -> None:
+    log = log_settings(Settings(objects=url))
+    assert (log.flush_interval_ms, log.flush_bytes, log.buffer_bytes) == expected
+
+
+def test_what_is_set_counts_for_every_store() -> None:
+    given = LogSettings(flush_interval_ms=0, flush_bytes=1, buffer_bytes=2)
+    log = log_settings(Settings(objects="s3://bucket", log=given))
+    assert (log.flush_interval_ms, log.flush_bytes, log.buffer_bytes) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("error", [TransientFailure("503 SlowDown"), StoreSuspended("later")])
+async def test_a_store_that_is_throttled_at_start_is_waited_for(
+    error: StoreUnavailable, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "PAUSE", 0.0)
+    failures = iter([error] * 50)
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        if (failure := next(failures, None)) is not None:
+            raise failure
+
+    with caplog.at_level(logging.WARNING):
+        await patiently(work)
+    assert caplog.text.count("Waiting for the object store") == 50
+
+
+async def test_a_store_that_refuses_us_is_not_waited_for() -> None:
+    async def work() -> None:
+        raise StoreUnavailable("access is denied")
+
+    with pytest.raises(StoreUnavailable, match="access is denied"):
+        await patiently(work)
