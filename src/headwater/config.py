@@ -112,8 +112,12 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The log: flushing, buffers, caches, merging and clean-up."""
 
     flush_bytes: Annotated[
-        Positive, Meta(description="A buffer this full is flushed though a flush is under way.")
-    ] = _LOG.flush_bytes
+        Positive | None,
+        Meta(
+            description="A buffer this full is flushed though a flush is under way: the largest "
+            "object that a flush makes. When not set: 8 MiB on local stores, 16 MiB on others."
+        ),
+    ] = None
     flush_interval_ms: Annotated[
         Natural | None,
         Meta(
@@ -128,8 +132,12 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Natural, Meta(description="A flush up to this size travels in its metadata transaction.")
     ] = _LOG.inline_bytes
     buffer_bytes: Annotated[
-        Positive, Meta(description="Uncommitted bytes held before sockets are no longer read.")
-    ] = _LOG.buffer_bytes
+        Positive | None,
+        Meta(
+            description="Uncommitted bytes held before sockets are no longer read. When not set: "
+            "24 MiB on local stores, 64 MiB on others."
+        ),
+    ] = None
     append_timeout_ms: Annotated[
         Positive, Meta(description="After this a producer gets an error that it may retry.")
     ] = _LOG.append_timeout_ms

@@ -25,7 +25,7 @@ from headwater.broker.membership import Membership
 from headwater.broker.server import Server, listen
 from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
-from headwater.cli.object_store import is_remote, open_object_store, patiently, unreadiness
+from headwater.cli.object_store import flush_rule, open_object_store, patiently, unreadiness
 from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
 from headwater.errors import ConfigurationError, StoreError
@@ -45,9 +45,6 @@ from headwater.telemetry.http import TelemetryServer
 from headwater.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
-
-PAID_FLUSH_INTERVAL_MS = 250
-"""Between flushes to a store that charges for each request, where nothing else is set."""
 
 READY_TIMEOUT = 2.0
 IO_THREADS = 8
@@ -335,11 +332,11 @@ def lock_broker_id(settings: Settings) -> BrokerLock | None:
 
 
 def log_settings(settings: Settings) -> LogSettings:
-    """The log's own settings; a paid store gets a least time between flushes."""
+    """The log's own settings; what is not set and is a store's to decide comes from its kind."""
     given = msgspec.structs.asdict(settings.log)
-    if given["flush_interval_ms"] is None:
-        paid = is_remote(settings.objects_url)
-        given["flush_interval_ms"] = PAID_FLUSH_INTERVAL_MS if paid else 0
+    for name, value in asdict(flush_rule(settings.objects_url)).items():
+        if given[name] is None:
+            given[name] = value
     return LogSettings(**given)
 
 
