@@ -25,6 +25,7 @@ from headwater.meta import keys
 from headwater.meta.store import Values, Writes
 from headwater.meta.urls import open_store
 from peers.etcd import start_etcd
+from peers.postgres import start_postgres
 
 STREAMS = (1, 100, 1_000, 10_000)
 PROCESSES = (1, 2, 4)
@@ -81,9 +82,19 @@ def etcd(directory: Path) -> Iterator[Url]:
         server.stop()
 
 
+@contextmanager
+def postgres(directory: Path) -> Iterator[Url]:
+    server = start_postgres(directory / "postgres")
+    try:
+        yield lambda name: f"{server.url()}?schema={name.replace('-', '_')}"
+    finally:
+        server.stop()
+
+
 STORES: dict[str, Callable[[Path], AbstractContextManager[Url]]] = {
     "sqlite": sqlite,
     "etcd": etcd,
+    "postgres": postgres,
 }
 """What starts each store; it gives the URL of an empty one of that name."""
 
