@@ -1,6 +1,7 @@
 """The topic configurations of Apache Kafka 4.3, typed: names, defaults, validators, synonyms.
 
-Three of our own, under ``headwater.``, say what a topic's records are compacted to.
+Those under ``headwater.`` are our own: what a topic's records are compacted to, and how soon they
+are made durable.
 
 ``Topic.configs`` holds what a user set, as text. Everything here works on such a mapping and
 falls back to the default. Names that Kafka does not know are refused. Configurations that
@@ -187,6 +188,11 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
             None,
             "What records are compacted to: parquet, an Iceberg table; segment, .kfs files; "
             "both, segments as the log and the table as a copy; none.",
+        ),
+        _define(
+            "headwater.latency", _T.STRING, "low", partial(_one_of, choices=("low", "cheap")), None,
+            "How small amounts of records are made durable: low, inside a metadata transaction; "
+            "cheap, in an object with others, which waits for the next flush.",
         ),
         _define(
             "headwater.table.name", _T.STRING, "", check_table_name, None,
@@ -397,6 +403,11 @@ def compaction_target(configs: Mapping[str, str]) -> str:
 def table_partitioning(configs: Mapping[str, str]) -> str:
     """How the topic's table is partitioned when it is created."""
     return text(configs, "headwater.table.partition-by")
+
+
+def is_cheap(configs: Mapping[str, str]) -> bool:
+    """Whether records never travel inside a metadata transaction."""
+    return text(configs, "headwater.latency") == "cheap"
 
 
 def uses_append_time(configs: Mapping[str, str]) -> bool:

@@ -23,6 +23,7 @@ from headwater.log.merge import (
     Merged,
     Swap,
     plan_merge,
+    plan_relief,
     swap_runs,
 )
 from headwater.log.wal_object import Placement
@@ -213,3 +214,12 @@ def test_a_swap_stays_within_the_operations_it_is_counted_with(streams: int) -> 
     bound = OPERATIONS_PER_SWAP + OPERATIONS_PER_STREAM * streams
     assert len(writes.puts) + len(writes.range_deletes) + len(writes.deletes) <= bound
     assert len(swap.keys) <= bound
+
+
+def test_the_first_inline_run_is_relieved_however_short() -> None:
+    first, stored, last = entry(0, 1, 10, INLINE), entry(1, 2, 10), entry(2, 3, 10, INLINE)
+    assert plan_relief([first, stored, last], 100) == [first]
+    assert plan_relief([stored, last], 100) == [last]
+    assert plan_relief([first, last], 100) == [first]
+    assert plan_relief([last, entry(3, 4, 95, INLINE)], 100) == [last]
+    assert not plan_relief([stored], 100)

@@ -281,3 +281,79 @@ def test_small_flushes_travel_without_an_object() -> None:
         assert bench.objects.traffic.puts == 1
 
     simulate(work, LogSettings(inline_bytes=100))
+
+
+PAID = LogSettings(inline_bytes=1_000, flush_interval_ms=250, flush_bytes=100_000)
+
+
+def test_on_a_paid_store_small_flushes_wait_for_no_interval_and_no_upload() -> None:
+    async def work(bench: Bench) -> None:
+        bench.object_faults.strike(range(1))  # the upload of a large flush hangs
+        large = bench.append(b"x" * 2_000, stream=2)
+        await asyncio.sleep(0.3)
+        for number in range(5):
+            assert await outcomes([bench.append(b"x", stream=1)]) == [number]
+        assert bench.loop.time() < 0.31
+        assert not large.done()
+        bench.object_faults.stop()
+        assert await outcomes([large]) == [0]
+        assert bench.objects.traffic.puts == 1
+
+    simulate(work, PAID)
+
+
+def test_what_follows_a_large_flush_of_its_own_stream_waits_for_it() -> None:
+    async def work(bench: Bench) -> None:
+        bench.object_faults.strike(range(1))
+        large = bench.append(b"x" * 2_000)
+        await asyncio.sleep(0.3)
+        small = [bench.append(), bench.append(stream=2)]
+        await asyncio.sleep(1)
+        assert not any(one.done() for one in (large, small[0]))
+        bench.object_faults.stop()
+        assert await outcomes([large, *small]) == [0, 1, 0]
+
+    simulate(work, PAID)
+
+
+def test_a_cheap_topic_waits_for_an_object_and_holds_no_other_back() -> None:
+    async def work(bench: Bench) -> None:
+        assert await outcomes([bench.append(stream=1)]) == [0]
+        cheap = [bench.writer.append(2, [make_batch()], cheap=True) for _ in range(3)]
+        low = bench.append(stream=1)
+        assert await outcomes([low]) == [1]
+        assert bench.objects.traffic.puts == 0
+        assert await outcomes(cheap) == [0, 1, 2]
+        more = [bench.writer.append(2, [make_batch()], cheap=True)]
+        assert await outcomes(more) == [3]
+        assert bench.objects.traffic.puts == 2
+        assert 0.25 <= bench.loop.time() < 0.3
+
+    simulate(work, PAID)
+
+
+def test_what_is_produced_fast_goes_to_objects_on_a_paid_store() -> None:
+    async def work(bench: Bench) -> None:
+        futures = []
+        for _ in range(1_000):
+            futures.append(bench.append(b"x" * 100))
+            await asyncio.sleep(0.001)
+        assert await outcomes(futures) == list(range(1_000))
+        assert 3 <= bench.objects.traffic.puts <= 6
+
+    simulate(work, PAID)
+
+
+def test_small_flushes_go_to_objects_while_the_metadata_store_is_crowded() -> None:
+    async def work(bench: Bench) -> None:
+        for _ in range(20):
+            await bench.append(b"x" * 39)  # a hundred bytes
+        assert bench.objects.traffic.puts == 0
+        bench.writer._budget.added(9, 1_500)
+        await bench.append(b"x" * 39)
+        assert bench.objects.traffic.puts == 1
+        bench.writer._budget.measured(9, 0)
+        await bench.append(b"x" * 39)
+        assert bench.objects.traffic.puts == 1
+
+    simulate(work, LogSettings(inline_bytes=1_000), Limits(inline_bytes=1_500))

@@ -13,6 +13,7 @@ from headwater.log.chunk_source import ChunkSource
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.follow import Follower
 from headwater.log.formats import (
+    INLINE,
     PARQUET,
     SEGMENT,
     Cluster,
@@ -23,6 +24,7 @@ from headwater.log.formats import (
 )
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
+from headwater.log.inline_budget import InlineBudget
 from headwater.log.levels import SPOKEN, ClusterFollower, check_level
 from headwater.log.maintenance import Maintenance
 from headwater.log.merger import Merger
@@ -47,6 +49,7 @@ from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.values import decode, encode
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics
+from headwater.topic_configs import is_cheap
 from headwater.wire.batch import Batch
 
 logger = logging.getLogger(__name__)
@@ -142,6 +145,7 @@ class LogEngine:
         self._timestamps = TimestampLookup(self._reader, self._index, self._loader)
         self._trimmer = Trimmer(meta, self._streams, self._index, clock)
         self._cleaner = TopicCleaner(meta, self._streams, self._trimmer, clock)
+        self._budget = InlineBudget(meta.limits.inline_bytes, lambda: len(living()))
         self._maintenance = Maintenance(
             meta=meta,
             topics=self.topics,
@@ -158,6 +162,7 @@ class LogEngine:
                 kept=settings.snapshots_kept,
                 offload=offload,
             ),
+            budget=self._budget,
             settings=settings,
             clock=clock,
             rng=rng,
@@ -208,6 +213,7 @@ class LogEngine:
             metrics=self._metrics,
             committed=self._committed,
             level=lambda: self._cluster.level,
+            budget=self._budget,
         )
         self._merger = Merger(
             meta=self._meta,
@@ -218,6 +224,7 @@ class LogEngine:
             index=self._index,
             loader=self._loader,
             clock=self._clock,
+            budget=self._budget,
         )
 
     async def run(self) -> None:
@@ -259,7 +266,8 @@ class LogEngine:
     def append(
         self, topic: Topic, partition: int, batches: Sequence[Batch]
     ) -> asyncio.Future[Appended]:
-        return self._writer.append(topic.streams[partition], batches)
+        cheap = is_cheap(topic.configs)
+        return self._writer.append(topic.streams[partition], batches, cheap=cheap)
 
     def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
         """This broker's own commit: its records are readable before producers hear of them."""
@@ -270,6 +278,8 @@ class LogEngine:
                 entry = decode(IndexEntry, commit.entry)
                 self._loader.keep(commit.stream, entry, chunk.data)
                 state.committed(entry, self._settings.window_entries)
+                if entry.kind == INLINE:
+                    self._budget.added(commit.stream, entry.length)
                 if entry.length < self._settings.merge_small_bytes:
                     self._maintenance.added_small_entry(commit.stream)
             # Duplicates may have been committed by a broker whose changes are not here yet.
@@ -342,3 +352,4 @@ class LogEngine:
 
     def _refresh_metrics(self) -> None:
         self._metrics.buffered_bytes.set(self._writer.held_bytes)
+        self._metrics.inline_bytes.set(self._budget.used)

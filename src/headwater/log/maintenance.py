@@ -13,6 +13,7 @@ from headwater.log.cleanup import TopicCleaner
 from headwater.log.formats import Tail
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
+from headwater.log.inline_budget import InlineBudget
 from headwater.log.merger import Merger
 from headwater.log.retention import retained_from
 from headwater.log.settings import LogSettings
@@ -52,6 +53,7 @@ class Maintenance:
         collector: GarbageCollector,
         merger: Callable[[], Merger],
         snapshotter: Snapshotter,
+        budget: InlineBudget,
         settings: LogSettings,
         clock: Clock,
         rng: Random,
@@ -67,6 +69,7 @@ class Maintenance:
         self._collector = collector
         self._merger = merger
         self._snapshotter = snapshotter
+        self._budget = budget
         self._settings = settings
         self._clock = clock
         self._rng = rng
@@ -116,7 +119,10 @@ class Maintenance:
             await self._attempt(self._cleaner.clean_deleted)
 
     async def merge_recent(self) -> None:
-        """Merge the streams to which this broker added enough small entries."""
+        """Merge the streams to which this broker added enough small entries.
+
+        Where the metadata store is crowded, what lies there is moved to objects.
+        """
         ready = [
             stream
             for stream, count in self._small_entries.items()
@@ -126,6 +132,9 @@ class Maintenance:
             del self._small_entries[stream]
         while ready:
             ready = await self._merger().merge(ready)
+        while crowded := self._budget.crowded():
+            if not await self._merger().merge(crowded, relieve=True):
+                return
 
     async def sweep(self) -> None:
         """Apply retention to, and merge, every stream of this broker's share; look at tables."""

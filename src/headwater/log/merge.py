@@ -86,6 +86,26 @@ def plan_merge(
     return []
 
 
+def plan_relief(entries: Sequence[IndexEntry], max_bytes: int) -> Sequence[IndexEntry]:
+    """The first run of neighbours that are inline, however few: the metadata store is crowded."""
+    run: list[IndexEntry] = []
+    size = 0
+    for entry in entries:
+        apart = bool(run) and run[-1].end != entry.start
+        if run and (entry.kind != INLINE or apart or size + entry.length > max_bytes):
+            break
+        if entry.kind == INLINE:
+            run.append(entry)
+            size += entry.length
+        if len(run) == RUN_ENTRIES:
+            break
+    return run
+
+
+def inline_size(entries: Sequence[IndexEntry]) -> int:
+    return sum(entry.length for entry in entries if entry.kind == INLINE)
+
+
 def _worth_while(run: Sequence[IndexEntry], size: int, fan_in: int) -> bool:
     # At least doubled, or one large entry would be rewritten for every few tiny ones behind it.
     return len(run) >= fan_in and size >= 2 * max(entry.length for entry in run)

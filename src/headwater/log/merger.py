@@ -7,14 +7,17 @@ from headwater.clock import Clock
 from headwater.errors import CorruptMessage, ObjectNotFound
 from headwater.log.formats import IndexEntry, Layout
 from headwater.log.index import IndexReader
+from headwater.log.inline_budget import InlineBudget
 from headwater.log.jobs import Job
 from headwater.log.merge import (
     OPERATIONS_PER_STREAM,
     OPERATIONS_PER_SWAP,
     Merged,
     Swap,
+    inline_size,
     mergeable,
     plan_merge,
+    plan_relief,
     swap_runs,
 )
 from headwater.log.piece_loader import PieceLoader
@@ -47,6 +50,7 @@ class Merger:
         index: IndexReader,
         loader: PieceLoader,
         clock: Clock,
+        budget: InlineBudget,
     ) -> None:
         self._meta = meta
         self._objects = objects
@@ -56,23 +60,30 @@ class Merger:
         self._index = index
         self._loader = loader
         self._clock = clock
+        self._budget = budget
         self._next_object = 0
 
-    async def merge(self, streams: Iterable[int]) -> list[int]:
-        """Merge what is worth it; returns the streams that may have more to merge."""
+    async def merge(self, streams: Iterable[int], *, relieve: bool = False) -> list[int]:
+        """Merge what is worth it; returns the streams that may have more to merge.
+
+        ``relieve`` moves what lies in the metadata store to objects, worth it or not, until it is
+        no longer crowded.
+        """
         again: list[int] = []
-        async for group in self._groups(streams):
+        async for group in self._groups(streams, relieve=relieve):
             again += await self._merge_group(group)
+            if relieve and not self._budget.crowded():
+                break
         return again
 
     async def _groups(
-        self, streams: Iterable[int]
+        self, streams: Iterable[int], *, relieve: bool
     ) -> AsyncIterator[list[tuple[int, int, Sequence[IndexEntry]]]]:
         """Streams with their generation and run, as many as fit one object."""
         group: list[tuple[int, int, Sequence[IndexEntry]]] = []
         size = 0
         for stream in streams:
-            generation, run = await self._plan(stream)
+            generation, run = await self._plan(stream, relieve=relieve)
             if not run:
                 continue
             length = sum(entry.length for entry in run)
@@ -84,15 +95,21 @@ class Merger:
         if group:
             yield group
 
-    async def _plan(self, stream: int) -> tuple[int, Sequence[IndexEntry]]:
+    async def _plan(
+        self, stream: int, *, relieve: bool = False
+    ) -> tuple[int, Sequence[IndexEntry]]:
         stored = await self._meta.get(keys.layout(0, stream))
         layout = Layout() if stored is None else decode(Layout, stored.value)
         # Read after the layout: a job created since then makes the swap lose.
         open_job = await self._meta.get(keys.job(0, stream))
         job = None if open_job is None else decode(Job, open_job.value)
         entries = await self._index.newest(stream, layout.log_start, PLAN_ENTRIES)
+        self._budget.measured(stream, inline_size(entries))
+        free = mergeable(entries, job)
+        if relieve:
+            return layout.generation, plan_relief(free, self._settings.merge_bytes)
         run = plan_merge(
-            mergeable(entries, job),
+            free,
             fan_in=self._settings.merge_fan_in,
             small_bytes=self._settings.merge_small_bytes,
             max_bytes=self._settings.merge_bytes,
@@ -124,6 +141,9 @@ class Merger:
         swapped = await self._swap(key, sum(map(len, parts)), merged)
         if not swapped:
             await self._objects.delete(key)
+        for one in merged:
+            if one.stream in swapped:
+                self._budget.added(one.stream, -inline_size(one.run))
         logger.debug(
             "merged %d entries of %d streams", sum(len(m.run) for m in merged), len(merged)
         )

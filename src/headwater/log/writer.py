@@ -6,6 +6,11 @@ buffer does not wait for that either; on a paid store no sooner than ``flush_int
 the last. Commits keep the order in which buffers were cut, and producers are answered after the
 commit, never before.
 
+A small flush travels inside its commit, unless its topics are ``cheap`` or the metadata store's
+share is used up. On a paid store such a flush waits neither for the interval nor for an upload of
+other streams, so that its producers wait for one commit and no PUT. Within one interval no more
+travels so than one flush may hold: what is produced faster is worth an object.
+
 Under load producers send again as soon as they are answered. A flush that took the first of them
 alone would leave the others to the next, and every second flush would be almost empty. So after a
 flush the next one gathers for a moment, until as many appends are there as were just answered.
@@ -21,8 +26,7 @@ Invariants:
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 
 from headwater.clock import Clock
 from headwater.engine import Appended
@@ -37,11 +41,14 @@ from headwater.errors import (
 )
 from headwater.log.commit import Fenced, Part, chunks_per_part, commit_part
 from headwater.log.formats import GROWING, StreamCommit
+from headwater.log.inline_budget import InlineBudget
 from headwater.log.levels import NOTED_SECTIONS, SPOKEN
 from headwater.log.settings import LogSettings
+from headwater.log.turns import end_of, pass_turn
 from headwater.log.verdicts import settle
 from headwater.log.wal_files import Section, WalFiles
 from headwater.log.wal_object import Chunk, Placement, encode_section, join_batches
+from headwater.log.write_buffer import Buffer, Waiting
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics
@@ -53,28 +60,6 @@ GATHER = 0.001
 """Seconds that a flush waits at most for the producers that were just answered."""
 RETRY_FIRST = 0.01
 RETRY_MOST = 1.0
-
-
-@dataclass(slots=True)
-class Waiting:
-    """One append call: how many batches it added and who waits for them."""
-
-    batches: int
-    done: asyncio.Future[Appended]
-
-
-@dataclass(slots=True)
-class Buffer:
-    """Batches that wait for the next flush, by stream."""
-
-    batches: dict[int, list[Batch]] = field(default_factory=dict)
-    waiting: dict[int, list[Waiting]] = field(default_factory=dict)
-    size: int = 0
-    count: int = 0
-    expiry: asyncio.TimerHandle | None = None
-
-    def appends(self) -> list[Waiting]:
-        return [one for each in self.waiting.values() for one in each]
 
 
 Committed = Callable[[Sequence[Chunk], Sequence[StreamCommit]], Sequence[int]]
@@ -99,6 +84,7 @@ class Writer:
         metrics: Metrics,
         committed: Committed,
         level: Callable[[], int] = lambda: SPOKEN.highest,
+        budget: InlineBudget | None = None,
     ) -> None:
         self._meta = meta
         self._incarnation = incarnation
@@ -111,7 +97,15 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._open = Buffer()
         self._held = 0
-        self._flushes: set[asyncio.Task[None]] = set()
+        self._flushes: dict[asyncio.Task[None], Collection[int]] = {}
+        """The flushes under way, and the streams in each."""
+        self._committing = asyncio.Lock()
+        self._budget = budget or InlineBudget(meta.limits.inline_bytes, lambda: 1)
+        self._early = False
+        """Whether a flush is under way that waited for nothing."""
+        self._early_until = 0.0
+        self._early_bytes = 0
+        """How much travelled so before ``_early_until``."""
         self._last_commit: asyncio.Future[None] | None = None
         self._uploads = 0
         limit = meta.limits.value_bytes
@@ -142,8 +136,13 @@ class Writer:
     async def wait_for_room(self) -> None:
         await self._room.wait()
 
-    def append(self, stream: int, batches: Sequence[Batch]) -> asyncio.Future[Appended]:
-        """Add batches to the open buffer; see ``Engine.append``."""
+    def append(
+        self, stream: int, batches: Sequence[Batch], *, cheap: bool = False
+    ) -> asyncio.Future[Appended]:
+        """Add batches to the open buffer; see ``Engine.append``.
+
+        ``cheap`` ones never travel inside a metadata transaction.
+        """
         done: asyncio.Future[Appended] = self._loop.create_future()
         if self._failure is not None:
             done.set_exception(self._failure)
@@ -154,22 +153,14 @@ class Writer:
                 self._settings.append_timeout_ms / 1000, self._expire, buffer
             )
         size = sum([len(batch.data) for batch in batches])
-        if stream in buffer.batches:
-            buffer.batches[stream].extend(batches)
-            buffer.waiting[stream].append(Waiting(len(batches), done))
-        else:
-            buffer.batches[stream] = list(batches)
-            buffer.waiting[stream] = [Waiting(len(batches), done)]
-        buffer.size += size
-        buffer.count += 1
+        buffer.add(stream, batches, size, done, cheap=cheap)
         self._held += size
         if self._held >= self._settings.buffer_bytes:
             self._room.clear()
         if self._timer is None:
             # Requests that arrived in one turn of the loop share a flush.
-            self._timer = self._loop.call_at(
-                max(self._not_before, self._loop.time()), self._maybe_flush
-            )
+            at = 0.0 if self._settings.flush_interval_ms and not cheap else self._not_before
+            self._timer = self._loop.call_at(max(at, self._loop.time()), self._maybe_flush)
         elif (
             buffer.size >= self._settings.flush_bytes > buffer.size - size
             or buffer.count == self._expected
@@ -182,10 +173,14 @@ class Writer:
         self._timer = None
         if not self._open.batches or self._failure is not None:
             return
+        now = self._loop.time()
+        if self._may_go_early(now):
+            self._go_early(now)
+            if not self._open.batches:
+                return
         full = self._open.size >= self._settings.flush_bytes
         if not self._may_flush(full=full):
             return
-        now = self._loop.time()
         if now < self._not_before and not full:
             self._timer = self._loop.call_at(self._not_before, self._maybe_flush)
             return
@@ -194,11 +189,41 @@ class Writer:
             return
         self._not_before = now + self._settings.flush_interval_ms / 1000
         buffer, self._open = self._open, Buffer()
+        inline = buffer.size <= self._inline_bytes and not buffer.cheap
+        self._start(buffer, inline=inline and self._budget.admits(buffer.size))
+
+    def _start(self, buffer: Buffer, *, inline: bool, early: bool = False) -> None:
         before = self._last_commit
         self._last_commit = turn = self._loop.create_future()
-        task = self._loop.create_task(self._flush(buffer, before, turn))
-        self._flushes.add(task)
+        flush = self._flush(buffer, before, turn, inline=inline, early=early)
+        task = self._loop.create_task(flush)
+        self._flushes[task] = frozenset(buffer.batches)
         task.add_done_callback(self._flushed)
+
+    def _may_go_early(self, now: float) -> bool:
+        """Whether what may travel in a commit need wait for nothing, on a paid store."""
+        if not self._settings.flush_interval_ms or self._early:
+            return False
+        size = self._open.low_size
+        spent = self._early_bytes if now < self._early_until else 0
+        if not 0 < size <= self._inline_bytes - spent or not self._budget.admits(size):
+            return False
+        low = self._open.batches.keys() - self._open.cheap.keys()
+        return all(low.isdisjoint(streams) for streams in self._flushes.values())
+
+    def _go_early(self, now: float) -> None:
+        buffer = self._open.without_cheap()
+        if not self._open.batches and self._open.expiry is not None:
+            self._open.expiry.cancel()
+            self._open = Buffer()
+        timeout = self._settings.append_timeout_ms / 1000
+        buffer.expiry = self._loop.call_later(timeout, self._expire, buffer)
+        if now >= self._early_until:
+            self._early_until = now + self._settings.flush_interval_ms / 1000
+            self._early_bytes = 0
+        self._early_bytes += buffer.size
+        self._early = True
+        self._start(buffer, inline=True, early=True)
 
     def _may_flush(self, *, full: bool) -> bool:
         if not self._flushes:
@@ -208,7 +233,7 @@ class Writer:
         return self._uploads < (self._settings.uploads if full else 1)
 
     def _flushed(self, task: asyncio.Task[None]) -> None:
-        self._flushes.discard(task)
+        del self._flushes[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a flush failed unexpectedly", exc_info=error)
         self._maybe_flush()
@@ -218,20 +243,25 @@ class Writer:
         buffer: Buffer,
         before: asyncio.Future[None] | None,
         turn: asyncio.Future[None],
+        *,
+        inline: bool,
+        early: bool,
     ) -> None:
+        """Write and commit. An ``early`` one shares no stream with those ahead of it."""
         waiting = buffer.appends()
         try:
             chunks = [
                 join_batches(stream, buffer.batches[stream]) for stream in sorted(buffer.batches)
             ]
-            section, placements = await self._upload(chunks, buffer.size)
-            if before is not None and not before.done():
-                await _end_of(before)
-            for part in self._parts(chunks, placements, section):
-                outcome = await self._commit(part)
-                starts = self._committed(part.chunks, outcome)
-                for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
-                    settle(buffer.waiting[chunk.stream], chunk.batches, commit, start)
+            section, placements = (None, []) if inline else await self._upload(chunks)
+            if before is not None and not before.done() and not early:
+                await end_of(before)
+            async with self._committing:
+                for part in self._parts(chunks, placements, section):
+                    outcome = await self._commit(part)
+                    starts = self._committed(part.chunks, outcome)
+                    for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
+                        settle(buffer.waiting[chunk.stream], chunk.batches, commit, start)
             self._metrics.flushes.inc()
             self._metrics.flush_bytes.observe(buffer.size)
             self._expected = buffer.count + self._open.count
@@ -248,17 +278,15 @@ class Writer:
             _fail(waiting, RequestTimedOut("the broker is stopping"))
             raise
         finally:
+            if early:
+                self._early = False
             if buffer.expiry is not None:
                 buffer.expiry.cancel()
             _fail(waiting, KafkaStorageError("the broker failed to write; see its log"))
-            _pass_turn(before, turn)
+            pass_turn(before, turn)
             self._let_go(buffer.size)
 
-    async def _upload(
-        self, chunks: Sequence[Chunk], size: int
-    ) -> tuple[Section | None, list[Placement]]:
-        if size <= self._inline_bytes:
-            return None, []
+    async def _upload(self, chunks: Sequence[Chunk]) -> tuple[Section | None, list[Placement]]:
         parts, placements = encode_section(chunks, self._clock.now_ms())
         self._uploads += 1
         try:
@@ -348,26 +376,6 @@ class Writer:
                 await asyncio.wait(set(self._flushes))
         self._failure = self._failure or RequestTimedOut("the broker is stopping")
         await self._files.close()
-
-
-def _end_of(before: asyncio.Future[None]) -> asyncio.Future[None]:
-    """A future of one's own: to cancel it must not cancel another flush's turn."""
-    own: asyncio.Future[None] = before.get_loop().create_future()
-
-    def ended(_: asyncio.Future[None]) -> None:
-        if not own.done():
-            own.set_result(None)
-
-    before.add_done_callback(ended)
-    return own
-
-
-def _pass_turn(before: asyncio.Future[None] | None, turn: asyncio.Future[None]) -> None:
-    """Let the next flush commit, after those ahead of this one even where this one failed."""
-    if before is None or before.done():
-        turn.set_result(None)
-    else:
-        before.add_done_callback(lambda _: turn.set_result(None))
 
 
 def _fail(waiting: Sequence[Waiting], error: KafkaError) -> None:

@@ -103,6 +103,8 @@ class Limits:
 
     operations: int | None = None
     value_bytes: int | None = None
+    inline_bytes: int = 256 * 2**20
+    """How many bytes of records the whole store may hold before they are moved to objects."""
 
 
 class Session(Protocol):

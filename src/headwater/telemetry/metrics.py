@@ -138,6 +138,7 @@ class Metrics:
         "connections",
         "flush_bytes",
         "flushes",
+        "inline_bytes",
         "group_write_seconds",
         "group_writes",
         "object_bytes",
@@ -189,6 +190,8 @@ class Metrics:
         """Open client connections."""
         self.buffered_bytes = Gauge()
         """Bytes of record batches taken in and not yet committed."""
+        self.inline_bytes = Gauge()
+        """Bytes of records in the metadata store that this broker has yet to move to objects."""
         self.refreshers: list[Callable[[], None]] = []
         """Called before each scrape, for numbers that are kept elsewhere."""
 

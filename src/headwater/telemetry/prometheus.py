@@ -31,6 +31,7 @@ HELP = {
     "cache_misses": "Looked up and not found, by cache",
     "zone_bytes": "Bytes of records that stayed within their client's zone, or went across",
     "connections": "Open client connections",
+    "inline_bytes": "Bytes of records in the metadata store that are to be moved to objects",
     "buffered_bytes": "Bytes of record batches taken in and not yet committed",
 }
 """Every exported attribute of ``Metrics`` and what it means; ``headwater_`` goes before it."""
