@@ -25,7 +25,7 @@ LEAST_PER_SECOND = 5
 
 pytestmark = [
     pytest.mark.timeout(SECONDS + 2 * QUIET_SECONDS + 120),
-    pytest.mark.filterwarnings("ignore:read_text is deprecated"),  # kafka-python's own
+    pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),  # kafka-python
 ]
 
 
