@@ -1,5 +1,6 @@
 """A broker over a real S3 server that fails, comes back, or is not there at the start."""
 
+import json
 import subprocess
 import time
 import urllib.error
@@ -172,3 +173,27 @@ def test_a_bucket_that_is_not_there_stops_the_broker_with_one_line(
     assert done.returncode != 0
     [line] = done.stderr.strip().splitlines()
     assert "the bucket does not exist; create it, or correct --objects" in line
+
+
+def test_status_tells_what_the_store_was_asked_and_what_that_costs(
+    broker: Broker, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        assert broker.produce(b"x" * LARGE) == 0
+    answer = json.loads(status(tmp_path, "--cost", "--json", "--price-put", "1000"))
+    [only] = answer["brokers"]
+    assert only["page"]["object_store"] == "healthy"
+    assert only["page"]["objects"]["puts"] >= 3
+    cost = answer["cost"]
+    assert cost["paid"]
+    assert cost["load"]["bytes_written"] > 3 * LARGE
+    storage, writes, reads, total = (line["dollars"] for line in cost["own"])
+    assert storage > 0
+    assert writes == pytest.approx(cost["load"]["writes"] * 30)
+    assert total == pytest.approx(storage + writes + reads)
+    assert "25,000/day x 30 x $0.005/1000" in status(tmp_path, "--cost")
+
+
+def status(folder: Path, *arguments: str) -> str:
+    command: list[str | Path] = [COMMAND, "status", "--data", folder / "data", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=True).stdout

@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.cli.output import as_json, byte_size, print_json, print_table
+from headwater.cli.status_cost import (
+    EXAMPLE,
+    S3_STANDARD,
+    Line,
+    Load,
+    Prices,
+    bill,
+    daily_load,
+    print_bill,
+)
 
 if TYPE_CHECKING:
     from headwater.broker.membership import Registration
@@ -15,6 +25,7 @@ if TYPE_CHECKING:
 
 _PAGE_TIMEOUT = 2.0
 _PAGE_BYTES = 1 << 20
+_PRICE = click.FloatRange(min=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +38,59 @@ class BrokerStatus:
     page: dict[str, Any] | None
 
 
-@click.command(epilog="Example: headwater status --data /var/lib/headwater --json")
+_EPILOG = """\b
+Examples:
+  headwater status --data /var/lib/headwater --json
+  headwater status --metadata etcd://127.0.0.1:2379/cluster
+  headwater status --cost --price-storage 0.0245 --price-put 0.0054 --price-get 0.00043
+"""
+
+
+@click.command(epilog=_EPILOG)
 @click.option(
     "--data", envvar="HEADWATER_DATA", default="headwater-data", show_default=True, metavar="DIR"
 )
 @click.option("--metadata", envvar="HEADWATER_METADATA", metavar="URL", help="Instead of --data.")
+@click.option("--cost", is_flag=True, help="Show what the object store costs a month.")
+@click.option(
+    "--price-storage",
+    type=_PRICE,
+    default=S3_STANDARD.storage,
+    show_default=True,
+    metavar="DOLLARS",
+    help="Of a gigabyte for a month.",
+)
+@click.option(
+    "--price-put",
+    type=_PRICE,
+    default=S3_STANDARD.writes,
+    show_default=True,
+    metavar="DOLLARS",
+    help="Of a thousand PUT and LIST requests.",
+)
+@click.option(
+    "--price-get",
+    type=_PRICE,
+    default=S3_STANDARD.reads,
+    show_default=True,
+    metavar="DOLLARS",
+    help="Of a thousand GET requests.",
+)
 @as_json
-def status(data: str, metadata: str | None, *, as_json: bool) -> None:
+def status(
+    data: str,
+    metadata: str | None,
+    price_storage: float,
+    price_put: float,
+    price_get: float,
+    *,
+    cost: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Show a cluster's brokers, what it stores, and what its stores were asked.
 
     The counts come from the metadata store, so they need no broker; requests to the stores are
-    shown for brokers that serve --metrics.
+    shown for brokers that serve --metrics, and so is what they cost.
     """
     from pathlib import Path
 
@@ -46,10 +99,37 @@ def status(data: str, metadata: str | None, *, as_json: bool) -> None:
     if metadata is None and not Path(data).is_dir():
         raise click.ClickException(f"there is no data in {data}; name its directory with --data")
     brokers, found = asyncio.run(_look(Settings(data=data, metadata=metadata).metadata_url))
+    costs = _costs(brokers, found, Prices(price_storage, price_put, price_get)) if cost else None
     if as_json:
-        print_json({"brokers": [asdict(each) for each in brokers], "stored": asdict(found)})
+        answer = {"brokers": [asdict(each) for each in brokers], "stored": asdict(found)}
+        print_json(answer if costs is None else {**answer, "cost": asdict(costs)})
     else:
         _print(brokers, found)
+        if costs is not None:
+            print_bill(costs.own, costs.example, costs.load, paid=costs.paid)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """A cluster's load, its bill and that of the well-known example, at the same prices."""
+
+    paid: bool
+    prices: Prices
+    load: Load
+    own: list[Line]
+    example: list[Line]
+
+
+def _costs(brokers: list[BrokerStatus], found: "Survey", prices: Prices) -> Costs:
+    pages = [broker.page for broker in brokers if broker.page is not None]
+    load = daily_load(pages, found.wal_bytes + found.file_bytes)
+    if load is None:
+        raise click.ClickException(
+            "no broker tells what it asked of its object store: "
+            "start brokers with --metrics HOST:PORT"
+        )
+    paid = any(page["object_store_id"] not in ("local", "memory") for page in pages)
+    return Costs(paid, prices, load, bill(load, prices), bill(EXAMPLE, prices))
 
 
 async def _look(url: str) -> tuple[list[BrokerStatus], "Survey"]:
@@ -116,6 +196,7 @@ def _print(brokers: list[BrokerStatus], found: "Survey") -> None:
             ("Records produced", f"{found.records_produced}"),
             ("Index entries", f"{found.index_entries} ({inline})"),
             ("WAL objects", f"{found.wal_objects} ({byte_size(found.wal_bytes)})"),
+            ("Compacted files", f"{found.files} ({byte_size(found.file_bytes)})"),
         ],
     )
 

@@ -6,7 +6,7 @@ A survey reads every index entry, page by page, so it takes about a second per h
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from headwater.log.formats import INLINE, Cluster, IndexEntry, ObjectRecord, Tail, TopicRecord
+from headwater.log.formats import INLINE, WAL, Cluster, IndexEntry, ObjectRecord, Tail, TopicRecord
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, prefix_end
 from headwater.meta.values import decode
@@ -28,6 +28,8 @@ class Survey:
     inline_bytes: int = 0
     wal_objects: int = 0
     wal_bytes: int = 0
+    files: int = 0
+    file_bytes: int = 0
 
 
 async def survey(meta: MetadataStore) -> Survey:
@@ -52,6 +54,9 @@ async def survey(meta: MetadataStore) -> Survey:
         if place.kind == INLINE:
             found.inline_entries += 1
             found.inline_bytes += place.length
+        elif place.kind != WAL:
+            found.files += 1
+            found.file_bytes += place.length
     objects = keys.objects(DOMAIN)
     last = ""
     async for entry in pages(meta, objects, prefix_end(objects)):
