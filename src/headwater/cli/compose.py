@@ -62,6 +62,7 @@ class Broker:
         self._metrics = Metrics()
         self._open = AsyncExitStack()
         self._health = StoreHealth()
+        self._began: float
         self._meta: MetadataStore
         self._objects: ObjectStore
         self._dynamic: DynamicState
@@ -111,6 +112,7 @@ class Broker:
     async def _start(self) -> None:
         """Open everything in the order in which mistakes are likely, and cheap to find."""
         settings = self._settings
+        self._began = asyncio.get_running_loop().time()
         clock, rng = SystemClock(), Random(SystemRandom().getrandbits(128))  # noqa: S311 - names
         wanted = Address.parse(settings.broker.listen)
         listener = listen(wanted.host, wanted.port)
@@ -276,6 +278,7 @@ class Broker:
             "broker_id": self._settings.broker.id,
             "incarnation": self._engine.incarnation,
             "address": str(self.address),
+            "uptime_s": asyncio.get_running_loop().time() - self._began,
             "connections": self._server.connections,
             "buffered_bytes": metrics.buffered_bytes.value,
             "requests": {api: counter.value for api, counter in metrics.requests},
@@ -284,6 +287,7 @@ class Broker:
             "commit_conflicts": metrics.commit_conflicts.value,
             "commit_seconds_p99": metrics.commit_seconds.quantile(0.99),
             "objects": asdict(self._objects.traffic),
+            "object_store_id": self._objects.id,
             "object_store": State(int(metrics.object_store_state.value)).name.lower(),
         }
 
