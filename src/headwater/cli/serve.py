@@ -42,7 +42,11 @@ _FLAGS = {
 @click.option("--data", metavar="DIR", help="Where the embedded stores live.  [./headwater-data]")
 @click.option("--listen", metavar="HOST:PORT", help="Where clients connect.  [127.0.0.1:9092]")
 @click.option("--advertise", metavar="HOST:PORT", help="The address that clients are told.")
-@click.option("--metadata", metavar="URL", help="sqlite:///FILE or memory://.  [in --data]")
+@click.option(
+    "--metadata",
+    metavar="URL",
+    help="sqlite:///FILE, etcd://…, postgres://…, oxia://… or memory://.  [in --data]",
+)
 @click.option(
     "--objects", metavar="URL", help="file:///DIR, s3://BUCKET or memory://.  [in --data]"
 )
@@ -152,8 +156,12 @@ def _supervise(settings: "Settings") -> None:
 
 def _welcome(settings: "Settings", addresses: list[str]) -> None:
     """One line on stdout: where, with which data, and what to do first."""
+    from headwater.meta.urls import shown
+
     where = ", ".join(addresses)
-    data = settings.data if not (settings.metadata and settings.objects) else settings.metadata
+    data = settings.data
+    if settings.metadata and settings.objects:
+        data = shown(settings.metadata)
     click.echo(
         f"Headwater listens on {where}, data in {data}. "
         f"Try: echo hello | headwater produce -b {addresses[0]} greetings"

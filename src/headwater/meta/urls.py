@@ -43,7 +43,20 @@ async def open_store(url: str, clock: Clock) -> MetadataStore:
 
             return await PostgresStore.open(url)
         case _:
-            raise ConfigurationError(f"no metadata store is known for {url!r}; known are: {KNOWN}")
+            raise ConfigurationError(
+                f"no metadata store is known for {shown(url)!r}; known are: {KNOWN}"
+            )
+
+
+def shown(url: str) -> str:
+    """The URL as people may see it: without its password.
+
+    >>> shown("postgres://me:secret@db/streams")
+    'postgres://me@db/streams'
+    """
+    parts = urlsplit(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    return parts._replace(netloc=user.partition(":")[0] + at + hosts).geturl() if at else url
 
 
 @contextmanager
@@ -53,7 +66,7 @@ def _extra(name: str, url: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{url!r} needs the extra `{name}` ({error.name} is missing): "
+            f"{shown(url)!r} needs the extra `{name}` ({error.name} is missing): "
             f"pip install 'headwater[{name}]' adds it"
         ) from error
 

@@ -13,7 +13,7 @@ from headwater.errors import ConfigurationError
 from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
-from headwater.meta.urls import open_store
+from headwater.meta.urls import open_store, shown
 from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
 from headwater.objects.urls import open_objects
@@ -92,6 +92,7 @@ def _check_reachable(address: Address) -> None:
 
 def _no_cluster(url: str) -> ConfigurationError:
     return ConfigurationError(
-        f"there is no cluster in {url}: give the data directory of `headwater serve` with --data, "
+        f"there is no cluster in {shown(url)}: "
+        "give the data directory of `headwater serve` with --data, "
         "or its --metadata and --objects"
     )
