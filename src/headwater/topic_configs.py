@@ -9,12 +9,25 @@ belong to how Kafka keeps files on a disk are accepted, checked and kept, so tha
 set them work, and marked ``effective=False``: Headwater's storage has nothing that they turn.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from typing import Final
 
+from headwater.config_values import (
+    INT_MAX,
+    LONG_MAX,
+    Check,
+    check_number,
+    is_boolean,
+    is_fraction,
+    is_gzip_level,
+    is_list_of,
+    is_one_of,
+    is_throttled_replicas,
+    list_value,
+)
 from headwater.errors import InvalidConfig
 from headwater.table_configs import (
     COMPACT_TO,
@@ -23,9 +36,6 @@ from headwater.table_configs import (
     check_table_name,
     is_log_partitioning,
 )
-
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
 
 
 class ConfigType(IntEnum):
@@ -40,10 +50,6 @@ class ConfigType(IntEnum):
     LIST = 7
 
 
-Check = Callable[[str], None]
-"""Raises ``ValueError`` with the reason where the text is not a legal value."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
     """One configuration: how it is checked, and what a broker's own setting is called."""
@@ -55,51 +61,6 @@ class TopicConfig:
     broker_name: str | None
     doc: str
     effective: bool = True
-
-
-def check_number(text: str, *, low: int, high: int) -> None:
-    """Raises ``ValueError`` unless ``text`` is a whole number between both ends."""
-    value = int(text.strip())
-    if value < low:
-        raise ValueError(f"Value must be at least {low}")
-    if value > high:
-        raise ValueError(f"Value must be no more than {high}")
-
-
-def _fraction(text: str) -> None:
-    if not 0 <= float(text.strip()) <= 1:
-        raise ValueError("Value must be between 0 and 1")
-
-
-def _boolean(text: str) -> None:
-    _one_of(text.strip().lower(), choices=("true", "false"))
-
-
-def _one_of(text: str, *, choices: tuple[str, ...]) -> None:
-    if text not in choices:
-        raise ValueError(f"String must be one of: {', '.join(choices)}")
-
-
-def _list_of(text: str, *, choices: tuple[str, ...]) -> None:
-    items = list_value(text)
-    if len(set(items)) != len(items):
-        raise ValueError("it has duplicate values")
-    for item in items:
-        _one_of(item, choices=choices)
-
-
-def _throttled_replicas(text: str) -> None:
-    for item in list_value(text):
-        if item == "*":
-            continue
-        partition, colon, broker = item.partition(":")
-        if not (colon and partition.isdigit() and broker.isdigit()):
-            raise ValueError("it must be * or a list of partition:broker")
-
-
-def _gzip_level(text: str) -> None:
-    if int(text) not in (-1, *range(1, 10)):
-        raise ValueError("it must be -1 or between 1 and 9")
 
 
 def _define(
@@ -139,11 +100,11 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
     (
         _define(
             "cleanup.policy", _T.LIST, "delete",
-            partial(_list_of, choices=("compact", "delete")), "log.cleanup.policy",
+            partial(is_list_of, choices=("compact", "delete")), "log.cleanup.policy",
             "delete drops records by retention, compact keeps the last of each key.",
         ),
         _define(
-            "compression.gzip.level", _T.INT, "-1", _gzip_level, "compression.gzip.level",
+            "compression.gzip.level", _T.INT, "-1", is_gzip_level, "compression.gzip.level",
             "Accepted; the codec's default level is used.", effective=False,
         ),
         _define(
@@ -153,7 +114,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
         _define(
             "compression.type", _T.STRING, "producer",
             partial(
-                _one_of, choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+                is_one_of, choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
             ),
             "compression.type",
             "The codec that batches are kept in; producer keeps what the producer chose.",
@@ -180,17 +141,18 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
             "Without effect: a record is durable before it is acknowledged.", effective=False,
         ),
         _define(
-            "follower.replication.throttled.replicas", _T.LIST, "", _throttled_replicas, None,
+            "follower.replication.throttled.replicas", _T.LIST, "", is_throttled_replicas, None,
             "Without effect: there are no replicas to copy to.", effective=False,
         ),
         _define(
-            "headwater.compact-to", _T.STRING, "parquet", partial(_one_of, choices=COMPACT_TO),
+            "headwater.compact-to", _T.STRING, "parquet", partial(is_one_of, choices=COMPACT_TO),
             None,
             "What records are compacted to: parquet, an Iceberg table; segment, .kfs files; "
             "both, segments as the log and the table as a copy; none.",
         ),
         _define(
-            "headwater.latency", _T.STRING, "low", partial(_one_of, choices=("low", "cheap")), None,
+            "headwater.latency", _T.STRING, "low", partial(is_one_of, choices=("low", "cheap")),
+            None,
             "How small amounts of records are made durable: low, inside a metadata transaction; "
             "cheap, in an object with others, which waits for the next flush.",
         ),
@@ -208,7 +170,7 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
             _UNUSED, effective=False,
         ),
         _define(
-            "leader.replication.throttled.replicas", _T.LIST, "", _throttled_replicas, None,
+            "leader.replication.throttled.replicas", _T.LIST, "", is_throttled_replicas, None,
             "Without effect: there are no replicas to copy to.", effective=False,
         ),
         _define(
@@ -240,12 +202,12 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
         ),
         _define(
             "message.timestamp.type", _T.STRING, "CreateTime",
-            partial(_one_of, choices=("CreateTime", "LogAppendTime")),
+            partial(is_one_of, choices=("CreateTime", "LogAppendTime")),
             "log.message.timestamp.type",
             "Whether a record keeps its producer's time or gets the broker's.",
         ),
         _define(
-            "min.cleanable.dirty.ratio", _T.DOUBLE, "0.5", _fraction,
+            "min.cleanable.dirty.ratio", _T.DOUBLE, "0.5", is_fraction,
             "log.cleaner.min.cleanable.ratio",
             "Which part of a compacted topic must be new before it is compacted.",
         ),
@@ -258,19 +220,19 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
             "Without effect: every acknowledged record is in durable storage.", effective=False,
         ),
         _define(
-            "preallocate", _T.BOOLEAN, "false", _boolean, "log.preallocate",
+            "preallocate", _T.BOOLEAN, "false", is_boolean, "log.preallocate",
             _UNUSED, effective=False,
         ),
         _define(
-            "remote.log.copy.disable", _T.BOOLEAN, "false", _boolean, None,
+            "remote.log.copy.disable", _T.BOOLEAN, "false", is_boolean, None,
             _UNUSED, effective=False,
         ),
         _define(
-            "remote.log.delete.on.disable", _T.BOOLEAN, "false", _boolean, None,
+            "remote.log.delete.on.disable", _T.BOOLEAN, "false", is_boolean, None,
             _UNUSED, effective=False,
         ),
         _define(
-            "remote.storage.enable", _T.BOOLEAN, "false", _boolean, None,
+            "remote.storage.enable", _T.BOOLEAN, "false", is_boolean, None,
             _UNUSED, effective=False,
         ),
         _define(
@@ -299,22 +261,13 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
             _UNUSED, effective=False,
         ),
         _define(
-            "unclean.leader.election.enable", _T.BOOLEAN, "false", _boolean,
+            "unclean.leader.election.enable", _T.BOOLEAN, "false", is_boolean,
             "unclean.leader.election.enable",
             "Without effect: partitions have no leader to elect.", effective=False,
         ),
     )
 )  # fmt: skip
 """Every configuration by name, in the order in which Kafka lists them."""
-
-
-def list_value(text: str) -> list[str]:
-    """The items of a LIST configuration.
-
-    >>> list_value(" compact, delete ")
-    ['compact', 'delete']
-    """
-    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def check_configs(configs: Mapping[str, str]) -> None:

@@ -11,15 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from headwater.config_values import INT_MAX, LONG_MAX, Check, check_number
 from headwater.errors import InvalidConfig, InvalidRequest
-from headwater.topic_configs import (
-    INT_MAX,
-    LONG_MAX,
-    TOPIC_CONFIGS,
-    Check,
-    ConfigType,
-    check_number,
-)
+from headwater.topic_configs import TOPIC_CONFIGS, ConfigType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

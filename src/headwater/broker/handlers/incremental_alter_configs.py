@@ -21,9 +21,9 @@ from headwater.broker.config_loggers import check_level, set_level
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
+from headwater.config_values import list_value
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidRequest
-from headwater.topic_configs import list_value
 from headwater.wire.api_versions import ApiKey
 
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
