@@ -18,7 +18,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 	--no-annotate --no-header pyproject.toml
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test format interop backends stores faults chaos pipeline demo bench docs stubs lock clean
+.PHONY: help serve test format interop cluster backends stores faults chaos pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -44,6 +44,9 @@ format: .venv/.test ## Format the code and mend what the linter can
 interop: .venv/.test ## Prove it with the real clients in Java, C, Go, JavaScript and Python
 	$(BIN)/python -m pytest -q tests/interop $(ARGS)
 	HEADWATER_CHAOS_SECONDS=20 $(BIN)/python -m pytest -q tests/invariants $(ARGS)
+
+cluster: .venv/.test ## Prove a cluster's life: zones, drains, rolling restarts, upgrades, restores
+	$(BIN)/python -m pytest -q tests/cluster $(ARGS)
 
 backends: .venv/.test ## Prove the metadata stores on real servers
 	$(BIN)/python -m pytest -q tests/backends $(ARGS)
