@@ -52,7 +52,7 @@ def _refusal(error: Exception, code: str | None, access: str) -> str | None:
     if code in _UNKNOWN_USER or isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return f"access is denied; check {access}"
     if any(address in str(error) for address in _INSTANCE_CREDENTIALS):
-        return f"no credentials; set {access}"
+        return f"no credentials; check {access}"
     if "incorrectly configured region" in str(error):
         return "the bucket is in another region; set region= in --objects"
     return None

@@ -1,0 +1,103 @@
+"""What the options of a bucket's URL put into its requests, seen from the server's side."""
+
+from concurrent.futures import Executor
+from random import Random
+
+import pytest
+
+from headwater.clock import SystemClock
+from headwater.errors import ConfigurationError
+from headwater.objects.store import ObjectStore
+from headwater.objects.urls import open_objects
+from tests.objects.canned import canned
+
+pytestmark = pytest.mark.usefixtures("s3_credentials")
+
+
+def opened(url: str, executor: Executor) -> ObjectStore:
+    return open_objects(url, clock=SystemClock(), random=Random(0), executor=executor)
+
+
+async def put_head(options: str, executor: Executor) -> str:
+    """The head of a put's request, in lower case."""
+    async with canned() as (server, url):
+        await opened(url + options, executor).put("key", [b"1"])
+        [head] = server.heads
+        return head
+
+
+@pytest.mark.parametrize(
+    ("options", "headers"),
+    [
+        ("", ["put /bucket/key http", "if-none-match: *", "x-amz-content-sha256: 6b86b273ff"]),
+        ("&encryption=AES256", ["x-amz-server-side-encryption: aes256"]),
+        (
+            "&encryption=aws:kms&kms_key=arn:aws:kms:eu-central-1:1:key/2",
+            [
+                "x-amz-server-side-encryption: aws:kms",
+                "x-amz-server-side-encryption-aws-kms-key-id: arn:aws:kms:eu-central-1:1:key/2",
+            ],
+        ),
+        ("&encryption=aws:kms:dsse", ["x-amz-server-side-encryption: aws:kms:dsse"]),
+        (
+            "&checksum=SHA256",
+            ["x-amz-checksum-sha256: a4ayc/80/ogda4bo/1o/v0etpoqilx1jwb5s3behw0s="],
+        ),
+        ("&checksum=CRC64NVME", ["x-amz-checksum-crc64nvme: "]),
+    ],
+)
+async def test_an_option_is_seen_in_every_put(
+    options: str, headers: list[str], executor: Executor
+) -> None:
+    head = await put_head(options, executor)
+    for header in headers:
+        assert header in head
+
+
+async def test_a_session_token_goes_with_every_request(
+    monkeypatch: pytest.MonkeyPatch, executor: Executor
+) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "temporary")
+    assert "x-amz-security-token: temporary" in await put_head("", executor)
+
+
+async def test_buckets_of_google_and_azure_write_conditionally(
+    monkeypatch: pytest.MonkeyPatch, executor: Executor
+) -> None:
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "token")
+    monkeypatch.setenv("AZURE_SKIP_SIGNATURE", "true")
+    async with canned() as (server, url):
+        endpoint = url.partition("endpoint=")[2].partition("&")[0]
+        google = opened(f"gs://bucket/p?endpoint={endpoint}", executor)
+        azure = opened(f"az://container/p?account=me&endpoint={endpoint}", executor)
+        await google.put("key", [b"1"])
+        await azure.put("key", [b"1"])
+        first, second = server.heads
+    assert (google.id, azure.id) == ("gcs", "azure")
+    assert "put /bucket/p%2fkey http" in first
+    assert "x-goog-if-generation-match: 0" in first
+    assert "put /container/p/key http" in second
+    assert "if-none-match: *" in second
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("s3://bucket?checksum=md5", "checksum is one of SHA256, CRC64NVME, not 'md5'"),
+        ("s3://bucket?encryption=rot13", "encryption is one of AES256"),
+        ("s3://bucket?kms_key=x", "kms_key needs encryption=aws:kms"),
+        ("s3://bucket?kms_key=x&encryption=AES256", "kms_key needs encryption=aws:kms"),
+        ("s3://bucket?ca=/nowhere.pem", "ca=/nowhere.pem cannot be read"),
+        ("gs://bucket?region=eu", "a gs:// URL has no option region; it has endpoint, ca"),
+        ("gs://", "a bucket's URL is gs://bucket/prefix"),
+        ("az://me@container", "a bucket's URL is az://bucket/prefix"),
+        ("az://container?sas=secret", "it has account, endpoint, ca"),
+        ("az://container", "cannot use az://container/"),
+    ],
+)
+def test_a_wrong_option_is_a_one_line_error(url: str, said: str, executor: Executor) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        opened(url, executor)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
