@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from headwater.errors import ObjectNotFound, StorageFull, StoreError, StoreUnavailable
+from headwater.objects.health import State, StoreHealth, StoreSuspended, Thresholds
 from headwater.objects.remote import RemoteObjects
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.s3 import open_s3
@@ -90,6 +91,35 @@ async def test_requests_under_way_are_bounded() -> None:
             for number in range(20):
                 group.create_task(store.put(f"{number}", [b"1"]))
         assert server.most_under_way == 3
+
+
+async def test_a_throttled_store_is_left_alone_until_it_answers_again() -> None:
+    async with canned() as (server, url):
+        health = StoreHealth(Thresholds(probe_interval=0.2))
+        store = open_s3(urlsplit(url), health=health)
+        server.answers = [(503, "SlowDown")]
+        for _ in range(Thresholds().least_failures + 1):  # the last of them is the first probe
+            with pytest.raises(TransientFailure, match="503 SlowDown"):
+                await store.put("a", [b"1"])
+        sent = len(server.requests)
+        for _ in range(20):
+            with pytest.raises(StoreSuspended, match="9 of 9 requests failed"):
+                await store.put("a", [b"1"])
+        assert len(server.requests) == sent
+        server.answers = [(200, "")]
+        await asyncio.sleep(0.25)
+        for _ in range(20):
+            await store.put("a", [b"1"])
+        assert health.state(asyncio.get_running_loop().time()) is State.HEALTHY
+
+
+async def test_a_request_that_is_given_up_gives_its_turn_back() -> None:
+    async with canned() as (server, url):
+        store = open_s3(urlsplit(url), concurrency=1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(store.put("a", [b"1"]), 0.001)
+        await store.put("a", [b"1"])
+        assert "PUT" in server.requests
 
 
 async def test_a_prefix_keeps_two_stores_in_one_bucket_apart(s3_url: str) -> None:
