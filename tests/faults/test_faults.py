@@ -23,10 +23,7 @@ BUCKETS = os.environ.get("HEADWATER_FAULT_OBJECTS", "versitygw").split(",")
 LEAST_PER_SECOND = 5
 """Batches acknowledged, polls with records and records processed by groups: fewer prove little."""
 
-pytestmark = [
-    pytest.mark.timeout(SECONDS + 2 * QUIET_SECONDS + 120),
-    pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning"),  # kafka-python
-]
+pytestmark = pytest.mark.timeout(SECONDS + 2 * QUIET_SECONDS + 120)
 
 
 @pytest.mark.parametrize("objects", BUCKETS)

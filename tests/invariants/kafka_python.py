@@ -1,15 +1,22 @@
 """kafka-python's producer with one request under way, which keeps a partition's order by itself.
 
 It holds a partition back while a batch of it is under way, to whichever broker, as Kafka's Java
-client does; no producer id tells the broker what was sent before.
+client does; no producer id tells the broker what was sent before. It has a process of its own,
+``python -m tests.invariants.kafka_python BOOTSTRAP NAME PARTITIONS PAUSE``, which sends until its
+input ends and then writes what became of each record as lines of JSON: partition, number, offset,
+error, and when it was sent and answered.
 """
 
 import itertools
+import json
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
 from typing import Any
 
+from tests.invariants.brokers import ROOT
 from tests.invariants.clients import TOPIC
 from tests.invariants.history import Produced
 
@@ -20,9 +27,51 @@ def produce_in_order(
     bootstrap: str, name: str, partitions: int, stop: threading.Event, *, pause: float
 ) -> list[Produced]:
     """Send numbered records to every partition until ``stop``; returns what became of each."""
-    from kafka import KafkaProducer  # it warns when it is imported: the test that uses it knows
+    module = [sys.executable, "-m", __name__]
+    with subprocess.Popen(
+        [*module, bootstrap, name, str(partitions), str(pause)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT,
+    ) as process:  # fmt: skip
+        stop.wait()
+        written, _ = process.communicate(timeout=3 * FLUSH_SECONDS)
+    assert process.returncode == 0, f"{name} ended with {process.returncode}"
+    done = []
+    for line in written.splitlines():
+        partition, number, offset, error, invoked, completed = json.loads(line)
+        done.append(
+            Produced(
+                producer=f"{name}:{partition}",
+                idempotent=False,
+                number=number,
+                partition=partition,
+                broker=-1,
+                values=(value_of(name, partition, number),),
+                offset=offset,
+                error=error,
+                invoked=invoked,
+                completed=completed,
+                ordered=True,
+                retried=True,
+            )
+        )
+    return done
 
-    done: list[Produced] = []
+
+def value_of(name: str, partition: int, number: int) -> bytes:
+    return f"{name}:{partition}:{number}".encode()
+
+
+def main(bootstrap: str, name: str, partitions: int, pause: float) -> None:
+    from kafka import KafkaProducer
+
+    stop = threading.Event()
+
+    def stop_with_input() -> None:
+        sys.stdin.read()
+        stop.set()
+
+    threading.Thread(target=stop_with_input, daemon=True).start()
+    done: list[tuple[Any, ...]] = []
     producer = KafkaProducer(
         bootstrap_servers=bootstrap.split(","),
         acks="all",
@@ -34,43 +83,26 @@ def produce_in_order(
         reconnect_backoff_max_ms=200,
         max_block_ms=300_000,
     )
+
+    def note(
+        partition: int, number: int, invoked: float, acknowledged: Any, error: Any = None
+    ) -> None:
+        offset = None if acknowledged is None else acknowledged.offset
+        code = 0 if error is None else getattr(error, "errno", -1)
+        done.append((partition, number, offset, code, invoked, time.monotonic()))
+
     for number in itertools.count():
         if stop.wait(pause):
             break
         for partition in range(partitions):
-            value = f"{name}:{partition}:{number}".encode()
-            note = partial(_note, done, f"{name}:{partition}", number, partition, value)
-            sent = producer.send(TOPIC, value, partition=partition)
-            sent.add_callback(partial(note, time.monotonic()))
-            sent.add_errback(partial(note, time.monotonic(), None))
+            noted = partial(note, partition, number, time.monotonic())
+            sent = producer.send(TOPIC, value_of(name, partition, number), partition=partition)
+            sent.add_callback(noted)
+            sent.add_errback(partial(noted, None))
     producer.flush(FLUSH_SECONDS)
     producer.close(FLUSH_SECONDS)
-    return done
+    sys.stdout.writelines(json.dumps(one) + "\n" for one in done)
 
 
-def _note(
-    done: list[Produced],
-    producer: str,
-    number: int,
-    partition: int,
-    value: bytes,
-    invoked: float,
-    acknowledged: Any,
-    error: Any = None,
-) -> None:
-    done.append(
-        Produced(
-            producer=producer,
-            idempotent=False,
-            number=number,
-            partition=partition,
-            broker=-1,
-            values=(value,),
-            offset=None if acknowledged is None else acknowledged.offset,
-            error=0 if error is None else getattr(error, "errno", -1),
-            invoked=invoked,
-            completed=time.monotonic(),
-            ordered=True,
-            retried=True,
-        )
-    )
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
