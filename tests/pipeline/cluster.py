@@ -171,6 +171,18 @@ class Cluster:
         finally:
             consumer.close()
 
+    def log_starts(self, topic: str) -> dict[int, int]:
+        """The first offset of each partition."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "tests"})
+        try:
+            partitions = consumer.list_topics(topic, 20).topics[topic].partitions
+            return {
+                each: consumer.get_watermark_offsets(TopicPartition(topic, each), 20)[0]
+                for each in partitions
+            }
+        finally:
+            consumer.close()
+
     async def table(self, topic: str) -> list[Row]:
         """Every record of the topic's table, read by pyiceberg."""
         async with self.open() as place:

@@ -99,6 +99,29 @@ class Subject:
             await run(self.cluster, "compact", self.topic)
         return self.cluster.consume(self.topic)
 
+    async def finish(self) -> None:
+        """Whoever runs next, and with whatever it was to do, finds the open job."""
+        await run(self.cluster, "compact", self.topic)
+        if self.kind.from_files:
+            await run(self.cluster, self.kind.method, self.topic)
+
+    async def check_agreement(self) -> list[Row]:
+        """The table has each record of the log once, and others only below the log's start.
+
+        Returns what the log has.
+        """
+        log = self.cluster.consume(self.topic)
+        if self.kind.has_table:
+            table = await self.cluster.table(self.topic)
+            places = [row[:2] for row in table]
+            assert len(set(places)) == len(places), self.kind.name
+            kept = {row[:2] for row in log}
+            assert [row for row in table if row[:2] in kept] == log, self.kind.name
+            starts = self.cluster.log_starts(self.topic)
+            left = [place for place in places if place not in kept]
+            assert all(offset < starts[partition] for partition, offset in left), self.kind.name
+        return log
+
     async def check(self, before: Sequence[Row]) -> None:
         """Log and table have these records, as far as they stay, and what came since."""
         after = self.cluster.consume(self.topic)

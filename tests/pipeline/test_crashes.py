@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.cluster import Cluster
 from tests.pipeline.drivers import Drive, drive
 from tests.pipeline.followers import followed
-from tests.pipeline.kinds import KINDS, PARTITIONS, JobKind, Subject, nothing_is_left, run
+from tests.pipeline.kinds import KINDS, PARTITIONS, JobKind, Subject, nothing_is_left
 
 
 async def kill_at(point: str, subject: Subject) -> None:
@@ -23,15 +23,8 @@ async def kill_at(point: str, subject: Subject) -> None:
     assert await drive(order) == -signal.SIGKILL, point
     if not subject.kind.keeps_last:
         await asyncio.to_thread(subject.produce, 10)
-    await finish(subject)
+    await subject.finish()
     await subject.check(before)
-
-
-async def finish(subject: Subject) -> None:
-    """Whoever runs next, and with whatever it was to do, finds the open job."""
-    await run(subject.cluster, "compact", subject.topic)
-    if subject.kind.from_files:
-        await run(subject.cluster, subject.kind.method, subject.topic)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

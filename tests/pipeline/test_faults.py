@@ -1,22 +1,39 @@
 """What happens to a job while its topic, its table or its data change."""
 
 import asyncio
-import dataclasses
+import errno
+import os
+import sqlite3
 import threading
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwater.log.formats import PARQUET, WAL
-from headwater.log.job_steps import JobSteps
+from headwater.errors import StoreError
+from headwater.log.formats import WAL
 from headwater.log.jobs import Job
 from headwater.pipeline.place import open_place
 from headwater.pipeline.streams import read_topics
 from headwater.pipeline.summary import STEPS, NoWatcher
 from headwater.tables.settings import TableSettings
-from tests.pipeline.cluster import Cluster, eventually, make_compactor, table_rows
+from tests.pipeline import drivers, tally
+from tests.pipeline.cluster import Cluster, Row, eventually, make_compactor, table_rows
+from tests.pipeline.drivers import FORGETFUL
+from tests.pipeline.kinds import (
+    COMPACT,
+    COPIES,
+    KINDS,
+    PARTITIONS,
+    SEGMENTS,
+    JobKind,
+    Subject,
+    nothing_is_left,
+)
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
 class Meanwhile(NoWatcher):
@@ -49,73 +66,93 @@ def elsewhere(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         raise failed[0]
 
 
-class Ahead:
-    """A clock by which every other process has been silent for long."""
-
-    def now_ms(self) -> int:
-        import time
-
-        return time.time_ns() // 1_000_000 + 3_600_000
+def interfere_at_every_step(kind: JobKind) -> list[str]:
+    return [step for step in STEPS if step in kind.points]
 
 
-async def compact_as_rival(cluster: Cluster, topic: str) -> None:
-    async with cluster.open() as place:
-        compactor = make_compactor(dataclasses.replace(place, clock=Ahead()))
-        await compactor.compact([topic])
+async def drive_with(subject: Subject, step: str, action: Callable[[], object]) -> None:
+    """Run a job in whose middle something happens; it ends without an error."""
+    async with subject.cluster.open(FORGETFUL) as place:
+        compactor = make_compactor(
+            place, watcher=Meanwhile(step, action), claim_ms=drivers.CLAIM_MS
+        )
+        summary = await getattr(compactor, subject.kind.method)([subject.topic])
         compactor.close()
+    assert not summary.failures, (step, summary.failures)
 
 
-@pytest.mark.parametrize("step", STEPS[:-1])
-async def test_a_rival_that_overtakes_at_any_step_changes_nothing(
-    cluster: Cluster, step: str
+@every_kind
+async def test_a_topic_deleted_and_created_again_in_the_middle(
+    cluster: Cluster, kind: JobKind
 ) -> None:
-    topic = cluster.create_topic(partitions=2)
-    cluster.produce(topic, 200, partitions=2)
-    expected = cluster.consume(topic)
-    overtaken = Meanwhile(step, lambda: elsewhere(lambda: compact_as_rival(cluster, topic)))
-    summary = await cluster.compact(topic, watcher=overtaken)
-    assert not summary.failures
-    assert {entry.kind for entry in await cluster.entries(topic)} == {PARQUET}
-    assert cluster.consume(topic) == expected
-    assert await cluster.table(topic) == expected
+    subject, other = Subject(cluster, kind), Subject(cluster, COMPACT)
+    other.produce(50)
+    for step in interfere_at_every_step(kind):
+        await subject.prepare()
+
+        def create_again() -> None:
+            cluster.delete_topic(subject.topic)
+            cluster.create_topic(subject.topic, partitions=PARTITIONS, configs=kind.configs)
+            subject.produce(30)
+
+        await drive_with(subject, step, create_again)
+        tally.faults.add("a topic created again")
+        await subject.finish()
+        log = await subject.check_agreement()
+        assert len(log) == 30 or kind.keeps_last
+    await other.finish()
+    await other.check_agreement()
+    await nothing_is_left(cluster, subject.topic, other.topic)
 
 
-@pytest.mark.parametrize("step", ["created", "fixed", "committed"])
-async def test_a_topic_deleted_in_the_middle_ends_its_job(cluster: Cluster, step: str) -> None:
-    topic, other = cluster.create_topic(), cluster.create_topic()
-    for each in (topic, other):
-        cluster.produce(each, 100)
-    watcher = Meanwhile(step, lambda: cluster.delete_topic(topic))
-    summary = await cluster.compact(topic, other, watcher=watcher)
-    assert not summary.failures
-    assert await cluster.table(other) == cluster.consume(other)
-
-    async def over() -> bool:
-        async with cluster.open() as place:
-            jobs = await JobSteps(place.meta, place.clock).open_jobs()
-            return all(job.topic != topic for job in jobs)
-
-    await eventually(over)
-    cluster.create_topic(topic)
-    cluster.produce(topic, 50, seed=9)
-    assert (await cluster.compact(topic)).records == 50
-    assert await cluster.table(topic) == cluster.consume(topic)
-
-
-@pytest.mark.parametrize("step", ["created", "written", "fixed", "committed"])
-@pytest.mark.parametrize("before", [60, 100])
-async def test_records_deleted_in_the_middle_are_gone_and_nothing_stalls(
-    cluster: Cluster, step: str, before: int
+@every_kind
+@pytest.mark.parametrize("share", [0.6, 1.0], ids=["some", "all"])
+async def test_records_deleted_in_the_middle_stay_deleted_and_nothing_stalls(
+    cluster: Cluster, kind: JobKind, share: float
 ) -> None:
-    topic = cluster.create_topic()
-    cluster.produce(topic, 100)
-    watcher = Meanwhile(step, lambda: cluster.delete_records(topic, 0, before))
-    assert not (await cluster.compact(topic, watcher=watcher)).failures
-    cluster.produce(topic, 50, seed=1)
-    assert not (await cluster.compact(topic)).failures
-    kept = cluster.consume(topic)
-    assert [row.offset for row in kept] == list(range(before, 150))
-    assert [row for row in await cluster.table(topic) if row.offset >= before] == kept
+    subject = Subject(cluster, kind)
+    for step in interfere_at_every_step(kind):
+        rows = await subject.prepare()
+
+        def delete(rows: list[Row] = rows) -> None:
+            for partition in range(PARTITIONS):
+                own = [row.offset for row in rows if row.partition == partition]
+                cut = own[0] + round((own[-1] + 1 - own[0]) * share)
+                cluster.delete_records(subject.topic, partition, cut)
+
+        await drive_with(subject, step, delete)
+        tally.faults.add("DeleteRecords in the middle")
+        subject.produce(20)
+        await subject.finish()
+        log = await subject.check_agreement()
+        starts = cluster.log_starts(subject.topic)
+        assert all(row.offset >= starts[row.partition] for row in log)
+    await nothing_is_left(cluster, subject.topic)
+
+
+@every_kind
+async def test_retention_in_the_middle_of_a_job(cluster: Cluster, kind: JobKind) -> None:
+    subject = Subject(cluster, kind)
+    for step in interfere_at_every_step(kind):
+        await subject.prepare()
+        ends = {row.partition: row.offset + 1 for row in cluster.consume(subject.topic)}
+
+        def retain(ends: dict[int, int] = ends) -> None:
+            cluster.configure(
+                subject.topic, {"retention.ms": "3600000", "cleanup.policy": "delete"}
+            )
+            elsewhere(partial(eventually, partial(retained, ends)))
+            cluster.configure(subject.topic, {"retention.ms": "-1", **kind.configs})
+
+        async def retained(ends: dict[int, int]) -> bool:
+            return cluster.log_starts(subject.topic) == ends
+
+        await drive_with(subject, step, retain)
+        tally.faults.add("retention in the middle")
+        subject.produce(20)
+        await subject.finish()
+        assert await subject.check_agreement()
+    await nothing_is_left(cluster, subject.topic)
 
 
 async def test_what_was_deleted_before_a_job_is_in_no_table(cluster: Cluster) -> None:
@@ -150,6 +187,7 @@ async def test_a_catalog_that_is_down_is_waited_for_while_brokers_go_on(
         compactor.close()
         (found,) = await read_topics(place.meta, [topic])
         assert table_rows(place, found) == cluster.consume(topic)
+    tally.faults.add("a catalog that was down")
     assert len(reasons) == 2
     assert "the catalog does not answer" in reasons[0]
 
@@ -165,6 +203,7 @@ async def test_a_table_that_someone_dropped_is_one_line_and_other_topics_go_on(
         table = place.tables.table(found)
         kept = table.catalog.load_table(table.name).metadata_location
         table.catalog.drop_table(table.name)
+        tally.faults.add("a table that someone dropped")
         for each in (topic, other):
             cluster.produce(each, 50, seed=1)
         summary = await cluster.compact(topic, other)
@@ -176,27 +215,103 @@ async def test_a_table_that_someone_dropped_is_one_line_and_other_topics_go_on(
     assert await cluster.table(topic) == cluster.consume(topic)
 
 
+@pytest.mark.parametrize("kind", [COMPACT, SEGMENTS, COPIES], ids=lambda kind: kind.name)
 async def test_a_damaged_chunk_is_set_aside_and_later_ones_are_not_held_up(
-    cluster: Cluster,
+    cluster: Cluster, kind: JobKind
 ) -> None:
-    topic = cluster.create_topic()
+    topic = cluster.create_topic(configs=kind.configs)
     for seed in range(3):
         cluster.produce(topic, 200, seed=seed)
     entries = [entry for entry in await cluster.entries(topic) if entry.kind == WAL]
     bad = entries[len(entries) // 2]
-    path = cluster.data / "objects" / bad.key
-    with path.open("r+b") as file:
-        file.seek(bad.position + 70)
-        byte = file.read(1)
-        file.seek(bad.position + 70)
-        file.write(bytes([byte[0] ^ 0xFF]))
+    damage(cluster.data / "objects" / bad.key, bad.position + 70)
+    tally.faults.add("a damaged chunk")
     summary = await cluster.compact(topic)
     assert not summary.failures
     assert [(part[2], part[3]) for part in summary.set_aside] == [(bad.start, bad.end)]
     cluster.produce(topic, 100, seed=4)
     assert not (await cluster.compact(topic)).failures
-    offsets = [row.offset for row in await cluster.table(topic)]
-    assert offsets == [at for at in range(700) if not bad.start <= at < bad.end]
     kinds = {(entry.start, entry.kind) for entry in await cluster.entries(topic)}
     assert (bad.start, WAL) in kinds
-    assert sum(kind != PARQUET for _, kind in kinds) == 1
+    assert sum(found == WAL for _, found in kinds) == 1
+    if kind.has_table:
+        offsets = [row.offset for row in await cluster.table(topic)]
+        assert offsets == [at for at in range(700) if not bad.start <= at < bad.end]
+
+
+def damage(path: Path, position: int) -> None:
+    """Turn the bits of one byte."""
+    with path.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte[0] ^ 0xFF]))
+
+
+async def test_a_table_that_someone_wrote_to_is_one_line_and_others_go_on(cluster: Cluster) -> None:
+    topic, other = cluster.create_topic(), cluster.create_topic()
+    cluster.produce(topic, 50)
+    await cluster.compact(topic)
+    async with cluster.open() as place:
+        (found,) = await read_topics(place.meta, [topic])
+        table = place.tables.table(found).catalog.load_table(place.tables.table(found).name)
+        table.append(table.scan().to_arrow())
+        tally.faults.add("a table that someone changed")
+        for each in (topic, other):
+            cluster.produce(each, 50, seed=1)
+        (line,) = (await cluster.compact(topic, other)).failures
+        assert "was changed by someone else" in line
+        assert "set the table back" in line
+        assert "\n" not in line
+        assert await cluster.table(other) == cluster.consume(other)
+        ours = table.metadata.properties["headwater.snapshot"]
+        table.refresh().manage_snapshots().set_current_snapshot(int(ours)).commit()
+    assert not (await cluster.compact(topic)).failures
+    assert await cluster.table(topic) == cluster.consume(topic)
+
+
+def no_space(*_args: object, **_more: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def database_is_full(*_args: object, **_more: object) -> None:
+    raise sqlite3.OperationalError("database or disk is full")
+
+
+@pytest.mark.parametrize(
+    ("place", "failure"),
+    [
+        ("headwater.tables.outputs._publish", no_space),
+        ("headwater.tables.durable_io.DurableFile.create", no_space),
+        ("pyiceberg.catalog.sql.SqlCatalog.commit_table", database_is_full),
+    ],
+    ids=["data files", "table metadata", "catalog"],
+)
+@every_kind
+async def test_a_full_disk_is_one_line_and_the_job_is_taken_up_later(
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: JobKind,
+    place: str,
+    failure: Callable[..., None],
+) -> None:
+    subject = Subject(cluster, kind)
+    before = await subject.prepare(20)
+    if "tables.outputs" not in place and not kind.has_table:
+        return
+    with monkeypatch.context() as full:
+        full.setattr(place, failure)
+        tally.faults.add("a full disk")
+        lines: list[str] = []
+        async with cluster.open() as opened:
+            compactor = make_compactor(opened)
+            try:
+                lines = (await getattr(compactor, kind.method)([subject.topic])).failures
+            except StoreError as error:
+                lines = [str(error)]
+            compactor.close()
+    assert lines
+    assert all("no space left" in line.lower() and "\n" not in line for line in lines), lines
+    assert cluster.consume(subject.topic) == before
+    await subject.finish()
+    await subject.check(before)

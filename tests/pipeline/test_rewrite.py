@@ -1,7 +1,6 @@
 """Small files of a table become large ones; log and table stay equal, whatever happens."""
 
 import asyncio
-import dataclasses
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ from headwater.pipeline.runner import Runner
 from headwater.pipeline.summary import STEPS, Summary, Watcher
 from tests.pipeline.cluster import Cluster, eventually, make_compactor
 from tests.pipeline.conftest import SharedSpark
-from tests.pipeline.test_faults import Ahead, Meanwhile, elsewhere
+from tests.pipeline.test_faults import Meanwhile, elsewhere
 
 COMMAND = Path(sys.executable).with_name("headwater")
 ROUNDS = 3
@@ -83,11 +82,9 @@ async def rewrite(
     *topics: str,
     runner: Runner | None = None,
     watcher: Watcher | None = None,
-    ahead: bool = False,
 ) -> Summary:
     async with cluster.open() as place:
-        seen = dataclasses.replace(place, clock=Ahead()) if ahead else place
-        compactor = make_compactor(seen, runner=runner, watcher=watcher)
+        compactor = make_compactor(place, runner=runner, watcher=watcher)
         try:
             return await compactor.rewrite(topics)
         finally:
@@ -119,17 +116,6 @@ async def test_log_and_table_are_equal_before_and_after(
     cluster.produce(topic, 50, partitions=2, seed=99)
     await cluster.compact(topic)
     assert await cluster.table(topic) == cluster.consume(topic)
-
-
-@pytest.mark.parametrize("step", STEPS[:-1])
-async def test_a_rival_that_overtakes_changes_nothing(cluster: Cluster, step: str) -> None:
-    topic = await small_files(cluster)
-    expected = cluster.consume(topic)
-    overtaken = Meanwhile(step, lambda: elsewhere(lambda: rewrite(cluster, topic, ahead=True)))
-    assert not (await rewrite(cluster, topic, watcher=overtaken)).failures
-    assert len(await cluster.entries(topic)) == 2
-    assert cluster.consume(topic) == expected
-    assert await cluster.table(topic) == expected
 
 
 @pytest.mark.parametrize("step", STEPS[:-2])

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from headwater.errors import CatalogUnavailable, StorageFull, StoreError
 
-_FULL = ("database or disk is full", "No space left on device")
+_FULL = (
+    "database or disk is full",
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+)
 
 
 @contextlib.contextmanager

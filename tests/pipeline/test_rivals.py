@@ -1,0 +1,61 @@
+"""Several drivers at once on the same topic: one of them counts, and nothing is there twice."""
+
+import asyncio
+
+import pytest
+
+from headwater.pipeline.summary import STEPS
+from tests.pipeline import tally
+from tests.pipeline.cluster import Cluster, make_compactor
+from tests.pipeline.drivers import CLAIM_MS, FORGETFUL, Drive, drive
+from tests.pipeline.followers import followed
+from tests.pipeline.kinds import KINDS, PARTITIONS, JobKind, Subject, nothing_is_left
+from tests.pipeline.test_faults import Meanwhile, elsewhere
+
+RIVALS = 3
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+@every_kind
+async def test_three_rivals_make_one_copy_though_one_is_killed(
+    cluster: Cluster, kind: JobKind
+) -> None:
+    subject = Subject(cluster, kind)
+    with followed(cluster.bootstrap, {subject.topic: PARTITIONS}, gaps=kind.keeps_last):
+        for point in ("", "fixed"):
+            before = await subject.prepare()
+            orders = [
+                Drive(
+                    data=cluster.data,
+                    method=kind.method,
+                    topics=(subject.topic,),
+                    point=point if number == 0 else "",
+                )
+                for number in range(RIVALS)
+            ]
+            ended = await asyncio.gather(*(drive(order) for order in orders))
+            assert ended[1:] == [0] * (RIVALS - 1)
+            tally.faults.add("three rivals")
+            await subject.check(before)
+    await nothing_is_left(cluster, subject.topic)
+
+
+@every_kind
+async def test_a_rival_that_overtakes_at_any_step_changes_nothing(
+    cluster: Cluster, kind: JobKind
+) -> None:
+    subject = Subject(cluster, kind)
+    for step in STEPS[:-1]:
+        if step not in kind.points:
+            continue
+        before = await subject.prepare()
+        # The loop stands still meanwhile, so that what this driver claims expires.
+        overtaken = Meanwhile(step, lambda: elsewhere(subject.finish))
+        async with cluster.open(FORGETFUL) as place:
+            compactor = make_compactor(place, watcher=overtaken, claim_ms=CLAIM_MS)
+            summary = await getattr(compactor, kind.method)([subject.topic])
+            compactor.close()
+        assert not summary.failures, step
+        tally.faults.add("a rival that overtook")
+        await subject.check(before)
+    await nothing_is_left(cluster, subject.topic)
