@@ -6,26 +6,52 @@ A backend is a line in ``BACKENDS``: what opens it is in the module that is name
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+from peers.service import Service
 from tests.backends.etcd import EtcdServers
+from tests.backends.oxia import OxiaServers
+from tests.backends.postgres import PostgresServers
 from tests.meta.conformance import Backend
+
+
+class OpenedData(Backend, Protocol):
+    """Data that another process can open too."""
+
+    url: str
 
 
 class Servers(Protocol):
     """A backend's server for one run of the tests."""
 
-    def backend(self, name: str) -> Backend:
+    @property
+    def server(self) -> Service:
+        """A test that stops it has one of its own."""
+        ...
+
+    @staticmethod
+    def install() -> object:
+        """Bring the server onto this machine."""
+        ...
+
+    def __init__(self, directory: Path) -> None:
+        """Start it, with its data in a directory of its own."""
+
+    def backend(self, name: str) -> OpenedData:
         """Data of its own, empty at first; ``name`` is letters, digits and dashes."""
         ...
 
     def stop(self) -> None: ...
 
 
-BACKENDS = {"etcd": EtcdServers}
-"""What starts each backend's server; it takes the directory for the server's data."""
+BACKENDS: dict[str, type[Servers]] = {
+    "etcd": EtcdServers,
+    "oxia": OxiaServers,
+    "postgres": PostgresServers,
+}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,7 +1,6 @@
 """What the etcd backend alone has to stand: restarts, lost answers, compaction, several members."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -22,6 +21,7 @@ from peers.etcd import Etcd, start_etcd
 from peers.process import free_port
 from peers.toxiproxy import Proxy, Toxiproxy, start_toxiproxy
 from tests.backends.etcd import EtcdBackend
+from tests.backends.waiting import eventually
 from tests.meta.conformance import bind, increment, put, puts, take
 
 prefixes = count(1)
@@ -78,105 +78,6 @@ async def through(store: MetadataStore, proxy: Proxy, prefix: str) -> AsyncItera
     """The same data as ``store`` has, by way of the proxy."""
     async with opened(f"etcd://{proxy.address}/{prefix}") as store:
         yield store
-
-
-async def eventually(store: MetadataStore, **entries: bytes) -> int:
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                return await put(store, **entries)
-            except (StoreUnavailable, UnknownOutcome):
-                await asyncio.sleep(0.05)
-
-
-async def test_a_restart_loses_no_change_and_every_outcome_is_true(
-    server: Etcd, store: MetadataStore
-) -> None:
-    start = (await store.scan("w/", "w0")).revision
-    outcomes: dict[str, type[Exception] | int] = {}
-    changes: list[Change] = []
-    stop = asyncio.Event()
-
-    async def write(name: str) -> None:
-        number = 0
-        while not stop.is_set():
-            key = f"w/{name}/{number:05d}"
-            number += 1
-            try:
-                outcomes[key] = await put(store, **{key: b"x"})
-            except (StoreUnavailable, UnknownOutcome) as error:
-                outcomes[key] = type(error)
-                await asyncio.sleep(0.01)
-
-    async def follow() -> None:
-        async for some in store.watch("w/", start):
-            changes.extend(some)
-            if changes[-1].key == "w/end":
-                return
-
-    following = asyncio.create_task(follow())
-    writing = [asyncio.create_task(write(name)) for name in "abcd"]
-    for _ in range(3):
-        await asyncio.sleep(0.5)
-        await asyncio.to_thread(server.restart)
-    await asyncio.sleep(0.5)
-    stop.set()
-    await asyncio.gather(*writing)
-    await eventually(store, **{"w/end": b""})
-    async with asyncio.timeout(20):
-        await following
-    there = {entry.key: entry.revision for entry in (await store.scan("w/", "w0")).entries}
-    done = {key: revision for key, revision in outcomes.items() if isinstance(revision, int)}
-    refused = {key for key, outcome in outcomes.items() if outcome is StoreUnavailable}
-    assert len(done) > 100
-    assert done.items() <= there.items()
-    assert not refused & there.keys()
-    assert [(change.key, change.revision) for change in changes] == sorted(
-        there.items(), key=lambda item: item[1]
-    )
-
-
-async def test_a_session_ends_when_its_process_is_killed(
-    server: Etcd, store: MetadataStore, prefix: str
-) -> None:
-    program = f"""
-import asyncio
-from headwater.clock import SystemClock
-from headwater.meta.urls import open_store
-from tests.meta.conformance import bind
-
-async def main():
-    store = await open_store({server.url(prefix)!r}, SystemClock())
-    session = await store.session(ttl=2)
-    await bind(store, session, "e/a")
-    await asyncio.sleep(3)
-    print("alive", not session.lost, flush=True)
-    await asyncio.sleep(60)
-
-asyncio.run(main())
-"""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert await process.stdout.readline() == b"alive True\n"
-    revision = (await store.scan("e/", "e0")).revision
-    assert await store.get("e/a") is not None
-    process.kill()
-    assert [(c.key, c.value) for c in await take(store.watch("e/", revision), 1)] == [("e/a", None)]
-    await process.wait()
-
-
-async def test_a_session_outlives_a_restart_of_the_server(
-    server: Etcd, store: MetadataStore
-) -> None:
-    session = await store.session(ttl=5)
-    await bind(store, session, "e/a")
-    await asyncio.to_thread(server.restart)
-    await asyncio.sleep(2.5)
-    assert not session.lost
-    assert await store.get("e/a") is not None
-    await session.close()
 
 
 async def test_a_lost_answer_is_unknown_and_the_write_is_there(
@@ -368,7 +269,7 @@ async def test_a_member_that_falls_silent_is_left(
 ) -> None:
     async with opened(f"etcd://{proxy.address},{server.address}/{prefix}") as several:
         await put(several, a=b"1")
-        proxy.swallow()
+        proxy.swallow(direction="downstream")
         assert (await several.get("a")) is not None
         await put(several, a=b"2")
 

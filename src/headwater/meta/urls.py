@@ -42,6 +42,12 @@ async def open_store(url: str, clock: Clock) -> MetadataStore:
                 from headwater.meta.postgres import PostgresStore
 
             return await PostgresStore.open(url)
+        case "oxia":
+            with _extra("oxia", url):
+                from headwater.meta.oxia import OxiaStore
+                from headwater.meta.oxia.address import parse_address as parse_oxia
+
+            return await OxiaStore.open(parse_oxia(url))
         case _:
             raise ConfigurationError(
                 f"no metadata store is known for {shown(url)!r}; known are: {KNOWN}"

@@ -1,0 +1,48 @@
+"""The URL of an Oxia store: ``oxia://host:6648,host:6648/namespace/prefix``."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from headwater.errors import ConfigurationError
+
+PORT = 6648
+NAMESPACE = "default"
+PREFIX = "headwater"
+FORM = "oxia://host:6648,host:6648/namespace/prefix"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Some servers of a cluster, and where in it the store is.
+
+    Everything of one ``prefix`` is in one shard of the ``namespace``.
+    """
+
+    servers: tuple[str, ...]
+    namespace: str
+    prefix: str
+
+
+def parse_address(url: str) -> Address:
+    """Raises ``ConfigurationError`` with one line for a URL that cannot be meant."""
+    parts = urlsplit(url)
+    servers = tuple(_server(url, host) for host in parts.netloc.split(","))
+    namespace, _, prefix = unquote(parts.path).strip("/").partition("/")
+    prefix = prefix or PREFIX
+    if parts.query:
+        raise ConfigurationError(f"{url!r} has options; an Oxia store has none: write {FORM}")
+    if not re.fullmatch(r"[\w./-]+", prefix, re.ASCII):
+        raise ConfigurationError(
+            f"{url!r} has the prefix {prefix!r}: letters, digits and ._/- make one"
+        )
+    return Address(servers, namespace or NAMESPACE, prefix)
+
+
+def _server(url: str, host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        name, port = host, str(PORT)
+    if not name or not port.isdigit():
+        raise ConfigurationError(f"{url!r} names no Oxia server in {host!r}: write {FORM}")
+    return f"{name}:{port}"

@@ -1,0 +1,220 @@
+"""The one-key protocol: how several keys change at once where only one can be compared.
+
+A commit has two steps:
+
+1. *Propose*: the head is compared and set. It carries the commit's number and its writes, each
+   with the version of the key that it replaces. Who sets it has committed.
+2. *Apply*: one batch puts every write, each on the condition that its key still has that
+   version, and the commit's changes into the log. Oxia shows a batch as a whole.
+
+Whoever finds that the head's commit is not in the log applies it before anything else; so when
+the head is at n, everything up to n - 1 is applied, and while the head stays as it was read, no
+key changes. What is read between two looks at the same head was there at one moment.
+
+A committer that wakes up between the steps, however late, changes nothing: every key that its
+commit wrote has another version since. That is why a deleted key is not removed but marked: its
+version goes on. Marks are removed by a commit as well, long after (``trimmer``); an apply that
+is older than ``APPLY_SECONDS`` looks at the head again instead of being sent.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from headwater.errors import SessionLost, StoreError, StoreUnavailable, UnknownOutcome
+from headwater.meta.feed import Item
+from headwater.meta.limits import check_keys, check_writes
+from headwater.meta.oxia.layout import ABSENT, Head, Layout, Logged, Record, Write, stored
+from headwater.meta.oxia.reader import Reader
+from headwater.meta.oxia.rpc import oxia_pb2 as pb
+from headwater.meta.oxia.shard import Shard
+from headwater.meta.store import Committed, Limits, T, Values, Writes
+from headwater.meta.values import encode
+
+LIMITS = Limits(operations=1_000, value_bytes=2**20)
+"""A commit travels whole, three times: bounds that keep it a matter of milliseconds."""
+APPLY_SECONDS = 10.0
+PATIENCE_SECONDS = 10.0
+PAUSE_FIRST = 0.002
+PAUSE_MOST = 0.1
+
+Publish = Callable[[int, list[Item]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A head whose commit is applied, and keys as they were while it stood."""
+
+    head: Head
+    version: int
+    records: Mapping[str, Record]
+
+    @property
+    def values(self) -> Values:
+        return {key: record.entry for key, record in self.records.items()}
+
+
+Plan = Callable[[Seen], tuple[Writes | Head, T]]
+"""From what was seen to what is written; a ``Head`` is a commit that only purges."""
+
+
+class Committer:
+    """Commits one after another; ``publish`` is told of each."""
+
+    def __init__(
+        self, shard: Shard, layout: Layout, reader: Reader, random: Random, publish: Publish
+    ) -> None:
+        self._shard = shard
+        self._layout = layout
+        self._reader = reader
+        self._random = random
+        self._publish = publish
+        self._turn = asyncio.Lock()
+
+    async def commit(self, keys: Sequence[str], plan: Plan[T]) -> Committed[T]:
+        """Run ``plan`` until what it writes is committed and applied."""
+        check_keys(LIMITS, keys)
+        losses = 0
+        async with self._turn:
+            while True:
+                seen = await self._look(list(dict.fromkeys(keys)))
+                writes, result = plan(seen)
+                head = writes if isinstance(writes, Head) else await self._prepare(seen, writes)
+                if head is None:
+                    return Committed(seen.head.number, result)
+                if await self._propose(head, seen.version):
+                    await self._finish(head)
+                    self._publish(head.number, head.changes)
+                    return Committed(head.number, result)
+                losses += 1
+                longest = min(PAUSE_FIRST * 2**losses, PAUSE_MOST)
+                await asyncio.sleep(self._random.uniform(0, longest))
+
+    async def _look(self, keys: Sequence[str]) -> Seen:
+        """Read keys under one head, after its commit is applied."""
+        gets = [
+            pb.GetRequest(key=self._layout.head, include_value=True),
+            self._reader.last_log(),
+            *(pb.GetRequest(key=self._layout.path(key), include_value=True) for key in keys),
+            pb.GetRequest(key=self._layout.head),
+        ]
+        while True:
+            first, log, *found, last = await self._shard.read(gets)
+            head, version = self._layout.head_of(first)
+            if self._layout.log_number(log.key) < head.number:
+                await self._apply(head)
+            elif last.status == first.status and last.version == first.version:
+                records = {
+                    key: self._layout.record(key, record)
+                    for key, record in zip(keys, found, strict=True)
+                }
+                return Seen(head, version, records)
+
+    async def _prepare(self, seen: Seen, writes: Writes) -> Head | None:
+        """The next commit; None where there is nothing to write."""
+        if not writes:
+            return None
+        check_writes(LIMITS, writes)
+        await self._check_sessions(set(writes.ephemeral.values()))
+        records = dict(seen.records)
+        unread = [key for key in (*writes.puts, *writes.deletes) if key not in records]
+        gets = [pb.GetRequest(key=self._layout.path(key), include_value=True) for key in unread]
+        for key, found in zip(unread, await self._shard.read(gets) if gets else [], strict=True):
+            records[key] = self._layout.record(key, found)
+        deleted = {key for key in writes.deletes if records[key].entry is not None}
+        for start, end in writes.range_deletes:
+            if start >= end:
+                continue
+            first, after = self._layout.path(start), self._layout.path(end)
+            async for found in self._shard.scan(first, after):
+                key = self._layout.name(found.key)
+                records[key] = self._layout.record(key, found)
+                if records[key].entry is not None:
+                    deleted.add(key)
+        gone = sorted(deleted - writes.puts.keys())
+        if not gone and not writes.puts:
+            return None
+        owners = {
+            key: session
+            for key, session in seen.head.owners.items()
+            if key not in writes.puts and key not in deleted
+        }
+        return Head(
+            number=seen.head.number + 1,
+            writes=[
+                *(Write(key, records[key].version, None) for key in gone),
+                *(Write(key, records[key].version, value) for key, value in writes.puts.items()),
+            ],
+            owners=owners | writes.ephemeral,
+        )
+
+    async def _check_sessions(self, sessions: set[str]) -> None:
+        if not sessions:
+            return
+        ordered = sorted(sessions)
+        gets = [pb.GetRequest(key=self._layout.session(name)) for name in ordered]
+        for name, found in zip(ordered, await self._shard.read(gets), strict=True):
+            if found.status == pb.KEY_NOT_FOUND:
+                raise SessionLost(f"session {name} has ended: no key can be bound to it")
+
+    async def _propose(self, head: Head, version: int) -> bool:
+        """The first step; False where another commit was faster."""
+        put = pb.PutRequest(
+            key=self._layout.head,
+            value=encode(head),
+            expected_version_id=version,
+            partition_key=self._layout.partition,
+        )
+        answer = await self._shard.write(pb.WriteRequest(puts=[put]))
+        return bool(answer.puts[0].status == pb.OK)
+
+    async def _finish(self, head: Head) -> None:
+        """The second step, until it is certain that it was done, by whomever."""
+        loop = asyncio.get_running_loop()
+        proposed = loop.time()
+        while True:
+            try:
+                if loop.time() < proposed + APPLY_SECONDS:
+                    await self._apply(head)
+                    return
+                if await self._reader.revision() >= head.number:
+                    return
+                await self._look([])
+            except StoreError as error:
+                if not isinstance(error, StoreUnavailable | UnknownOutcome):
+                    raise
+                if loop.time() >= proposed + PATIENCE_SECONDS:
+                    raise UnknownOutcome(
+                        f"commit {head.number} stands, but is not applied yet: {error}"
+                    ) from error
+                await asyncio.sleep(PAUSE_MOST)
+
+    async def _apply(self, head: Head) -> None:
+        await self._shard.write(self.batch(head))
+
+    def batch(self, head: Head) -> pb.WriteRequest:
+        """What applies a commit; sent again, or too late, it changes nothing."""
+        partition = self._layout.partition
+        puts = [
+            pb.PutRequest(
+                key=self._layout.path(write.key),
+                value=stored(head.number, write.value),
+                expected_version_id=write.version,
+                partition_key=partition,
+            )
+            for write in head.writes
+        ]
+        puts.append(
+            pb.PutRequest(
+                key=self._layout.log(head.number),
+                value=encode(Logged(changes=head.changes)),
+                expected_version_id=ABSENT,
+                partition_key=partition,
+            )
+        )
+        deletes = [
+            pb.DeleteRequest(key=self._layout.path(key), expected_version_id=version)
+            for key, version in head.purged
+        ]
+        return pb.WriteRequest(puts=puts, deletes=deletes)

@@ -1,0 +1,32 @@
+"""Oxia's errors in Headwater's terms."""
+
+import grpc
+
+from headwater.errors import StoreError, StoreUnavailable, UnknownOutcome
+from headwater.meta.channels import never_sent
+
+REFUSED = (
+    "oxia: server not initialized yet",
+    "oxia: node is not leader for shard",
+    "oxia: namespace not found",
+    "oxia: session not found",
+    "oxia: invalid session timeout",
+    "Received message in the wrong state",
+)
+"""How the texts begin of what a server says before it takes a request."""
+NO_SESSION = "oxia: session not found"
+
+
+def read_error(server: str, error: grpc.aio.AioRpcError) -> StoreError:
+    return StoreUnavailable(_text(server, error))
+
+
+def write_error(server: str, error: grpc.aio.AioRpcError) -> StoreError:
+    """What a failed write means: it was certainly not taken, or nobody knows."""
+    if never_sent(error) or (error.details() or "").startswith(REFUSED):
+        return StoreUnavailable(_text(server, error))
+    return UnknownOutcome(_text(server, error))
+
+
+def _text(server: str, error: grpc.aio.AioRpcError) -> str:
+    return f"Oxia at {server}: {error.details() or error.code().name}"

@@ -1,0 +1,1 @@
+"""Oxia's messages, generated; ``oxia.proto`` says from what."""

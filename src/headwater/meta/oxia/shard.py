@@ -1,0 +1,156 @@
+"""Calls to the leader of the one shard that holds a store.
+
+Any server of the cluster tells, for as long as it is asked, which server leads which shard. The
+shard of a store is that of its prefix, which is the partition key of everything in it, so that
+Oxia's own tools find it.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+
+import grpc
+import xxhash
+
+from headwater.errors import StoreUnavailable
+from headwater.meta.channels import CLOSED, A, Method, Peer, Q, raise_if_closed
+from headwater.meta.oxia.address import Address
+from headwater.meta.oxia.failures import read_error, write_error
+from headwater.meta.oxia.rpc import oxia_pb2 as pb
+
+log = logging.getLogger(__name__)
+
+CALL_SECONDS = 5.0
+RETRY_SECONDS = 0.2
+SERVICE = "/io.streamnative.oxia.proto.OxiaClient"
+
+ASSIGNMENTS = Method(
+    f"{SERVICE}/GetShardAssignments", pb.ShardAssignmentsRequest, pb.ShardAssignments
+)
+WRITE = Method(f"{SERVICE}/Write", pb.WriteRequest, pb.WriteResponse)
+READ = Method(f"{SERVICE}/Read", pb.ReadRequest, pb.ReadResponse)
+RANGE_SCAN = Method(f"{SERVICE}/RangeScan", pb.RangeScanRequest, pb.RangeScanResponse)
+NOTIFICATIONS = Method(f"{SERVICE}/GetNotifications", pb.NotificationsRequest, pb.NotificationBatch)
+
+
+class Shard:
+    """The shard of a store; ``run`` follows its leader."""
+
+    def __init__(self, address: Address) -> None:
+        self._servers = address.servers
+        self._namespace = address.namespace
+        self._hash = xxhash.xxh3_64_intdigest(address.prefix.encode()) & 0xFFFFFFFF
+        self._peers: dict[str, Peer] = {}
+        self._leader: str | None = None
+        self._found = asyncio.Event()
+        self._failure = "no server was asked yet"
+        self._closed = False
+        self.number = -1
+
+    async def run(self) -> None:
+        """Follow the assignments for ever, at one server after another."""
+        while True:
+            for server in self._servers:
+                try:
+                    await self._follow(server)
+                except grpc.aio.AioRpcError as error:
+                    self._failure = f"Oxia at {server}: {error.details() or error.code().name}"
+                    log.debug("the shard's leader is not known: %s", self._failure)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _follow(self, server: str) -> None:
+        request = pb.ShardAssignmentsRequest(namespace=self._namespace)
+        async for told in self._peer(server).answers(ASSIGNMENTS)(request):
+            for assigned in told.namespaces[self._namespace].assignments:
+                bounds = assigned.int32_hash_range
+                if bounds.min_hash_inclusive <= self._hash <= bounds.max_hash_inclusive:
+                    self.number = assigned.shard
+                    self._leader = assigned.leader
+                    self._found.set()
+
+    async def wait_found(self) -> None:
+        """Raises ``StoreUnavailable`` where no server tells who leads."""
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                await self._found.wait()
+        except TimeoutError as error:
+            raise StoreUnavailable(self._failure) from error
+
+    async def read(self, gets: Sequence[pb.GetRequest]) -> list[pb.GetResponse]:
+        """The answers in order; they are looked up one after another."""
+        request = pb.ReadRequest(shard=self.number, gets=gets)
+        peer = self._current()
+        found: list[pb.GetResponse] = []
+        with self._translated(peer):
+            async for answer in peer.answers(READ)(request, timeout=CALL_SECONDS):
+                found.extend(answer.gets)
+        return found
+
+    async def scan(self, start: str, end: str) -> AsyncIterator[pb.GetResponse]:
+        """The records of a range, in order and as they were at one moment."""
+        request = pb.RangeScanRequest(shard=self.number, start_inclusive=start, end_exclusive=end)
+        peer = self._current()
+        with self._translated(peer):
+            call = peer.answers(RANGE_SCAN)(request, timeout=4 * CALL_SECONDS)
+            try:
+                async for answer in call:
+                    for record in answer.records:
+                        yield record
+            finally:
+                call.cancel()
+
+    async def write(self, request: pb.WriteRequest) -> pb.WriteResponse:
+        """One batch, each operation of it on its own condition."""
+        request.shard = self.number
+        answer: pb.WriteResponse = await self.call(WRITE, request, writes=True)
+        return answer
+
+    async def call(self, method: Method[Q, A], request: Q, *, writes: bool = False) -> A:
+        peer = self._current()
+        with self._translated(peer, writes=writes):
+            answer: A = await peer.unary(method)(request, timeout=CALL_SECONDS)
+            return answer
+
+    async def notifications(self) -> AsyncIterator[pb.NotificationBatch]:
+        """What changes in the shard from here on; the first says only that it has begun."""
+        peer = self._current()
+        with self._translated(peer):
+            call = peer.answers(NOTIFICATIONS)(pb.NotificationsRequest(shard=self.number))
+            try:
+                async for batch in call:
+                    yield batch
+            finally:
+                call.cancel()
+
+    async def close(self) -> None:
+        """End every call with an error."""
+        self._closed = True
+        for peer in self._peers.values():
+            await peer.channel.close()
+
+    def _current(self) -> Peer:
+        if self._closed:
+            raise StoreUnavailable(CLOSED)
+        if self._leader is None:
+            raise StoreUnavailable(self._failure)
+        return self._peer(self._leader)
+
+    def _peer(self, server: str) -> Peer:
+        peer = self._peers.get(server)
+        if peer is None:
+            peer = self._peers[server] = Peer(server)
+        return peer
+
+    @contextmanager
+    def _translated(self, peer: Peer, *, writes: bool = False) -> Iterator[None]:
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            translate = write_error if writes else read_error
+            raise translate(peer.name, error) from error
+        except grpc.aio.UsageError as error:
+            raise StoreUnavailable(CLOSED) from error
+        except asyncio.CancelledError as error:
+            raise_if_closed(error, closed=self._closed, writes=writes)
+            raise

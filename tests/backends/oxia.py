@@ -1,0 +1,54 @@
+"""Oxia under test."""
+
+from pathlib import Path
+
+from headwater.meta.oxia import OxiaStore
+from headwater.meta.oxia.address import parse_address
+from headwater.meta.oxia.layout import Layout
+from headwater.meta.oxia.reader import Reader
+from headwater.meta.oxia.rpc import oxia_pb2 as pb
+from headwater.meta.sessions import RenewedSession
+from headwater.meta.store import MetadataStore, Session
+from peers.oxia import Oxia, install, start_oxia
+
+
+class OxiaBackend:
+    """Keys of a prefix of their own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def open(self) -> MetadataStore:
+        return await OxiaStore.open(parse_address(self.url))
+
+    async def forget_changes(self) -> None:
+        address = parse_address(self.url)
+        store = await OxiaStore.open(address)
+        shard, layout = store._shard, Layout(address.prefix)
+        gone = pb.DeleteRangeRequest(
+            start_inclusive=layout.logs,
+            end_exclusive=layout.log(await Reader(shard, layout).revision()),
+        )
+        await shard.write(pb.WriteRequest(delete_ranges=[gone]))
+        await store.close()
+
+    async def abandon(self, session: Session) -> None:
+        assert isinstance(session, RenewedSession)
+        await session.abandon()
+
+
+class OxiaServers:
+    """One server; ``server`` may be stopped and started by a test."""
+
+    @staticmethod
+    def install() -> object:
+        return install()
+
+    def __init__(self, directory: Path) -> None:
+        self.server: Oxia = start_oxia(directory / "oxia")
+
+    def backend(self, name: str) -> OxiaBackend:
+        return OxiaBackend(f"{self.server.url()}/{name}")
+
+    def stop(self) -> None:
+        self.server.stop()
