@@ -48,7 +48,9 @@ _FLAGS = {
     help="sqlite:///FILE, etcd://…, postgres://…, oxia://… or memory://.  [in --data]",
 )
 @click.option(
-    "--objects", metavar="URL", help="file:///DIR, s3://BUCKET or memory://.  [in --data]"
+    "--objects",
+    metavar="URL",
+    help="file:///DIR, s3://BUCKET, gs://BUCKET, az://CONTAINER or memory://.  [in --data]",
 )
 @click.option("--broker-id", metavar="N", help="This broker's id; workers count up from it.  [1]")
 @click.option("--workers", metavar="N", help="Broker processes, on consecutive ports.  [1]")
