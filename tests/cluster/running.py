@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from peers.process import free_port
 from tests.invariants.brokers import ROOT, BrokerProcess, Brokers
 
 FLUSH_SECONDS = 30.0
@@ -25,16 +27,24 @@ FLUSH_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Place(Brokers):
-    """Where a cluster's data is, and its brokers."""
+    """Where a cluster's data is, its brokers, and what may be asked of it."""
 
     directory: Path
-    metadata: str
-    objects: str
+    metadata: str = ""
+    objects: str = ""
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    pages: dict[int, str] = field(default_factory=dict)
+    """Where each broker serves its metrics."""
+    environment: dict[str, str] = field(default_factory=dict)
 
     def add(self, broker_id: int, **broker: Any) -> BrokerProcess:
         """A broker that is not started, with settings of its own."""
-        tree = {**self.settings, "broker": {**self.settings.get("broker", {}), **broker}}
+        self.pages[broker_id] = f"127.0.0.1:{free_port()}"
+        tree = {
+            **self.settings,
+            "broker": {**self.settings.get("broker", {}), **broker},
+            "metrics": {"listen": self.pages[broker_id]},
+        }
         config = self.directory / f"broker-{broker_id}.json"
         config.write_text(json.dumps(tree))
         self.brokers[broker_id] = BrokerProcess(
@@ -45,9 +55,18 @@ class Place(Brokers):
                 *("--broker-id", str(broker_id)),
             ],
             self.directory / f"broker-{broker_id}.log",
-            clean_environment(),
+            {**clean_environment(), **self.environment},
         )
         return self.brokers[broker_id]
+
+    def metric(self, broker_id: int, line: str) -> float:
+        """One line of a broker's metrics; 0 where it is not there."""
+        url = f"http://{self.pages[broker_id]}/metrics"
+        with urllib.request.urlopen(url, timeout=20) as page:
+            for each in page.read().decode().splitlines():
+                if each.startswith(f"{line} "):
+                    return float(each.rpartition(" ")[2])
+        return 0.0
 
     def run(self, *arguments: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
         """One ``headwater`` command on this cluster's stores."""
@@ -58,7 +77,7 @@ class Place(Brokers):
             [sys.executable, "-m", "headwater.cli", *arguments, *places],
             capture_output=True,
             text=True,
-            env=clean_environment(),
+            env={**clean_environment(), **self.environment},
             cwd=ROOT,
             check=False,
             timeout=50,
@@ -86,20 +105,38 @@ class Place(Brokers):
         await asyncio.to_thread(admin.create_topics([topic])[name].result, 20)
 
 
+async def refusal(broker: BrokerProcess) -> str:
+    """What a broker says that does not start."""
+    try:
+        await broker.start()
+    except AssertionError as error:
+        return str(error)
+    finally:
+        await broker.kill()
+    raise AssertionError(f"broker {broker.id} started")
+
+
 def clean_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if "HEADWATER" not in key}
 
 
 @asynccontextmanager
 async def place(
-    directory: Path, *, brokers: Sequence[dict[str, Any]] = ({},), **settings: dict[str, Any]
+    directory: Path,
+    *,
+    brokers: Sequence[dict[str, Any]] = ({},),
+    objects: str | None = None,
+    environment: dict[str, str] | None = None,
+    **settings: dict[str, Any],
 ) -> AsyncIterator[Place]:
     """A cluster on one host with a broker for each of ``brokers``' settings."""
+    await asyncio.to_thread((directory / "metadata").mkdir, parents=True)
     found = Place(
         directory=directory,
-        metadata=f"sqlite:///{directory}/metadata.db",
-        objects=f"file://{directory}/objects",
+        metadata=f"sqlite:///{directory}/metadata/metadata.db",
+        objects=objects or f"file://{directory}/objects",
         settings=settings,
+        environment=environment or {},
     )
     try:
         for number, own in enumerate(brokers, 1):
@@ -188,7 +225,7 @@ class Load:
             for partition in range(self.partitions):
                 value = f"{name}:{partition}:{number}".encode()
                 producer.produce(self.topic, value, partition=partition, on_delivery=delivered)
-            producer.poll(0.005)
+            producer.poll(0.02)
         if left := producer.flush(FLUSH_SECONDS):
             self.errors.append(f"{name}: {left} records were not delivered")
 

@@ -1,0 +1,181 @@
+"""Clusters and their objects: two in one bucket, one that comes back, one that is upgraded."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from headwater.clock import SystemClock
+from headwater.log.formats import Cluster
+from headwater.meta import keys
+from headwater.meta.sqlite import SqliteStore
+from headwater.meta.store import Values, Writes
+from headwater.meta.values import decode, encode
+from peers.s3_server import S3Server
+from peers.versitygw import start_versitygw
+from tests.cluster.clients import produce, read
+from tests.cluster.running import Place, place, refusal
+
+pytestmark = pytest.mark.timeout(120)
+
+SOON = {
+    "gc_interval_ms": 200,
+    "gc_grace_ms": 0,
+    "orphan_grace_ms": 200,
+    "snapshot_interval_ms": 500,
+    "snapshots_kept": 2,
+    "inline_bytes": 0,
+}
+
+
+@pytest.fixture
+def s3(tmp_path: Path) -> Iterator[S3Server]:
+    server = start_versitygw(tmp_path / "s3")
+    try:
+        server.create_bucket("shared")
+        yield server
+    finally:
+        server.stop()
+
+
+async def snapshot_taken(cluster: Place) -> None:
+    """Wait for a snapshot that is newer than this call."""
+    before = (await cluster.command("cluster", "status"))["snapshot"]
+    async with asyncio.timeout(30):
+        while (await cluster.command("cluster", "status"))["snapshot"] == before:
+            await asyncio.sleep(0.2)
+
+
+async def test_two_clusters_share_a_bucket_by_prefix(tmp_path: Path, s3: S3Server) -> None:
+    access = s3.client_environment()
+    values = [f"{number}".encode() for number in range(50)]
+    async with (
+        place(
+            tmp_path / "one", objects=s3.url("shared", "one"), environment=access, log=SOON
+        ) as one,
+        place(
+            tmp_path / "two", objects=s3.url("shared", "two"), environment=access, log=SOON
+        ) as two,
+    ):
+        for cluster in (one, two):
+            await cluster.create_topic("t", 1)
+            await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, values)
+        await snapshot_taken(one)
+        await snapshot_taken(two)
+        for cluster in (one, two):
+            found = await asyncio.to_thread(read, cluster.bootstrap, "t", 1, 50)
+            assert [value for _, _, value in found] == values
+        intruder = Place(
+            directory=tmp_path,
+            metadata=f"sqlite:///{tmp_path}/intruder.db",
+            objects=one.objects,
+            environment=access,
+        )
+        broker = intruder.add(1)
+        assert "the metadata store is empty" in await refusal(broker)
+
+
+async def test_a_cluster_comes_back_after_its_metadata_store_is_lost(tmp_path: Path) -> None:
+    values = [f"{number}".encode() for number in range(100)]
+    async with place(tmp_path, log=SOON) as cluster:
+        await cluster.create_topic("t", 1)
+        await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, values[:60])
+        await snapshot_taken(cluster)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": "g",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.assign([TopicPartition("t", 0, 0)])
+        await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, values[60:])
+        seen: list[bytes] = []
+        while len(seen) < len(values):
+            message = await asyncio.to_thread(consumer.poll, 1.0)
+            if message is not None:
+                assert message.error() is None
+                value = message.value()
+                assert isinstance(value, bytes)
+                seen.append(value)
+        assert seen == values
+        await cluster.brokers[1].kill()
+        await asyncio.to_thread(shutil.rmtree, tmp_path / "metadata")
+        await asyncio.to_thread((tmp_path / "metadata").mkdir)
+        refused = cluster.add(2)
+        assert "or run headwater restore where the metadata was lost" in await refusal(refused)
+        del cluster.brokers[2]
+        told = await cluster.command("restore", "--dry-run")
+        done = await cluster.command("restore")
+        assert {**told, "dry_run": False} == done
+        assert done["epoch"] == 1
+        await cluster.brokers[1].start()
+        assert (await cluster.command("cluster", "status"))["epoch"] == 1
+        found = await asyncio.to_thread(read, cluster.bootstrap, "t", 1, 100)
+        assert [(offset, value) for _, offset, value in found] == list(enumerate(values))
+        # The consumer that lived through it had read what it must read again, or nothing.
+        await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, [b"after"])
+        again: list[bytes] = []
+        async with asyncio.timeout(40):
+            while not again or again[-1] != b"after":
+                message = await asyncio.to_thread(consumer.poll, 1.0)
+                if message is not None and message.error() is None:
+                    value = message.value()
+                    assert isinstance(value, bytes)
+                    again.append(value)
+        await asyncio.to_thread(consumer.close)
+        assert again == [*values, b"after"][-len(again) :]
+
+
+async def test_an_old_cluster_is_upgraded_and_then_finalized(tmp_path: Path) -> None:
+    async with place(tmp_path, brokers=[{}, {}], log=SOON) as cluster:
+        await cluster.create_topic("t", 1)
+        await cluster.stop(1)
+        await cluster.stop(2)
+        await make_level(tmp_path / "metadata" / "metadata.db", 1)
+        await cluster.brokers[1].start()
+        await cluster.brokers[2].start()
+        status = await cluster.command("cluster", "status")
+        assert (status["level"], status["can_finalize"]) == (1, 2)
+        await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, [b"old"])
+        assert await cluster.command("cluster", "finalize") == {
+            "before": 1, "after": 2, "dry_run": False,
+        }  # fmt: skip
+        await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, [b"new"])
+        found = await asyncio.to_thread(read, cluster.bootstrap, "t", 1, 2)
+        assert [value for _, _, value in found] == [b"old", b"new"]
+        await cluster.stop(2)
+        await make_level(tmp_path / "metadata" / "metadata.db", 3)
+        said = await refusal(cluster.brokers[2])
+        assert "is at feature level 3 and this release speaks 1 to 2: run a newer release" in said
+
+
+async def make_level(file: Path, level: int) -> None:
+    """What another release would have written."""
+    store = await SqliteStore.open(file, SystemClock())
+
+    def decide(values: Values) -> tuple[Writes, None]:
+        writes, there = Writes(), values[keys.CLUSTER]
+        assert there is not None
+        record = decode(Cluster, there.value)
+        record.level = level
+        writes.put(keys.CLUSTER, encode(record))
+        return writes, None
+
+    await store.transact(0, [keys.CLUSTER], decide)
+    await store.close()
+
+
+def test_help_of_restore_shows_an_example(tmp_path: Path) -> None:
+    cluster = Place(directory=tmp_path, metadata="memory://", objects=f"file://{tmp_path}/o")
+    said = cluster.run("restore", "--help").stdout
+    assert "headwater restore --metadata etcd://" in said
+    nothing = cluster.run("restore", check=False)
+    assert nothing.returncode == 1
+    assert "there is no snapshot of the metadata among these objects" in nothing.stderr
+    assert json.loads(cluster.run("restore", "--list", "--json").stdout) == []
