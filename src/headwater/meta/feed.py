@@ -34,8 +34,8 @@ class ChangeFeed:
     """Changes in order, for any number of watches at their own places.
 
     ``read`` returns the next revisions after one from the store, ``last`` the store's revision;
-    revisions are numbered without a gap. The store calls ``committed`` after its own commits and, from one task, ``catch_up``
-    whenever a neighbour may have committed.
+    revisions are numbered without a gap. The store calls ``committed`` after its own commits
+    and, from one task, ``catch_up`` whenever a neighbour may have committed.
     """
 
     def __init__(
