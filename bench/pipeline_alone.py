@@ -174,7 +174,7 @@ def _commit(tables: TableCommits, topic: StoredTopic, template: DataFile, number
         job.files = [msgspec.structs.replace(template, key=key, start=job.start, end=job.end)]
         jobs.append(job)
     began = time.perf_counter()
-    landed = tables.append(topic, jobs).landed
+    landed = tables.append(topic, jobs, {job.id: () for job in jobs}).landed
     tables.expire(topic, round(time.time() * 1000))
     seconds = time.perf_counter() - began
     if len(landed) != len(jobs):
