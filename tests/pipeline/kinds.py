@@ -47,7 +47,7 @@ REWRITE = JobKind(name="rewrite", method="rewrite", from_files=True)
 CLEAN = JobKind(
     name="clean",
     method="clean",
-    configs={"cleanup.policy": "compact"},
+    configs={"cleanup.policy": "compact,delete"},
     keeps_last=True,
     from_files=True,
 )
