@@ -65,6 +65,19 @@ def test_latency_alone_decides_too(seconds: float, state: State) -> None:
     assert store.state() is state
 
 
+def test_large_objects_on_a_slow_network_are_not_held_against_the_store() -> None:
+    store = Store()
+    for _ in range(10):
+        request = store.health.begin(store.now, 16_000_000)
+        store.now += 4.3
+        assert store.state() is State.HEALTHY
+        store.health.end(request, store.now, failed=False)
+    assert store.state() is State.HEALTHY
+    store.health.begin(store.now, 16_000_000)
+    store.now += 24.1
+    assert store.state() is State.UNAVAILABLE
+
+
 def test_what_is_older_than_the_window_is_forgotten() -> None:
     store = Store()
     store.ask(8, failed=True)

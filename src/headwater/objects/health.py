@@ -2,10 +2,12 @@
 
 The state follows from the requests that ended in the last ``window`` seconds: the share that
 failed and the mean time they took, where one that is still under way counts once it has taken
-longer than a healthy store's would. An unavailable store is asked once a second by whichever
-request comes then; the others fail at once, so that producers get their retriable error while
-they can still use it, and a store that is throttled is not pressed. The first request that
-succeeds in good time ends that.
+longer than a healthy store's would. The time that many bytes take on a slow network does not
+count.
+
+An unavailable store is asked once a second by whichever request comes then; the others fail at
+once, so that producers get their retriable error while they can still use it, and a store that is
+throttled is not pressed. The first request that succeeds in good time ends that.
 
 Nothing here waits or looks at a clock: callers bring the time.
 """
@@ -41,6 +43,8 @@ class Thresholds:
     least_failures: int = 8
     """So many failures make a share of them mean something; retries outlast fewer."""
     probe_interval: float = 1.0
+    slow_network: float = 4e6
+    """Bytes a second; the time that a request's bytes take at that is not the store's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +88,13 @@ class StoreHealth:
     _seconds: float = 0.0
     """Totals of what is in ``_ended``."""
     _began: dict[int, float] = field(default_factory=dict)
-    """When each request that is under way began."""
+    """When each request that is under way began, and the network was done with its bytes."""
     _next: int = 0
     _probe: int | None = None
     _probe_at: float = 0.0
 
-    def begin(self, now: float) -> int:
-        """A request is about to be sent; ``end`` takes what this returns.
+    def begin(self, now: float, size: int = 0) -> int:
+        """A request that moves ``size`` bytes is about to be sent; ``end`` takes what this returns.
 
         Raises ``StoreSuspended`` where the store is unavailable and is not to be tried yet.
         """
@@ -102,7 +106,7 @@ class StoreHealth:
                 f"it is tried again every {self.limits.probe_interval:g} s"
             )
         self._next += 1
-        self._began[self._next] = now
+        self._began[self._next] = now + size / self.limits.slow_network
         if unavailable:
             self._probe = self._next
             self._probe_at = now + self.limits.probe_interval
@@ -110,7 +114,7 @@ class StoreHealth:
 
     def end(self, request: int, now: float, *, failed: bool) -> None:
         """The request was answered; ``failed`` where the store did not do what it should."""
-        seconds = now - self._began.pop(request)
+        seconds = max(0.0, now - self._began.pop(request))
         if request == self._probe:
             self._probe = None
             if not failed and seconds < self.limits.unavailable_seconds:
@@ -143,5 +147,5 @@ class StoreHealth:
         """Begin again: what the outage left under way is not held against the store."""
         self._ended.clear()
         self._failures, self._seconds = 0, 0.0
-        for request in self._began:
-            self._began[request] = now
+        for request, began in self._began.items():
+            self._began[request] = max(began, now)

@@ -53,7 +53,7 @@ class RemoteObjects:
         check_key(key)
         self.traffic.puts += 1
         body = parts[0] if len(parts) == 1 else b"".join(parts)
-        async with self._request(f"writing {key}"):
+        async with self._request(f"writing {key}", len(body)):
             await self._put(key, body)
         self.traffic.bytes_written += len(body)
 
@@ -73,7 +73,7 @@ class RemoteObjects:
         check_key(key)
         check_range(start, length)
         self.traffic.gets += 1
-        async with self._request(f"reading {key}"):
+        async with self._request(f"reading {key}", length):
             if length == 0:  # obstore refuses an empty range
                 size = (await obstore.head_async(self._bucket, key))["size"]
                 data, short = bytearray(), size < start
@@ -140,10 +140,10 @@ class RemoteObjects:
             raise failure from error
 
     @asynccontextmanager
-    async def _request(self, doing: str) -> AsyncIterator[None]:
+    async def _request(self, doing: str, size: int = 0) -> AsyncIterator[None]:
         try:
             async with self._turns:
-                with self._watched():
+                with self._watched(size):
                     yield
         except (BaseError, FileNotFoundError) as error:
             failure = remote_error(error, doing, self._where, self._access)
@@ -155,10 +155,10 @@ class RemoteObjects:
             raise
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _watched(self, size: int) -> Iterator[None]:
         """Let the store's health judge a request, and be judged by it."""
         now = asyncio.get_running_loop().time
-        request = self._health.begin(now())
+        request = self._health.begin(now(), size)
         try:
             yield
         except (GeneratorExit, asyncio.CancelledError):
