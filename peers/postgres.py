@@ -36,6 +36,12 @@ class Postgres(Service):
                 raise ServerError(f"PostgreSQL does not recover in time; see {self.log}")
             time.sleep(0.05)
 
+    def stop(self) -> None:
+        """Ask it to end without waiting for its clients to leave, and wait for it."""
+        self.thaw()
+        self.server.process.send_signal(signal.SIGINT)
+        Service.stop(self)
+
     def kill(self) -> None:
         """End it and its processes as a crash of the machine does."""
         own = Path(f"/proc/{self.pid}/task/{self.pid}/children")

@@ -13,8 +13,14 @@ from headwater.errors import (
     UnknownOutcome,
 )
 
-ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
-"""Whatever a connection raises; a lost one raises any of them."""
+ERRORS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    RuntimeError,
+)
+"""What a connection raises; one that is lost at a bad moment raises any of them."""
 
 UNDECIDED = ("08", "57P", "40003", "58", "XX")
 """SQLSTATEs after which a commit may have landed.
