@@ -95,18 +95,23 @@ class Broker:
 
         Raises what ends the broker before that.
         """
-        async with asyncio.TaskGroup() as tasks:
-            work = [
-                tasks.create_task(self._dynamic.run()),
-                tasks.create_task(self._engine.run()),
-                tasks.create_task(self._membership.run()),
-                tasks.create_task(self._groups.run()),
-                tasks.create_task(self._drainer.run()),
-            ]
-            await stop.wait()
-            await self._drainer.let_go(self._settings.broker.drain_timeout_s)
-            for task in work:
-                task.cancel()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                work = [
+                    tasks.create_task(self._dynamic.run()),
+                    tasks.create_task(self._engine.run()),
+                    tasks.create_task(self._membership.run()),
+                    tasks.create_task(self._groups.run()),
+                    tasks.create_task(self._drainer.run()),
+                ]
+                await stop.wait()
+                await self._drainer.let_go(self._settings.broker.drain_timeout_s)
+                for task in work:
+                    task.cancel()
+        except BaseExceptionGroup as ended:
+            # Said at once: to let go of stores that are at fault may take its time.
+            logger.error("The broker ends: %s", _first(ended))  # noqa: TRY400 - raised
+            raise
         logger.info("Stopping")
 
     async def _start(self) -> None:
@@ -305,6 +310,13 @@ class Broker:
         metrics.object_bytes["written"].value = traffic.bytes_written
         metrics.object_bytes["read"].value = traffic.bytes_read
         metrics.object_store_state.set(self._health.state(asyncio.get_running_loop().time()))
+
+
+def _first(error: BaseException) -> str:
+    """The first error in a group, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 def group_settings(settings: Settings) -> GroupSettings:
