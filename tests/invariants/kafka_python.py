@@ -11,6 +11,7 @@ import itertools
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from functools import partial
@@ -28,13 +29,15 @@ def produce_in_order(
 ) -> list[Produced]:
     """Send numbered records to every partition until ``stop``; returns what became of each."""
     module = [sys.executable, "-m", __name__]
-    with subprocess.Popen(
-        [*module, bootstrap, name, str(partitions), str(pause)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT,
-    ) as process:  # fmt: skip
-        stop.wait()
-        written, _ = process.communicate(timeout=3 * FLUSH_SECONDS)
-    assert process.returncode == 0, f"{name} ended with {process.returncode}"
+    with tempfile.TemporaryFile() as log:
+        with subprocess.Popen(
+            [*module, bootstrap, name, str(partitions), str(pause)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=ROOT,
+        ) as process:  # fmt: skip
+            stop.wait()
+            written, _ = process.communicate(timeout=3 * FLUSH_SECONDS)
+        log.seek(0)
+        assert process.returncode == 0, f"{name}: {log.read().decode(errors='replace')[-2000:]}"
     done = []
     for line in written.splitlines():
         partition, number, offset, error, invoked, completed = json.loads(line)
