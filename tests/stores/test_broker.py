@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from peers.headwater import COMMAND, start_headwater
 from peers.process import Server, free_port
 from peers.s3_server import S3Server
 from peers.versitygw import start_versitygw
+
+pytestmark = pytest.mark.timeout(180)  # servers start, fail and come back
 
 BUCKET = "log"
 TOPIC = "events"
@@ -61,14 +63,8 @@ class Broker:
 
     def consume(self, count: int) -> list[int]:
         """The lengths of the topic's first records."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.server.bootstrap,
-                "group.id": f"reader-{time.monotonic_ns()}",
-                "auto.offset.reset": "earliest",
-            }
-        )
-        consumer.subscribe([TOPIC])
+        consumer = Consumer({"bootstrap.servers": self.server.bootstrap, "group.id": "reader"})
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
         try:
             lengths: list[int] = []
             while len(lengths) < count:
