@@ -1,6 +1,7 @@
 """Stores that lack one thing each are refused; one that only fails at the moment is not."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from random import Random
 
 import pytest
@@ -13,6 +14,14 @@ from headwater.objects.memory import MemoryObjects
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import Buffer, ObjectInfo, ObjectStore
 from tests.objects.faulty import Faults, FaultyObjects
+
+
+@dataclass(slots=True)
+class HandClock:
+    now: int
+
+    def now_ms(self) -> int:
+        return self.now
 
 
 class Replacing(MemoryObjects):
@@ -46,6 +55,18 @@ async def test_a_store_that_does_everything_passes_and_is_left_empty() -> None:
     store = MemoryObjects(clock=SystemClock())
     await check(store)
     assert [info async for info in store.list("")] == []
+
+
+async def test_what_a_broker_left_behind_is_cleaned_up_an_hour_later() -> None:
+    clock = HandClock(now=10_000_000)
+    store = MemoryObjects(clock=clock)
+    await store.put("check/old/a", [b"1"])
+    await store.put("wal/1", [b"1"])
+    clock.now += compatibility.LEFT_BEHIND_MS
+    await store.put("check/young/a", [b"1"])
+    clock.now += 1
+    await check(store)
+    assert [info.key async for info in store.list("")] == ["check/young/a", "wal/1"]
 
 
 @pytest.mark.parametrize(

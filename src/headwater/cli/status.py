@@ -128,7 +128,7 @@ def _costs(brokers: list[BrokerStatus], found: "Survey", prices: Prices) -> Cost
             "no broker tells what it asked of its object store: "
             "start brokers with --metrics HOST:PORT"
         )
-    paid = any(page["object_store_id"] not in ("local", "memory") for page in pages)
+    paid = any(page.get("object_store_id") not in ("local", "memory") for page in pages)
     return Costs(paid, prices, load, bill(load, prices), bill(EXAMPLE, prices))
 
 
@@ -183,7 +183,7 @@ async def _read_page(address: str) -> dict[str, Any] | None:
 def _print(brokers: list[BrokerStatus], found: "Survey") -> None:
     click.echo(f"Cluster {found.cluster_id or '(no broker has run here yet)'}")
     print_table(
-        ["Broker", "Address", "Clients", "Commits", "PUTs", "GETs", "Written", "Read"],
+        ["Broker", "Address", "Clients", "Commits", "PUTs", "GETs", "Written", "Read", "Objects"],
         [_row(broker) for broker in brokers],
         title="Live brokers" if brokers else "No live brokers",
     )
@@ -203,7 +203,7 @@ def _print(brokers: list[BrokerStatus], found: "Survey") -> None:
 
 def _row(broker: BrokerStatus) -> tuple[object, ...]:
     if broker.page is None:
-        return (broker.id, broker.address, None, None, None, None, None, None)
+        return (broker.id, broker.address, None, None, None, None, None, None, None)
     objects = broker.page["objects"]
     return (
         broker.id,
@@ -214,4 +214,5 @@ def _row(broker: BrokerStatus) -> tuple[object, ...]:
         objects["gets"],
         byte_size(objects["bytes_written"]),
         byte_size(objects["bytes_read"]),
+        broker.page.get("object_store"),
     )

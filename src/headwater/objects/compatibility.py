@@ -17,6 +17,9 @@ from headwater.objects.store import ObjectStore
 
 TIMEOUT = 10.0
 """Seconds that the store gets for all of it."""
+FOLDER = "check/"
+LEFT_BEHIND_MS = 3_600_000
+"""Objects of a check that is so much older were left by a broker that died in it."""
 FIRST, SECOND = b"the first content of this key", b"another content, to be refused"
 
 
@@ -26,12 +29,12 @@ async def check_compatibility(store: ObjectStore, where: str, *, random: Random)
     Raises ``ConfigurationError`` where the store is not enough, and ``StoreError`` as the store
     does: ``TransientFailure`` or ``StoreSuspended`` where it only does not answer at the moment.
     """
-    folder = f"check/{random.getrandbits(64):016x}/"
+    folder = f"{FOLDER}{random.getrandbits(64):016x}/"
     keys = [f"{folder}{name}" for name in ("a", "b/c", "b0")]
     try:
         async with asyncio.timeout(TIMEOUT):
             missing = await _missing(store, folder, keys)
-            for key in keys:
+            for key in [*keys, *await _left_behind(store, keys[0])]:
                 await store.delete(key)
     except TimeoutError:
         raise TransientFailure(
@@ -61,3 +64,10 @@ async def _missing(store: ObjectStore, folder: str, keys: list[str]) -> str | No
     if sorted(listed) != keys:
         return f"a listing gave {len(listed)} of {len(keys)} objects right after they were written"
     return None if listed == keys else "a listing was not in the order of keys"
+
+
+async def _left_behind(store: ObjectStore, own: str) -> list[str]:
+    """Objects of checks long before the one of ``own``, by the store's clock."""
+    modified = {info.key: info.modified_ms async for info in store.list(FOLDER)}
+    oldest = modified.get(own, 0) - LEFT_BEHIND_MS
+    return [key for key, at in modified.items() if at < oldest]

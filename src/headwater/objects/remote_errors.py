@@ -47,7 +47,7 @@ def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCE
 
 def _refusal(error: Exception, code: str | None, access: str) -> str | None:
     """Why no request at all can succeed before somebody changes something."""
-    if code == "NoSuchBucket":
+    if code in ("NoSuchBucket", "ContainerNotFound"):
         return "the bucket does not exist; create it, or correct --objects"
     if code in _UNKNOWN_USER or isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return f"access is denied; check {access}"
