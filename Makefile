@@ -16,6 +16,7 @@ BIN := .venv/bin
 INSTALL = "$(UV)" pip install --quiet --python $(BIN)/python
 LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header pyproject.toml
+HEADWATER_CHAOS_SIZE ?= 1
 STORES = --extra etcd --extra oxia --extra postgres
 
 .PHONY: help serve test format interop cluster backends stores faults chaos pipeline demo bench docs stubs lock clean
@@ -57,10 +58,13 @@ stores: .venv/.test ## Prove the object stores on a real S3 server
 faults: .venv/.test ## Prove that nothing is lost: a minute of faults with each metadata store on S3
 	$(BIN)/python -m pytest -q tests/faults $(ARGS)
 
-chaos: .venv/.test ## Prove what takes long: MinIO, and ten minutes of faults with each metadata store
+chaos: .venv/.spark ## Prove what takes long: MinIO, ten minutes of faults by store, every crash of the pipeline
 	$(BIN)/python -m pytest -q tests/stores/test_minio.py $(ARGS)
 	HEADWATER_FAULT_SECONDS=300 HEADWATER_FAULT_OBJECTS=versitygw,minio \
 		$(BIN)/python -m pytest -q tests/faults $(ARGS)
+	HEADWATER_CHAOS_SIZE=$(HEADWATER_CHAOS_SIZE) $(BIN)/python -m pytest -q \
+		tests/pipeline/test_crashes.py tests/pipeline/test_rivals.py tests/pipeline/test_faults.py $(ARGS)
+	HEADWATER_CHAOS_SIZE=$(HEADWATER_CHAOS_SIZE) $(BIN)/python -m pytest -q tests/chaos $(ARGS)
 
 pipeline: .venv/.spark ## Prove the pipeline on a real Spark, with crashes and rivals
 	$(BIN)/python -m pytest -q tests/pipeline $(ARGS)

@@ -1,6 +1,5 @@
 """One Spark session and one broker for the whole run."""
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,16 +7,16 @@ import pytest
 
 from headwater.pipeline.runner import Done, run_on
 from headwater.pipeline.session import spark_session
-from peers.s3_server import S3Server
+from tests.pipeline import tally
 from tests.pipeline.cluster import Cluster, start_cluster
 from tests.pipeline.s3_cluster import started_on_s3
-
-LIMIT_SECONDS = 180
+from tests.pipeline.sizes import LIMIT_SECONDS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        item.add_marker(pytest.mark.timeout(LIMIT_SECONDS))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT_SECONDS))
         # Spark's and Kafka's clients close sockets when they are collected; that is theirs to mend.
         item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
         item.add_marker(
@@ -25,6 +24,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
         item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
         item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in tally.report():
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +58,5 @@ class SharedSpark:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SharedSpark]:
-    # Python workers have the environment that Spark was started in.
-    os.environ.update(S3Server.client_environment())
     with spark_session("local[2]", fast=True) as session:
         yield SharedSpark(session)

@@ -5,13 +5,26 @@ Consumers read all the time. At the end log and table are equal, and nothing is 
 
 import asyncio
 import signal
+from pathlib import Path
 
 import pytest
 
-from tests.pipeline.cluster import Cluster
-from tests.pipeline.drivers import Drive, drive
+from headwater.errors import StoreUnavailable
+from tests.pipeline.cluster import Cluster, make_compactor
+from tests.pipeline.conftest import SharedSpark
+from tests.pipeline.deadly import MOMENTS, WORKER, DeadlyRunner
+from tests.pipeline.drivers import CLAIM_MS, FORGETFUL, Drive, drive
 from tests.pipeline.followers import followed
-from tests.pipeline.kinds import KINDS, PARTITIONS, JobKind, Subject, nothing_is_left
+from tests.pipeline.kinds import (
+    COMPACT,
+    COPIES,
+    KINDS,
+    PARTITIONS,
+    JobKind,
+    Subject,
+    nothing_is_left,
+)
+from tests.pipeline.sizes import some
 
 
 async def kill_at(point: str, subject: Subject) -> None:
@@ -36,3 +49,23 @@ async def test_a_driver_killed_at_any_point_is_followed_by_another(
         for point in kind.points:
             await kill_at(point, subject)
     await nothing_is_left(cluster, subject.topic)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a_killed_worker_of_spark_costs_no_more_than_another_run(
+    cluster: Cluster, spark: SharedSpark, tmp_path: Path, moment: str
+) -> None:
+    subjects = [Subject(cluster, kind) for kind in some(KINDS, (COMPACT, COPIES))]
+    for subject in subjects:
+        before = await subject.prepare()
+        deadly = DeadlyRunner(spark.session, moment, WORKER, tmp_path / subject.topic)
+        async with cluster.open(FORGETFUL) as place:
+            compactor = make_compactor(place, runner=deadly, claim_ms=CLAIM_MS)
+            # Spark's local mode gives a task one chance.
+            with pytest.raises(StoreUnavailable, match="Python worker exited unexpectedly"):
+                await getattr(compactor, subject.kind.method)([subject.topic])
+            compactor.close()
+        assert cluster.consume(subject.topic) == before
+        await subject.finish()
+        await subject.check(before)
+    await nothing_is_left(cluster, *(subject.topic for subject in subjects))
