@@ -33,7 +33,7 @@ def bucket(url: str) -> RemoteObjects:
         (404, "XAdminUserNotFound", StoreUnavailable, "access is denied"),
         (403, "InvalidAccessKeyId", StoreUnavailable, "access is denied"),
         (301, "PermanentRedirect", StoreUnavailable, "another region"),
-        (400, "ExpiredToken", StoreUnavailable, "400 ExpiredToken"),
+        (400, "ExpiredToken", StoreUnavailable, "have expired; .*400 ExpiredToken"),
         (507, "XMinioStorageFull", StorageFull, "no space left"),
     ],
 )

@@ -19,6 +19,7 @@ _INSTANCE_CREDENTIALS = ("http://169.254.", "http://metadata.google.internal")
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
 _TRANSIENT_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"}
 _FULL = 507
+_EXPIRED = {"ExpiredToken", "TokenRefreshRequired"}
 _UNKNOWN_USER = {"InvalidAccessKeyId", "XAdminUserNotFound"}
 """Some servers say this with 404, which must not pass for an object that is not there."""
 
@@ -49,6 +50,8 @@ def _refusal(error: Exception, code: str | None, access: str) -> str | None:
     """Why no request at all can succeed before somebody changes something."""
     if code in ("NoSuchBucket", "ContainerNotFound"):
         return "the bucket does not exist; create it, or correct --objects"
+    if code in _EXPIRED:
+        return "the temporary credentials have expired; start again with new ones, or use a role"
     if code in _UNKNOWN_USER or isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return f"access is denied; check {access}"
     if any(address in str(error) for address in _INSTANCE_CREDENTIALS):
