@@ -1,5 +1,6 @@
 """One Spark session and one broker for the whole run."""
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -7,10 +8,14 @@ import pytest
 
 from headwater.pipeline.runner import Done, run_on
 from headwater.pipeline.session import spark_session
+from peers.s3_server import S3Server
 from tests.pipeline import tally
 from tests.pipeline.cluster import Cluster, start_cluster
 from tests.pipeline.s3_cluster import started_on_s3
 from tests.pipeline.sizes import LIMIT_SECONDS
+
+# Spark's Python workers have the environment that it was started in.
+os.environ.update(S3Server.client_environment())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,7 +15,10 @@ BUCKET = "lake"
 
 @contextmanager
 def started_on_s3(folder: Path) -> Iterator[Cluster]:
-    """The three servers for as long as the block runs; the bucket is ``folder/s3/lake``."""
+    """The three servers for as long as the block runs.
+
+    Objects can be looked at in ``data/objects``, as if they were there.
+    """
     with ExitStack() as stack:
         s3 = start_versitygw(folder / "s3")
         stack.callback(s3.stop)
@@ -24,6 +27,8 @@ def started_on_s3(folder: Path) -> Iterator[Cluster]:
         stack.callback(rest.stop)
         tables = TableSettings(catalog="rest", catalog_uri=rest.url)
         objects_url = s3.url(BUCKET, "prod")
+        (folder / "data").mkdir()
+        (folder / "data" / "objects").symlink_to(folder / "s3" / BUCKET / "prod")
         environment = {
             **ENVIRONMENT,
             **s3.client_environment(),

@@ -22,10 +22,11 @@ from tests.pipeline.every_reading import check_every_reading, iceberg_table
 from tests.pipeline.mixed import COLUMNS, Block
 from tests.pipeline.mixed_produce import wire_producer
 from tests.pipeline.mixed_topic import GAPS, fill
+from tests.pipeline.sizes import SIZE
 
-RECORDS: Final = int(os.environ.get("HEADWATER_EQUALITY_RECORDS", "100000"))
+RECORDS: Final = int(os.environ.get("HEADWATER_EQUALITY_RECORDS", 5_000_000 if SIZE else 100_000))
 FILE_BYTES: Final = 2**20 + RECORDS * 5
-LIMIT_SECONDS: Final = 120 + RECORDS // 2500
+LIMIT_SECONDS: Final = 180 + RECORDS // 1500
 
 
 @pytest.mark.timeout(LIMIT_SECONDS)

@@ -85,7 +85,7 @@ def session_options(master: str) -> dict[str, str]:
 def _worker_python(master: str) -> str:
     """This very Python, unless the user says what it is called on a cluster's machines."""
     own = sys.executable
-    return own if master.startswith("local") else os.environ.get("PYSPARK_PYTHON", own)
+    return own if is_local(master) else os.environ.get("PYSPARK_PYTHON", own)
 
 
 def check_spark() -> None:

@@ -66,7 +66,7 @@ def _planned(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) -
     for topic in named:
         _create_view(session, topic, place)
     frame = session.sql(query)
-    columns = used_columns(*_plan_of(frame))
+    columns = used_columns(optimized_plan(frame), frame.columns)
     if columns is None:
         return frame
     from pyspark.errors import AnalysisException
@@ -96,28 +96,34 @@ def _create_view(
     reader.load().createOrReplaceTempView(f"`{topic}`")
 
 
-def _plan_of(frame: Any) -> tuple[str, str]:
-    plan = frame._jdf.queryExecution().optimizedPlan()
-    return plan.toString(), plan.output().toString()
+def optimized_plan(frame: Any) -> str:
+    """The plan as Spark explains it, which Spark Connect does too."""
+    text: str = frame._explain_string(extended=True)
+    return text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
 
 
-def used_columns(plan: str, output: str) -> list[str] | None:
+def used_columns(plan: str, output: Sequence[str]) -> list[str] | None:
     r"""The columns that a plan uses of its one topic; None where it reads several, or one twice.
+
+    ``output`` are the names of the result's columns, which a plan without a projection does not
+    tell: those of the topic that are called so are taken for used.
 
     >>> plan = "Project [value#4]\n+- Filter (offset#2L > 5)\n   +- "
     >>> relation = "RelationV2[topic#0, partition#1, offset#2L, timestamp#3, value#4] headwater"
-    >>> used_columns(plan + relation, "List(value#4)")
+    >>> used_columns(plan + relation, ["value"])
     ['offset', 'value']
-    >>> used_columns(relation + relation, "List(topic#0)")
+    >>> used_columns(relation, ["topic", "value"])
+    ['topic', 'value']
+    >>> used_columns(relation + relation, ["topic"])
     """
     relations = _RELATION.findall(plan)
     if len(relations) != 1:
         return None
-    rest = _RELATION.sub("", plan) + output
-    elsewhere = {number for _, number in _ATTRIBUTE.findall(rest)}
+    elsewhere = {number for _, number in _ATTRIBUTE.findall(_RELATION.sub("", plan))}
     found = _ATTRIBUTE.findall(relations[0])
     # Rows are counted by some column, if need be.
-    return [name for name, number in found if number in elsewhere] or ["offset"]
+    used = [name for name, number in found if number in elsewhere or name in output]
+    return used or ["offset"]
 
 
 def _refusal(error: Any, query: str, topics: Sequence[str]) -> HeadwaterError:
