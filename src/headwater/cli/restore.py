@@ -102,8 +102,8 @@ def _print(done: "Restoration", *, dry_run: bool) -> None:
         f"{counted(done.keys, 'key')}; its restore epoch is {done.epoch}."
     )
     click.echo(
-        f"Newer records that were found: {found.records} in {counted(found.batches, 'batch')} "
-        f"({byte_size(found.bytes)}); {found.duplicates} batches were there already."
+        f"Newer records that were found in objects: {found.records} ({byte_size(found.bytes)}); "
+        f"batches that were there already: {found.duplicates}."
     )
     if found.strangers:
         click.echo(

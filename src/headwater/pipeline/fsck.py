@@ -16,7 +16,9 @@ from headwater.log.formats import DeletedTopic, Release
 from headwater.log.job_steps import JobSteps
 from headwater.log.jobs import CREATED, job_of_file
 from headwater.log.pins import Pins
+from headwater.log.restored import ADOPTED
 from headwater.log.settings import LogSettings
+from headwater.log.snapshots import horizon
 from headwater.meta import keys
 from headwater.meta.values import decode
 from headwater.pipeline.fsck_deep import check_records
@@ -211,6 +213,8 @@ class Checker:
         async for key, part, record in records(self._meta):
             recorded.add(key)
             for stream in record.live:
+                if stream == ADOPTED:
+                    continue  # a restore kept it for its table
                 reference = (key, part, stream)
                 if reference not in used and await is_leaked(self._meta, reference):
                     problem = f"its part {part} is kept for stream {stream}, which does not use it"
@@ -251,6 +255,7 @@ class Checker:
         pins = Pins(self._meta, self._place.clock)
         now_ms = self._place.clock.now_ms()
         late_ms = self._settings.gc_grace_ms + 2 * self._settings.gc_interval_ms
+        needed_after = await horizon(self._meta)
         async for entry in scan(self._meta, keys.releases(0)):
             noted = decode(Release, entry.value)
             report.waiting += len(noted.chunks)
@@ -258,6 +263,8 @@ class Checker:
                 continue
             if noted.stream and await pins.hold(noted.stream, noted.end):
                 continue
+            if needed_after is not None and entry.revision > needed_after:
+                continue  # a snapshot of the metadata refers to it
             subject = f"stream {noted.stream}"
             objects = sorted({key for key, _, _ in noted.chunks})
             problem = f"{objects[0]} and {len(objects) - 1} more were released long ago"
