@@ -25,6 +25,7 @@ from headwater.meta import keys
 from headwater.meta.store import Values, Writes
 from headwater.meta.urls import open_store
 from peers.etcd import start_etcd
+from peers.oxia import start_oxia
 from peers.postgres import start_postgres
 
 STREAMS = (1, 100, 1_000, 10_000)
@@ -91,10 +92,20 @@ def postgres(directory: Path) -> Iterator[Url]:
         server.stop()
 
 
+@contextmanager
+def oxia(directory: Path) -> Iterator[Url]:
+    server = start_oxia(directory / "oxia")
+    try:
+        yield lambda name: f"{server.url()}/{name}"
+    finally:
+        server.stop()
+
+
 STORES: dict[str, Callable[[Path], AbstractContextManager[Url]]] = {
     "sqlite": sqlite,
     "etcd": etcd,
     "postgres": postgres,
+    "oxia": oxia,
 }
 """What starts each store; it gives the URL of an empty one of that name."""
 

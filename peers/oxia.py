@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from peers.go_tool import go_program
+from peers.go_tool import Mend, go_program
 from peers.process import free_port
 from peers.service import Service
 
@@ -17,6 +17,18 @@ class Oxia(Service):
         return f"oxia://{self.address}/{namespace}"
 
 
+IN_ORDER = Mend(
+    file="server/leader_controller.go",
+    old="\tlc.Unlock()\n\trequest := requestSupplier(newOffset)\n",
+    new="\tdefer lc.Unlock()\n\trequest := requestSupplier(newOffset)\n",
+)
+"""What Oxia mended in 0.14.2 (its pull request 738).
+
+Two clients that write at once make a shard refuse every later write before that: a write's place
+in the log is given under a lock that is let go before the write is there.
+"""
+
+
 def install() -> Path:
     """The program, built with Go the first time."""
     return go_program(
@@ -24,6 +36,7 @@ def install() -> Path:
         module="github.com/oxia-db/oxia",
         version="v0.14.0",
         package="github.com/oxia-db/oxia/cmd",
+        mend=IN_ORDER,
     )
 
 

@@ -81,3 +81,16 @@ def test_a_url_of_etcd_is_read_whole(tmp_path: Path) -> None:
     assert address == Address(
         ("a:2379", "b:1", "[::1]:2379"), "one/two", "me", "s@cret", Tls(ca=b"pem"), 999
     )
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("oxia:///default", "names no Oxia server"),
+        ("oxia://host:6648/default/a:b", "has the prefix 'a:b'"),
+        ("oxia://host:6648/default?tls=on", "has options"),
+    ],
+)
+async def test_a_url_of_oxia_that_cannot_be_meant_is_refused(url: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        await open_store(url, SystemClock())

@@ -11,7 +11,8 @@ from headwater.meta.store import MetadataStore
 
 KNOWN = (
     "sqlite:///relative/path, sqlite:////absolute/path, memory://, "
-    "etcd://host:2379,host:2379/prefix, postgres://user@host:5432/database"
+    "etcd://host:2379,host:2379/prefix, postgres://user@host:5432/database, "
+    "oxia://host:6648/namespace"
 )
 
 

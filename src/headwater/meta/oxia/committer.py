@@ -7,9 +7,10 @@ A commit has two steps:
 2. *Apply*: one batch puts every write, each on the condition that its key still has that
    version, and the commit's changes into the log. Oxia shows a batch as a whole.
 
-Whoever finds that the head's commit is not in the log applies it before anything else; so when
-the head is at n, everything up to n - 1 is applied, and while the head stays as it was read, no
-key changes. What is read between two looks at the same head was there at one moment.
+Whoever finds that the head's commit is not in the log, and stays so for a moment, applies it
+before anything else. So when the head is at n, everything up to n - 1 is applied, and while the
+head stays as it was read, no key changes: what is read between two looks at the same head was
+there at one moment.
 
 A committer that wakes up between the steps, however late, changes nothing: every key that its
 commit wrote has another version since. That is why a deleted key is not removed but marked: its
@@ -34,10 +35,15 @@ from headwater.meta.values import encode
 
 LIMITS = Limits(operations=1_000, value_bytes=2**20)
 """A commit travels whole, three times: bounds that keep it a matter of milliseconds."""
+OTHERS_APPLY_SECONDS = 0.05
+"""How long another committer is left to apply its own commit,"""
+LOOK_AGAIN_SECONDS = 0.002
+"""and how often it is looked at meanwhile: who comes late loses to who committed last."""
 APPLY_SECONDS = 10.0
 PATIENCE_SECONDS = 10.0
-PAUSE_FIRST = 0.002
-PAUSE_MOST = 0.1
+RETRY_SECONDS = 0.1
+PAUSE_FIRST = 0.001
+PAUSE_MOST = 0.01
 
 Publish = Callable[[int, list[Item]], None]
 
@@ -99,11 +105,18 @@ class Committer:
             *(pb.GetRequest(key=self._layout.path(key), include_value=True) for key in keys),
             pb.GetRequest(key=self._layout.head),
         ]
+        loop = asyncio.get_running_loop()
+        waiting_for, since = 0, 0.0
         while True:
             first, log, *found, last = await self._shard.read(gets)
             head, version = self._layout.head_of(first)
             if self._layout.log_number(log.key) < head.number:
-                await self._apply(head)
+                if waiting_for != head.number:
+                    waiting_for, since = head.number, loop.time()
+                if loop.time() < since + OTHERS_APPLY_SECONDS:
+                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                else:
+                    await self._apply(head)
             elif last.status == first.status and last.version == first.version:
                 records = {
                     key: self._layout.record(key, record)
@@ -188,7 +201,7 @@ class Committer:
                     raise UnknownOutcome(
                         f"commit {head.number} stands, but is not applied yet: {error}"
                     ) from error
-                await asyncio.sleep(PAUSE_MOST)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _apply(self, head: Head) -> None:
         await self._shard.write(self.batch(head))
