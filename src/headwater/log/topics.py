@@ -6,9 +6,12 @@ Invariants:
   never used again. A stream without a tail is empty, so nothing else is created.
 - A deletion removes the record and notes the streams in one transaction; their tails are then
   set to deleted, so that appends in flight lose the comparison, and cleaned up afterwards.
+- The cache may lag, and the watch ends that: an answer which news of its topic overtook on the
+  way is given to whoever asked and is not remembered, since no other news would correct it.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
 from uuid import UUID
 
@@ -22,10 +25,21 @@ from headwater.errors import (
     UnknownTopicOrPartition,
 )
 from headwater.log.formats import Counter, DeletedTopic, TopicRecord
-from headwater.log.transactions import transact
+from headwater.log.transactions import commit
 from headwater.meta import keys
-from headwater.meta.store import Change, MetadataStore, Values, Writes, prefix_end
+from headwater.meta.store import Change, Entry, MetadataStore, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
+
+
+class _Question:
+    """What is asked of the store about a topic, until its answer is there."""
+
+    __slots__ = ("name", "overtaken")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.overtaken = -1
+        """The revision of the newest news of the topic that came first."""
 
 
 class TopicCatalog:
@@ -43,6 +57,9 @@ class TopicCatalog:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._version = 0
+        self._heard = -1
+        """The revision of the newest change or scan that was taken in."""
+        self._questions: set[_Question] = set()
 
     def get(self, name: str) -> Topic | None:
         return self._by_name.get(name)
@@ -60,37 +77,40 @@ class TopicCatalog:
     async def find(self, name: str) -> Topic:
         if (topic := self._by_name.get(name)) is not None:
             return topic
-        entry = await self._get(keys.topic(name))
-        if entry is None:
-            raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
-        return self._remember(name, entry)
+        with self._asking(name) as question:
+            entry = await self._get(keys.topic(name))
+            if entry is None:
+                raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+            return self._learn(question, entry.value, entry.revision)
 
     async def find_by_id(self, topic_id: UUID) -> Topic:
         if (topic := self._by_id.get(topic_id)) is not None:
             return topic
-        name = await self._get(keys.topic_id(topic_id))
-        if name is not None:
-            entry = await self._get(keys.topic(name.decode()))
-            if entry is not None and decode(TopicRecord, entry).id == topic_id.bytes:
-                return self._remember(name.decode(), entry)
+        named = await self._get(keys.topic_id(topic_id))
+        if named is not None:
+            with self._asking(named.value.decode()) as question:
+                entry = await self._get(keys.topic(question.name))
+                if entry is not None and decode(TopicRecord, entry.value).id == topic_id.bytes:
+                    return self._learn(question, entry.value, entry.revision)
         raise UnknownTopicId(f"no topic has the id {topic_id}")
 
-    async def _get(self, key: str) -> bytes | None:
+    async def _get(self, key: str) -> Entry | None:
         try:
-            entry = await self._meta.get(key)
+            return await self._meta.get(key)
         except StoreError as error:
             raise KafkaStorageError(f"cannot read topics: {error}") from error
-        return None if entry is None else entry.value
 
     async def all(self) -> Sequence[Topic]:
         try:
             found = await self._meta.scan(keys.TOPICS, prefix_end(keys.TOPICS))
         except StoreError as error:
             raise KafkaStorageError(f"cannot read topics: {error}") from error
-        topics = [
-            self._remember(entry.key.removeprefix(keys.TOPICS), entry.value)
-            for entry in found.entries
-        ]
+        values = [(entry.key.removeprefix(keys.TOPICS), entry.value) for entry in found.entries]
+        if found.revision < self._heard:
+            return [_topic(*each) for each in values]
+        self._heard = found.revision
+        self._overtake(None, found.revision)
+        topics = [self._remember(*each) for each in values]
         for name in self._by_name.keys() - {topic.name for topic in topics}:
             self._forget(name)
         return topics
@@ -111,15 +131,15 @@ class TopicCatalog:
             writes.put(keys.topic_id(topic_id), name.encode())
             return writes, value
 
-        value = await transact(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
-        return self._remember(name, value)
+        with self._asking(name) as question:
+            done = await commit(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
+            return self._learn(question, done.result, done.revision)
 
     async def delete(self, name: str) -> Topic:
-        value = await self._get(keys.topic(name))
-        if value is None:
-            self._forget(name)
+        entry = await self._get(keys.topic(name))
+        if entry is None:
             raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
-        topic = _topic(name, value)
+        topic = _topic(name, entry.value)
         deleted_key = keys.deleted_topic(topic.id)
 
         def decide(values: Values) -> tuple[Writes, None]:
@@ -136,8 +156,10 @@ class TopicCatalog:
             writes.put(deleted_key, encode(gone))
             return writes, None
 
-        await transact(self._meta, [keys.topic(name), deleted_key], decide)
-        self._forget(name)
+        with self._asking(name) as question:
+            done = await commit(self._meta, [keys.topic(name), deleted_key], decide)
+            if done.revision >= question.overtaken:
+                self._forget(name)
         await self._close_streams(topic.streams)
         return topic
 
@@ -161,8 +183,9 @@ class TopicCatalog:
             writes.put(keys.topic(name), value)
             return writes, value
 
-        value = await transact(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
-        return self._remember(name, value)
+        with self._asking(name) as question:
+            done = await commit(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
+            return self._learn(question, done.result, done.revision)
 
     async def change_configs(self, name: str, change: ConfigChange) -> Topic:
         def decide(values: Values) -> tuple[Writes, bytes]:
@@ -173,17 +196,41 @@ class TopicCatalog:
             writes.put(keys.topic(name), value)
             return writes, value
 
-        return self._remember(name, await transact(self._meta, [keys.topic(name)], decide))
+        with self._asking(name) as question:
+            done = await commit(self._meta, [keys.topic(name)], decide)
+            return self._learn(question, done.result, done.revision)
 
     def changed(self, change: Change) -> Topic | None:
         """Take a watched change in; returns the topic that it removed or replaced."""
         name = change.key.removeprefix(keys.TOPICS)
+        self._heard = max(change.revision, self._heard)
+        self._overtake(name, change.revision)
         old = self._by_name.get(name)
         if change.value is None:
             self._forget(name)
             return old
         topic = self._remember(name, change.value)
         return old if old is not None and old.id != topic.id else None
+
+    @contextmanager
+    def _asking(self, name: str) -> Iterator[_Question]:
+        question = _Question(name)
+        self._questions.add(question)
+        try:
+            yield question
+        finally:
+            self._questions.discard(question)
+
+    def _overtake(self, name: str | None, revision: int) -> None:
+        """News of a topic, or of all, came in before the answers that are under way."""
+        for question in self._questions:
+            if name is None or question.name == name:
+                question.overtaken = max(question.overtaken, revision)
+
+    def _learn(self, question: _Question, value: bytes, revision: int) -> Topic:
+        if revision < question.overtaken:
+            return _topic(question.name, value)
+        return self._remember(question.name, value)
 
     def _remember(self, name: str, value: bytes) -> Topic:
         topic = _topic(name, value)

@@ -11,7 +11,7 @@ from headwater.errors import (
     StoreUnavailable,
     UnknownOutcome,
 )
-from headwater.meta.store import Decide, MetadataStore
+from headwater.meta.store import Committed, Decide, MetadataStore
 
 T = TypeVar("T")
 
@@ -19,6 +19,11 @@ PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 async def transact(store: MetadataStore, keys: Sequence[str], decide: Decide[T]) -> T:
+    """Like ``commit``; returns the result alone."""
+    return (await commit(store, keys, decide)).result
+
+
+async def commit(store: MetadataStore, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
     """Run a transaction again where it did not land or nobody knows.
 
     ``decide`` must find the same end when its first run has landed. Raises what it raises,
@@ -27,7 +32,7 @@ async def transact(store: MetadataStore, keys: Sequence[str], decide: Decide[T])
     last: StoreError | None = None
     for pause in (*PAUSES, None):
         try:
-            return (await store.transact(0, keys, decide)).result
+            return await store.transact(0, keys, decide)
         except (UnknownOutcome, StoreUnavailable) as error:
             last = error
         except StoreError as error:

@@ -1,0 +1,96 @@
+"""A metadata store seen through a slow and unreliable network.
+
+Answers arrive late, so that what was read is old by then. Watches lag each by itself, fold the
+changes of a key, break with changes undelivered, and are told that their place is gone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from headwater.errors import StoreUnavailable, WatchTrimmed
+from headwater.meta.store import (
+    Change,
+    Committed,
+    Decide,
+    Entry,
+    Limits,
+    MetadataStore,
+    Scan,
+    Session,
+    T,
+)
+
+
+@dataclass(slots=True)
+class Lags:
+    """The longest delays in seconds, and how often (0 to 1) a delivery meets a fault."""
+
+    answer: float = 0.0
+    watch: float = 0.0
+    stall: float = 0.0
+    broken: float = 0.0
+    trimmed: float = 0.0
+    folded: float = 0.0
+
+
+class LaggingStore:
+    """Wraps a store; its watches keep the contract: in order, and whole or ended by an error."""
+
+    def __init__(self, store: MetadataStore, random: Random, lags: Lags) -> None:
+        self._store = store
+        self._random = random
+        self._lags = lags
+
+    @property
+    def limits(self) -> Limits:
+        return self._store.limits
+
+    async def get(self, key: str) -> Entry | None:
+        found = await self._store.get(key)
+        await self._delay(self._lags.answer)
+        return found
+
+    async def scan(
+        self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
+    ) -> Scan:
+        found = await self._store.scan(start, end, limit=limit, reverse=reverse)
+        await self._delay(self._lags.answer)
+        return found
+
+    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        await self._delay(self._lags.answer)
+        committed = await self._store.transact(domain, keys, decide)
+        await self._delay(self._lags.answer)
+        return committed
+
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+        async for changes in self._store.watch(prefix, after):
+            await self._delay(self._lags.watch)
+            if self._strikes(self._lags.stall):
+                await asyncio.sleep(30)
+            if self._strikes(self._lags.broken):
+                raise StoreUnavailable("the watch was cut")
+            if self._strikes(self._lags.trimmed):
+                raise WatchTrimmed("the place of the watch is gone")
+            yield self._fold(changes)
+
+    async def session(self, ttl: float) -> Session:
+        return await self._store.session(ttl)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    def _fold(self, changes: list[Change]) -> list[Change]:
+        if not self._strikes(self._lags.folded):
+            return changes
+        last = {change.key: change for change in changes}
+        return [change for change in changes if last[change.key] is change]
+
+    async def _delay(self, longest: float) -> None:
+        if longest > 0:
+            await asyncio.sleep(self._random.uniform(0, longest))
+
+    def _strikes(self, rate: float) -> bool:
+        return rate > 0 and self._random.random() < rate
