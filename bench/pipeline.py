@@ -13,9 +13,8 @@ from typing import Self
 
 from rich.console import Console
 
-from bench import report
 from bench.peer import HEADWATER, KAFKA, Peer
-from bench.pipeline_figures import ROUNDS, Comparison, absolute
+from bench.pipeline_figures import ROUNDS, Comparison, shown
 from bench.pipeline_process import Worker, fill, spark_jars
 
 PARTITIONS = 8
@@ -88,7 +87,7 @@ def compaction(console: Console, directory: Path, *, quick: bool) -> object:
         "WAL to Iceberg, 1 KB", MEGABYTES, f"{CONNECTOR} to Iceberg's Spark writer", 2.5
     )
     by_cpu = Comparison("WAL to Iceberg, 1 KB", "MB/CPU s", "decode and write in one process", 0.6)
-    small_rates: list[float] = []
+    small_rates = Comparison("WAL to Iceberg, 100 bytes", "M records/s", "", 1.5)
     with Servers(directory) as servers:
         ours, plain, theirs = servers.ours("compaction"), servers.ours("plain"), servers.connector()
 
@@ -118,24 +117,16 @@ def compaction(console: Console, directory: Path, *, quick: bool) -> object:
             topic = filled(servers.headwater, small)
             done = ours.ask(topic=topic)
             check(done["records"], small)
-            small_rates.append(small.records / 1e6 / done["seconds"])
+            small_rates.ours.append(small.records / 1e6 / done["seconds"])
             servers.headwater.delete_topic(topic)
 
         ways = (land_ours, land_theirs, land_plainly, land_small)
         for way in ways:
             way()
-        for figures in (by_wall, by_cpu):
-            figures.ours.clear()
-            figures.theirs.clear()
-        small_rates.clear()
+        for figures in (by_wall, by_cpu, small_rates):
+            figures.forget()
         run_rounds(ways, quick=quick)
-    rows = [
-        by_wall.row(),
-        by_cpu.row(),
-        absolute("WAL to Iceberg, 100 bytes", "M records/s", small_rates, 1.5),
-    ]
-    report.show_rows(console, "Topics to Iceberg tables", list(rows))
-    return rows
+    return shown(console, "Topics to Iceberg tables", (by_wall, by_cpu, small_rates))
 
 
 def source(console: Console, directory: Path, *, quick: bool) -> object:
@@ -165,12 +156,9 @@ def source(console: Console, directory: Path, *, quick: bool) -> object:
         for way in ways:
             way()
         for figures in by_topic.values():
-            figures.ours.clear()
-            figures.theirs.clear()
+            figures.forget()
         run_rounds(ways, quick=quick)
-    rows = [figures.row() for figures in by_state.values()]
-    report.show_rows(console, "Spark reads topics to a no-op sink", list(rows))
-    return rows
+    return shown(console, "Spark reads topics to a no-op sink", list(by_state.values()))
 
 
 def run_rounds(ways: Sequence[Callable[[], None]], *, quick: bool) -> None:

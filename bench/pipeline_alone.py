@@ -1,7 +1,6 @@
 """What the pipeline costs Headwater itself: fetches, neighbours, and commits as a table ages."""
 
 import os
-import statistics
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,10 +9,9 @@ from uuid import uuid4
 import msgspec
 from rich.console import Console
 
-from bench import report
 from bench.clients import perf
 from bench.peer import HEADWATER, Peer
-from bench.pipeline_figures import ROUNDS, Comparison
+from bench.pipeline_figures import ROUNDS, Comparison, shown
 from bench.pipeline_process import Worker, fill, pinned
 from headwater.log.jobs import DataFile, Job, data_file_key
 from headwater.pipeline.chunks import decode_all
@@ -69,9 +67,7 @@ def fetch(console: Console, directory: Path, *, quick: bool) -> object:
             worker.ask(topic=topic)
             figures.ours.append(rate(topic))
             peer.delete_topic(topic)
-    rows = [figures.row()]
-    report.show_rows(console, "Fetch from Parquet and from WAL", list(rows))
-    return rows
+    return shown(console, "Fetch from Parquet and from WAL", [figures])
 
 
 def neighbours(console: Console, directory: Path, *, quick: bool) -> object:
@@ -126,9 +122,7 @@ def neighbours(console: Console, directory: Path, *, quick: bool) -> object:
         for number in range(1 if quick else ROUNDS):
             for way in (alone, beside) if number % 2 == 0 else (beside, alone):
                 way()
-    rows = [produced.row(), fetched.row()]
-    report.show_rows(console, "Other topics while a compaction runs", list(rows))
-    return rows
+    return shown(console, "Other topics while a compaction runs", [produced, fetched])
 
 
 def commits(console: Console, directory: Path, *, quick: bool) -> object:
@@ -146,10 +140,7 @@ def commits(console: Console, directory: Path, *, quick: bool) -> object:
         ours=[1e3 * each for each in seconds[old - AROUND : old + AROUND + 1]],
         theirs=[1e3 * each for each in seconds[YOUNG - AROUND : YOUNG + AROUND + 1]],
     )  # fmt: skip
-    rows = [{**figures.row(), "slowest of all": round(1e3 * max(seconds), 1),
-             "median of all": round(1e3 * statistics.median(seconds), 1)}]  # fmt: skip
-    report.show_rows(console, "Commits as a table ages", list(rows))
-    return rows
+    return shown(console, "Commits as a table ages", [figures])
 
 
 def _write(objects_url: str) -> DataFile:
