@@ -98,10 +98,11 @@ def _run_broker(settings: "Settings", *, supervised: bool) -> None:
                 start.cancel()  # a start may wait for its stores as long as it takes
 
         stop_on_signals(end)
+        if supervised:
+            stop_with_parent(end)
         async with Broker(settings) as broker:
             started = True
             if supervised:
-                stop_with_parent(stop.set)
                 click.echo("ready")
             else:
                 _welcome(settings, [str(broker.address)])
