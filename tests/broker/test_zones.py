@@ -97,3 +97,21 @@ async def test_describing_partitions_names_the_leaders_that_metadata_names() -> 
     )
     named = [partition.leader_id for partition in ask(addresses, "zone_id=b").topics[0].partitions]
     assert [partition["leader_id"] for partition in page["partitions"]] == named
+
+
+@given(brokers)
+def test_a_partition_has_its_leader_and_the_choice_of_every_other_zone(
+    addresses: list[BrokerAddress],
+) -> None:
+    live = LiveBrokers(addresses)
+    by_id = {broker.id: broker for broker in addresses}
+    racks = {broker.rack for broker in addresses if broker.rack is not None}
+    for stream in TOPIC.streams:
+        leader, *others = live.replicas(stream)
+        assert leader == live.leader(stream)
+        assert len({by_id[each].rack for each in (leader, *others)}) == 1 + len(others)
+        if len(racks) > 1:
+            for rack in racks - {by_id[leader].rack}:
+                assert live.zone(rack).leader(stream) in others
+        else:
+            assert not others
