@@ -3,6 +3,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -11,10 +12,11 @@ from headwater.broker.cluster import BrokerAddress
 from headwater.broker.membership import Membership
 from headwater.broker.probe import answers
 from headwater.broker.server import listen
-from headwater.errors import ConfigurationError
+from headwater.errors import ConfigurationError, UnknownOutcome
 from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from tests.broker.running import RunningBroker
+from tests.meta.faulty import Faults, FaultyStore
 
 TTL = 0.5
 
@@ -194,3 +196,19 @@ async def test_a_session_that_ends_while_its_broker_registers_is_opened_again() 
         await new.join()
         assert (await store.get(keys.broker(1))) is not None
         assert ids(new) == [1]
+
+
+async def test_answers_that_are_lost_while_it_registers_again_do_not_end_a_broker() -> None:
+    world = World()
+    async with world.broker(1, "one") as (member, store):
+        await member.join()
+        faulty = FaultyStore(store, Random(1), Faults(lost_request=1.0))
+        member._meta = faulty
+        for session in list(store._sessions):
+            await session.abandon()
+        await asyncio.sleep(TTL)
+        with pytest.raises(UnknownOutcome):
+            await member._register(taking_over=False)
+        faulty.faults.lost_request = 0.0
+        await member._register(taking_over=False)
+        assert (await store.get(keys.broker(1))) is not None

@@ -189,6 +189,7 @@ class Membership:
             self._session = None
 
     async def _register(self, *, taking_over: bool) -> None:
+        failed: StoreError | None = None
         for _ in range(_TRIES):
             if self._session is None or self._session.lost:
                 self._session = await self._meta.session(self._session_seconds)
@@ -199,10 +200,13 @@ class Membership:
                 if await self._put(there):
                     self._notify()
                     return
-            except UnknownOutcome:
-                continue  # the next look shows whether it landed
-            except SessionLost:
-                self._session = None  # this process was held up for too long
+                failed = None
+            except UnknownOutcome as error:
+                failed = error  # the next look shows whether it landed
+            except SessionLost as error:
+                failed, self._session = error, None  # this process was held up for too long
+        if failed is not None:
+            raise failed  # the store's fault: nobody else wants this id
         raise ConfigurationError(
             f"broker id {self.node_id} is being registered by several processes at once: "
             "give each its own --broker-id"
