@@ -86,7 +86,7 @@ def main() -> None:
     _title(f"Done in {time.monotonic() - began:.0f} s")
     click.echo(
         f"The data is in {FOLDER}. To go on with it:\n"
-        f"  {BIN.relative_to(Path.cwd())}/headwater serve --data {FOLDER / 'headwater'} "
+        f"  {os.path.relpath(BIN)}/headwater serve --data {FOLDER / 'headwater'} "
         f"--listen {broker} --catalog {catalog}"
     )
 
@@ -115,8 +115,10 @@ def _broker(command: str) -> Iterator[None]:
     ports = [int(word.rpartition(":")[2]) for word in words if word.startswith("127.0.0.1:")]
     log = FOLDER / "broker.log"
     server = start(words, ports=ports, log=log)
-    click.echo(log.read_text(), nl=False)
     try:
+        while not log.stat().st_size:  # it says where it listens once it does
+            time.sleep(0.05)
+        click.echo(log.read_text(), nl=False)
         yield
     finally:
         server.stop()
@@ -157,4 +159,7 @@ def _port(usual: int) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
