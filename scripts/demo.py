@@ -48,7 +48,7 @@ began = time.monotonic()
 
 
 def main() -> None:
-    """Run all steps; ends with the code of the first that fails."""
+    """Run all steps; ends with an error at the first that fails."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     broker, catalog = f"127.0.0.1:{_port(9092)}", f"127.0.0.1:{_port(8181)}"
