@@ -149,7 +149,7 @@ async def nothing_is_left(cluster: Cluster, *topics: str) -> None:
     The check of the whole cluster then finds nothing wrong with them either.
     """
     for topic in topics:
-        await eventually(partial(_all_is_named, cluster, topic))
+        await eventually(partial(_all_is_named, cluster, topic), seconds=120)
     async with cluster.open(FORGETFUL) as place:
         found = await read_topics(place.meta, topics)
         report = await Checker(place, LogSettings()).check()

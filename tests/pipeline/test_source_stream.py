@@ -1,9 +1,15 @@
 """The streaming data source, restarted from its checkpoint."""
 
+import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
 
 from headwater.pipeline.source import HeadwaterDataSource
 from tests.pipeline.cluster import Cluster
@@ -11,6 +17,7 @@ from tests.pipeline.conftest import SharedSpark
 from tests.pipeline.spark_source import pins, place_options, rows
 
 SECONDS = 100
+COMMAND = str(Path(sys.executable).with_name("headwater"))
 
 
 class Query:
@@ -93,3 +100,36 @@ def test_what_was_read_already_may_be_deleted(
     cluster.produce(topic, 50, seed=2)
     query.run()
     assert len(query.rows()) == 150
+
+
+def test_a_consumer_group_shows_how_far_a_query_is(
+    cluster: Cluster, spark: SharedSpark, tmp_path: Path
+) -> None:
+    topic = cluster.create_topic(partitions=2)
+    group = {"group": "spark-query", "bootstrap": cluster.bootstrap}
+    query = Query(spark, cluster, topic, tmp_path, **group)
+    cluster.produce(topic, 100, partitions=2, seed=1)
+    running = query.start(processingTime="200 milliseconds")
+    running.processAllAvailable()
+    ends = {row.partition: row.offset + 1 for row in cluster.consume(topic)}
+    deadline = time.monotonic() + SECONDS
+    while committed(cluster, "spark-query", topic) != ends:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    running.stop()
+    cluster.produce(topic, 30, partitions=2, seed=2)
+    shown = subprocess.run(
+        [*(COMMAND, "group", "describe", "spark-query"), *("-b", cluster.bootstrap, "--json")],
+        capture_output=True,
+        check=True,
+    )
+    (described,) = json.loads(shown.stdout)
+    assert sum(each["lag"] for each in described["partitions"]) == 30
+
+
+def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    wanted = ConsumerGroupTopicPartitions(group)
+    (answer,) = admin.list_consumer_group_offsets([wanted]).values()
+    found = answer.result(30).topic_partitions
+    return {each.partition: each.offset for each in found if each.topic == topic}

@@ -27,6 +27,8 @@ _KNOWN: Final = (
     "failOnDataLoss",
     "maxPartitionBytes",
     "pushFilters",
+    "group",
+    "bootstrap",
 )
 
 
@@ -59,6 +61,10 @@ class SourceOptions:
     partition_bytes: int
     push_filters: bool
     """Whether one query's conditions may narrow what is read: see ``source.FilteringReader``."""
+    group: str = ""
+    """The consumer group that shows how far a stream is; empty for none."""
+    bootstrap: str = ""
+    """The brokers through which that is told."""
 
 
 def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
@@ -87,6 +93,8 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
         fail_on_data_loss=_truth(options, "failOnDataLoss", default=True),
         partition_bytes=_number(options, "maxPartitionBytes", 64 * MIB),
         push_filters=_truth(options, "pushFilters", default=False),
+        group=options.get("group", ""),
+        bootstrap=options.get("bootstrap", ""),
     )
 
 
@@ -98,6 +106,12 @@ def _check_names(options: Mapping[str, str], *, streaming: bool) -> None:
         )
     if streaming and (used := [name for name in options if name.startswith("ending")]):
         raise ConfigurationError(f"a stream has no end: option {used[0]} is for batch reads")
+    if bool(options.get("group")) != bool(options.get("bootstrap")):
+        raise ConfigurationError(
+            "options group and bootstrap go together: a broker is told how far a stream is"
+        )
+    if options.get("group") and not streaming:
+        raise ConfigurationError("option group is for streams: a batch read has no position")
     known = {name.lower() for name in _KNOWN}
     for name in options:
         if name not in known:

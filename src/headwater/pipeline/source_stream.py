@@ -12,6 +12,7 @@ from typing import Any, Final
 from headwater.errors import OffsetOutOfRange
 from headwater.pipeline.source_api import DataSourceStreamReader, InputPartition
 from headwater.pipeline.source_filters import Wanted
+from headwater.pipeline.source_group import ReportedGroup
 from headwater.pipeline.source_index import (
     Bounds,
     StreamRange,
@@ -41,6 +42,7 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         # Copies of this object go to executors, which have no use for these.
         self._store: StoreThread | None = None
         self._pins: KeptPins | None = None
+        self._group: ReportedGroup | None = None
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
         store = self._opened()
@@ -59,9 +61,18 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return RangeReading(self._options, self._columns, Wanted()).batches(partition.value)
 
     def commit(self, end: Offsets) -> None:
-        """What is below ``end`` need not be kept for this query any more."""
+        """What is below ``end`` was read: it need not be kept for this query any more."""
         if self._pins is not None:
             self._pins.moved({topic: dict(offsets) for topic, offsets in end.items()})
+        if self._options.group:
+            if self._group is None:
+                self._group = ReportedGroup(self._options.bootstrap, self._options.group)
+            self._group.report(
+                {
+                    topic: {int(name): offset for name, offset in offsets.items() if name != ID}
+                    for topic, offsets in end.items()
+                }
+            )
 
     def stop(self) -> None:
         """Spark may also end this process without a word; the pins expire soon then."""
