@@ -6,11 +6,12 @@ A batch that loses the comparison is read and decided again under the lock, once
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headwater.errors import SessionLost, StoreError, StoreUnavailable
+from headwater.errors import SessionLost, StoreError, StoreUnavailable, UnknownOutcome
 from headwater.meta.feed import Item
 from headwater.meta.postgres.address import Address
 from headwater.meta.postgres.batch import Batch, Waiting, decide_batch
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import asyncpg
 
     from headwater.meta.postgres.connections import Connection
+
+log = logging.getLogger(__name__)
 
 BATCH = 256
 
@@ -76,8 +79,12 @@ class Committer:
                 again, locked = [], False
                 _fail(taken, error)
             except asyncio.CancelledError:
-                _fail(taken, StoreUnavailable("the metadata store was closed"))
+                _fail(taken, UnknownOutcome("the metadata store was closed"))
                 raise
+            except Exception as error:
+                log.exception("a batch of metadata transactions failed")
+                again, locked = [], False
+                _fail(taken, UnknownOutcome(f"metadata database {self._label}: {error!r}"))
             self._queue.extendleft(reversed(again))
 
     def close(self) -> None:

@@ -16,6 +16,14 @@ from headwater.meta.postgres.address import Address
 if TYPE_CHECKING:
     from headwater.meta.postgres.connections import Connection
 
+MIGRATING_SECONDS = 600.0
+
+PATIENCE = """
+SELECT set_config(name, '0', true) FROM pg_settings
+WHERE name IN ('lock_timeout', 'transaction_timeout')
+"""
+"""A migration takes the time that it needs, and others wait for it."""
+
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('headwater migrates'), hashtext($1))"
 LEDGER = """
 CREATE TABLE migration (
@@ -47,7 +55,8 @@ async def migrate(connection: "Connection", address: Address) -> None:
         return
     try:
         async with connection.transaction():
-            await connection.execute(LOCK, address.schema)
+            await connection.execute(PATIENCE)
+            await connection.execute(LOCK, address.schema, timeout=MIGRATING_SECONDS)
             # Creating a schema needs a right that its owner may not have.
             if await connection.fetchval("SELECT to_regnamespace($1)", address.schema) is None:
                 await connection.execute(f"CREATE SCHEMA {address.schema}")
@@ -78,5 +87,5 @@ async def _apply(connection: "Connection", number: int) -> None:
     name, sql = migrations()[number]
     if number == 1:
         await connection.execute(LEDGER)
-    await connection.execute(sql)
+    await connection.execute(sql, timeout=MIGRATING_SECONDS)
     await connection.execute("INSERT INTO migration (number, name) VALUES ($1, $2)", number, name)
