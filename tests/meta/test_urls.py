@@ -56,6 +56,7 @@ async def test_a_url_without_an_etcd_member_is_refused(url: str) -> None:
         ("etcds://host/prefix?ca=/no/such/file", "cannot be read"),
         ("etcds://host/prefix?tls=on", "unknown option 'tls'"),
         ("etcd://host/prefix?max-txn-ops=64", "a number from 128 up"),
+        ("etcd://me:secret@host/prefix?a=b", "etcd://me@host"),
     ],
 )
 async def test_options_that_cannot_be_meant_are_refused(url: str, reason: str) -> None:

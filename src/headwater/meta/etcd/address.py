@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headwater.errors import ConfigurationError
+from headwater.meta.urls import shown
 
 PORT = 2379
 PREFIX = "headwater"
@@ -45,6 +46,7 @@ class Address:
 def parse_address(url: str) -> Address:
     """Raises ``ConfigurationError`` with one line for a URL that cannot be meant."""
     parts = urlsplit(url)
+    url = shown(url)
     credentials, _, hosts = parts.netloc.rpartition("@")
     user, _, password = credentials.partition(":")
     options = dict(parse_qsl(parts.query))
