@@ -24,7 +24,7 @@ from tests.pipeline.mixed_produce import wire_producer
 from tests.pipeline.mixed_topic import GAPS, fill
 from tests.pipeline.sizes import SIZE
 
-RECORDS: Final = int(os.environ.get("HEADWATER_EQUALITY_RECORDS", 5_000_000 if SIZE else 100_000))
+RECORDS: Final = int(os.environ.get("HEADWATER_EQUALITY_RECORDS", "5000000" if SIZE else "100000"))
 FILE_BYTES: Final = 2**20 + RECORDS * 5
 LIMIT_SECONDS: Final = 180 + RECORDS // 1500
 

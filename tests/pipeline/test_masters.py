@@ -61,20 +61,30 @@ async def test_compaction_and_sql_run_by_spark_connect(cluster: Cluster, connect
     assert lines(asked.stdout) == COUNTED
 
 
-async def test_compaction_runs_under_spark_submit_on_its_master(cluster: Cluster) -> None:
+PYTHON = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+SCRIPT = Path(headwater.cli.__file__).with_name("__main__.py")
+
+
+async def test_compaction_runs_under_spark_submit(cluster: Cluster) -> None:
     topic = filled(cluster)
     expected = cluster.consume(topic)
-    script = Path(headwater.cli.__file__).with_name("__main__.py")
-    submit = (program("spark-submit"), "--master", LOCAL_CLUSTER, script)
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    done = run_command(
-        cluster, "table", "compact", topic, "--json", command=submit, environment=python
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["records"] == 500
-    assert "local-cluster" in done.stderr
+    submit = (program("spark-submit"), "--master", "local[2]", SCRIPT)
+    words = ("table", "compact", topic, "--json")
+    done = run_command(cluster, *words, command=submit, environment=PYTHON)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["records"] == 500
     assert cluster.consume(topic) == expected
     assert await cluster.table(topic) == expected
+
+
+def test_the_master_of_spark_submit_counts(cluster: Cluster) -> None:
+    address = f"spark://127.0.0.1:{free_port()}"
+    submit = (program("spark-submit"), "--master", address, SCRIPT)
+    words = ("table", "compact", filled(cluster))
+    done = run_command(cluster, *words, command=submit, environment=PYTHON)
+    assert done.returncode == 1
+    # It prints what a script says of errors with all else.
+    assert f"Error: no Spark answers at {address}" in done.stdout
 
 
 def test_sql_runs_on_a_local_cluster(cluster: Cluster) -> None:
@@ -107,7 +117,7 @@ def test_a_master_that_does_not_answer_is_one_line(cluster: Cluster, scheme: str
     done = run_command(cluster, "table", "compact", filled(cluster), "--master", address)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert address in line
+    assert line.startswith(f"Error: no Spark answers at {address}: ")
 
 
 def test_versions_that_do_not_go_together_are_named() -> None:

@@ -5,17 +5,21 @@ pyarrow are those of the driver. A difference is one line here, and a trace of t
 """
 
 import platform
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from headwater.errors import ConfigurationError, StoreUnavailable
 from headwater.pipeline.java import SUPPORTED, feature_release
 from headwater.pipeline.reasons import why
 
-EXECUTOR_SECONDS: Final = 60.0
+EXECUTOR_SECONDS: Final = 120.0
+CONNECT_SECONDS: Final = 5.0
+PORTS: Final = {"spark": 7077, "sc": 15002}
 POLL_SECONDS: Final = 0.1
 TASKS: Final = 4
 PACKAGES: Final = ("headwater", "pyspark", "pyarrow")
@@ -23,6 +27,29 @@ OLDEST_PYARROW: Final = 20
 
 _JAVA: Final = "java_method('java.lang.System', 'getProperty', 'java.version') AS java"
 _MISSING: Final = "none"
+
+
+def check_answers(master: str) -> None:
+    """Raises ``StoreUnavailable`` where a cluster or server does not listen.
+
+    Spark itself would try for minutes. What has no address of its own is not looked at.
+    """
+    scheme, _, rest = master.partition("://")
+    if scheme not in PORTS:
+        return
+    reason: OSError | None = None
+    for place in rest.partition("/")[0].partition(";")[0].split(","):
+        parts = urlsplit(f"//{place}")
+        try:
+            host, port = parts.hostname or "", parts.port or PORTS[scheme]
+            socket.create_connection((host, port), CONNECT_SECONDS).close()
+        except ValueError:
+            raise ConfigurationError(f"{master!r} is no {scheme}://HOST:PORT") from None
+        except OSError as error:
+            reason = error
+        else:
+            return
+    raise StoreUnavailable(f"no Spark answers at {master}: {reason}")
 
 
 def check_server(server: str) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from headwater.errors import ConfigurationError, StoreUnavailable
 from headwater.pipeline.java import find_java, packaged_java, write_shim
-from headwater.pipeline.preflight import check_executors, check_server
+from headwater.pipeline.preflight import check_answers, check_executors, check_server
 
 DEFAULT_MASTER: Final = "local[*]"
 PYSPARK: Final = "4.1"
@@ -126,6 +126,7 @@ def spark_session(master: str, *, fast: bool = False, log: Path | None = None) -
 @contextlib.contextmanager
 def _launched(master: str, *, fast: bool, log: Path | None) -> Iterator[Any]:
     """A session on a JVM of its own."""
+    check_answers(master)
     java = find_java(os.environ, packaged_java())
     scratch = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
     output = log or scratch / "spark.log"
@@ -168,10 +169,12 @@ def _start(options: Mapping[str, str]) -> Any:
 @contextlib.contextmanager
 def _submitted() -> Iterator[Any]:
     """A session on the JVM that runs this process; it ends with it."""
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
 
+    SparkContext._ensure_initialized()  # what was given is in the JVM
     given = dict(SparkConf().getAll())
     master = given.get("spark.master", DEFAULT_MASTER)
+    check_answers(master)
     own = {name: value for name, value in session_options(master).items() if name not in given}
     try:
         session = _start(given | own)
@@ -190,6 +193,7 @@ def _connected(address: str) -> Iterator[Any]:
     """A session of a Spark Connect server; how its workers start is that server's business."""
     from pyspark.sql import SparkSession
 
+    check_answers(address)
     try:
         session = SparkSession.builder.remote(address).create()
         server: str = session.version
