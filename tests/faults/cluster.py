@@ -32,6 +32,13 @@ BROKERS = 3
 SESSION_SECONDS = 3.0
 RESTART_SECONDS = 60.0
 
+HOUSEKEEPING: Mapping[str, int] = {
+    "merge_interval_ms": 500,
+    "sweep_interval_ms": 3_000,
+    "gc_interval_ms": 1_500,
+}
+"""Often, and yet leaving most of the metadata store's time to producers and groups."""
+
 GROUPS: Mapping[str, int] = {
     "initial_rebalance_delay_ms": 200,
     "consumer_session_timeout_ms": 6_000,
@@ -138,7 +145,7 @@ async def running_cluster(
         json.dumps(
             {
                 "broker": {"session_timeout_s": SESSION_SECONDS, "stop_timeout_s": 1},
-                "log": {**SETTINGS, **settings},
+                "log": {**SETTINGS, **HOUSEKEEPING, **settings},
                 "groups": dict(GROUPS),
             }
         )
