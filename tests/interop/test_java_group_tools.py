@@ -225,3 +225,17 @@ def test_the_level_of_groups_is_shown(bootstrap: str) -> None:
                and "streams" not in line]  # fmt: skip
     assert re.search(r"SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s", line)
     assert re.search(r"FinalizedVersionLevel: 1\s", line)
+
+
+@pytest.mark.cell(TOOLS, "FeatureCommand upgrade")
+def test_the_clusters_own_level_is_shown_and_goes_no_further_than_brokers_speak(
+    bootstrap: str,
+) -> None:
+    said = tool("FeatureCommand", bootstrap, "describe")
+    (line,) = [line for line in said.splitlines() if "headwater.version" in line]
+    assert re.search(r"SupportedMinVersion: 1\s+SupportedMaxVersion: 2\s", line)
+    assert re.search(r"FinalizedVersionLevel: 2\s", line)
+    upgrade = ("FeatureCommand", bootstrap, "upgrade", "--feature")
+    assert "headwater.version was upgraded to 2" in tool(*upgrade, "headwater.version=2")
+    said = tool(*upgrade, "headwater.version=3", check=False)
+    assert "this release speaks the feature levels 1 to 2, not 3" in said
