@@ -44,6 +44,11 @@ def record_batches(
     Raises ``DamagedChunk``, and what ``reads`` raises.
     """
     starts = [entry.start for entry in entries]
+    reads.expect(
+        (entry.key, entry.position, min(window, entry.length))
+        for entry in entries
+        if entry.kind != INLINE
+    )
     runs = (run for entry in entries for run in kept_batches(entry, reads, window))
     for buffer in joined(runs, window):
         try:

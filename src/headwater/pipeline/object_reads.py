@@ -1,12 +1,14 @@
 """Ranged reads of objects by a process without an event loop, such as a Spark task."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from headwater.errors import ConfigurationError, ObjectNotFound, StoreUnavailable
 from headwater.objects.disk_errors import disk_error
+from headwater.pipeline.read_ahead import Range, ReadAhead
 
 RETRIES = 5
 
@@ -20,6 +22,10 @@ class ObjectReads(Protocol):
         Raises ``ObjectNotFound``; ``StoreUnavailable`` where the object is shorter or the store
         does not answer.
         """
+        ...
+
+    def expect(self, ranges: Iterable[Range]) -> None:
+        """These are read next, in this order: a store that is far away begins with them."""
         ...
 
     def close(self) -> None: ...
@@ -68,6 +74,9 @@ class DirectoryReads:
             raise StoreUnavailable(f"{key} ends at {start + done}, {start + length} was wanted")
         return data
 
+    def expect(self, ranges: Iterable[Range]) -> None:
+        """The system reads ahead by itself."""
+
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)
@@ -75,15 +84,26 @@ class DirectoryReads:
 
 
 class BucketReads:
-    """A bucket, through obstore."""
+    """A bucket, through obstore; what is expected is read ahead."""
 
     def __init__(self, url: SplitResult) -> None:
         from headwater.objects.s3 import open_bucket
 
         self._where = f"s3://{url.netloc}"
         self._bucket = open_bucket(url, retries=RETRIES)
+        self._ahead = ReadAhead(self._get)
 
     def read(self, key: str, start: int, length: int) -> bytearray:
+        return self._ahead.take((key, start, length))
+
+    def expect(self, ranges: Iterable[Range]) -> None:
+        self._ahead.expect(ranges)
+
+    def close(self) -> None:
+        """Connections close with the process."""
+        self._ahead.close()
+
+    def _get(self, key: str, start: int, length: int) -> bytearray:
         import obstore
         from obstore.exceptions import BaseError
 
@@ -96,6 +116,3 @@ class BucketReads:
         if len(found) < length:
             raise StoreUnavailable(f"{key} ends at {start + len(found)}, {length} more are missing")
         return found
-
-    def close(self) -> None:
-        """Connections close with the process."""
