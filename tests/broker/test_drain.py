@@ -136,6 +136,24 @@ async def test_a_broker_that_stops_lets_its_clients_go_first() -> None:
         await eventually(lambda: ids(first.member) == [1])
 
 
+async def test_brokers_that_stop_together_wait_for_no_client() -> None:
+    database = MemoryDatabase()
+    first, second = Broker(database, 1), Broker(database, 2)
+    async with first.joined(), second.joined():
+        await eventually(lambda: ids(first.member) == ids(second.member) == [1, 2])
+
+        async def keep_asking() -> None:
+            while True:
+                for each in (first, second):
+                    each.metrics.requests["Produce"].inc()
+                await asyncio.sleep(0.01)
+
+        asking = asyncio.create_task(keep_asking())
+        async with asyncio.timeout(30):
+            await asyncio.gather(first.drainer.let_go(3_600), second.drainer.let_go(3_600))
+        asking.cancel()
+
+
 def services(broker: Broker, **settings: object) -> Services:
     own = BrokerSettings(**settings)  # type: ignore[arg-type]
     return cast("Services", SimpleNamespace(cluster=broker.member, settings=own))

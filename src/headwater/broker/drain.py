@@ -88,9 +88,9 @@ class Drainer:
     async def let_go(self, seconds: float) -> None:
         """Send clients elsewhere and return when they have gone, or after ``seconds``.
 
-        At once where no other broker could serve them.
+        At once where no other broker could serve them, as when all stop together.
         """
-        if self._members.alone:
+        if self._members.alone or not seconds:
             return
         try:
             async with asyncio.timeout(seconds):
@@ -151,7 +151,7 @@ class Drainer:
 
     async def _quiet(self, seconds: float) -> None:
         count = -1
-        while (now := self._asked_for_data()) != count:
+        while (now := self._asked_for_data()) != count and not self._members.alone:
             count = now
             await asyncio.sleep(seconds)
 
