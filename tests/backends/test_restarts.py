@@ -13,7 +13,7 @@ from tests.backends.waiting import eventually
 from tests.meta.conformance import bind, put, take
 
 
-@pytest.fixture(scope="module", params=["etcd", "oxia"])
+@pytest.fixture(scope="module", params=sorted(BACKENDS))
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Servers]:
