@@ -58,12 +58,13 @@ stores: .venv/.test ## Prove the object stores on a real S3 server
 faults: .venv/.test ## Prove that nothing is lost: a minute of faults with each metadata store on S3
 	$(BIN)/python -m pytest -q tests/faults $(ARGS)
 
-chaos: .venv/.spark ## Prove what takes long: MinIO, ten minutes of faults by store, every crash of the pipeline
+chaos: .venv/.spark ## Prove what takes long: MinIO, ten minutes of faults by store, every crash of the pipeline, five million records
 	$(BIN)/python -m pytest -q tests/stores/test_minio.py $(ARGS)
 	HEADWATER_FAULT_SECONDS=300 HEADWATER_FAULT_OBJECTS=versitygw,minio \
 		$(BIN)/python -m pytest -q tests/faults $(ARGS)
 	HEADWATER_CHAOS_SIZE=$(HEADWATER_CHAOS_SIZE) $(BIN)/python -m pytest -q \
-		tests/pipeline/test_crashes.py tests/pipeline/test_rivals.py tests/pipeline/test_faults.py $(ARGS)
+		tests/pipeline/test_crashes.py tests/pipeline/test_rivals.py tests/pipeline/test_faults.py \
+		tests/pipeline/test_equality.py tests/pipeline/test_s3.py $(ARGS)
 	HEADWATER_CHAOS_SIZE=$(HEADWATER_CHAOS_SIZE) $(BIN)/python -m pytest -q tests/chaos $(ARGS)
 
 pipeline: .venv/.spark ## Prove the pipeline on a real Spark, with crashes and rivals
