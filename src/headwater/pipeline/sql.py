@@ -1,5 +1,7 @@
 """Spark SQL over topics: every topic that a query names is a view, its live tail included."""
 
+import contextlib
+import io
 import logging
 import re
 from collections.abc import Sequence
@@ -97,9 +99,12 @@ def _create_view(
 
 
 def optimized_plan(frame: Any) -> str:
-    """The plan as Spark explains it, which Spark Connect does too."""
-    text: str = frame._explain_string(extended=True)
-    return text.partition("== Optimized Logical Plan ==")[2].partition("== Physical Plan ==")[0]
+    """The plan as Spark explains it, with a JVM of our own and through Spark Connect alike."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        frame.explain(extended=True)
+    _, _, plan = printed.getvalue().partition("== Optimized Logical Plan ==")
+    return plan.partition("== Physical Plan ==")[0]
 
 
 def used_columns(plan: str, output: Sequence[str]) -> list[str] | None:
