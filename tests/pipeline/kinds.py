@@ -1,8 +1,9 @@
 """Every kind of job of the pipeline, each with a topic that has work for it."""
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from headwater.log.job_steps import JobSteps
 from headwater.log.releases import object_keys
@@ -12,10 +13,11 @@ from headwater.pipeline.fsck_report import NoCheckWatcher
 from headwater.pipeline.fsck_tables import read_table
 from headwater.pipeline.streams import StoredTopic, read_topics
 from headwater.pipeline.upkeep import keep_tables
-from tests.pipeline.cluster import Cluster, Row, eventually, make_compactor
+from tests.pipeline.cluster import Cluster, Row, make_compactor
 from tests.pipeline.drivers import CLAIM_MS, COMMIT_POINTS, FORGETFUL, POINTS
 
 PARTITIONS = 2
+PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +150,11 @@ async def nothing_is_left(cluster: Cluster, *topics: str) -> None:
 
     The check of the whole cluster then finds nothing wrong with them either.
     """
+    deadline = time.monotonic() + PATIENCE_SECONDS
     for topic in topics:
-        await eventually(partial(_all_is_named, cluster, topic), seconds=120)
+        while left := await _left(cluster, topic):
+            assert time.monotonic() < deadline, (topic, left)
+            await asyncio.sleep(0.2)
     async with cluster.open(FORGETFUL) as place:
         found = await read_topics(place.meta, topics)
         report = await Checker(place, LogSettings()).check()
@@ -158,21 +163,22 @@ async def nothing_is_left(cluster: Cluster, *topics: str) -> None:
     assert not findings, findings
 
 
-async def _all_is_named(cluster: Cluster, topic: str) -> bool:
+async def _left(cluster: Cluster, topic: str) -> list[str]:
+    """Open jobs, objects that nothing names, and names of objects that are not there."""
     async with cluster.open(FORGETFUL) as place:
         (found,) = await read_topics(place.meta, [topic])
         jobs = await JobSteps(place.meta, place.clock).open_jobs()
-        if any(job.topic_id == found.id for job in jobs):
-            return False
+        left = [f"job {job.id}" for job in jobs if job.topic_id == found.id]
         assert not (await keep_tables(place, [topic], NoCheckWatcher())).failures
         table = read_table(place, found)
     named = {
         key
         for entry in await cluster.entries(topic)
-        if "/" in entry.key and found.id in entry.key
+        if found.id in entry.key
         for key in object_keys(entry.kind, entry.key)
     }
-    return _objects(cluster, found) == named | set(() if table is None else table.files)
+    named |= set(() if table is None else table.files)
+    return [*left, *sorted(_objects(cluster, found) ^ named)]
 
 
 def _objects(cluster: Cluster, topic: StoredTopic) -> set[str]:
