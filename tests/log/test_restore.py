@@ -430,3 +430,14 @@ async def test_no_acknowledged_record_in_an_object_is_lost_whenever_the_metadata
         wanted = [value for value, offset in acknowledged.items() if offset >= start]
         assert len(found) == len(set(found))
         assert found[len(found) - len(wanted) :] == wanted
+
+
+async def test_snapshots_are_taken_when_they_are_due_and_not_more_often() -> None:
+    place = Place()
+    async with place.engine() as engine:
+        await engine._maintenance.snapshot()
+        await engine._maintenance.snapshot()
+        assert len(await kept_snapshots(place.meta)) == 1
+        place.clock.now += OBJECTS_ONLY.snapshot_interval_ms
+        await engine._maintenance.snapshot()
+        assert len(await kept_snapshots(place.meta)) == 2

@@ -32,6 +32,7 @@ TABLES_SHARE = 0
 """Whose share the files of tables are: no stream has this number."""
 SNAPSHOT_SHARE = -1
 """Whose share the snapshots of the metadata are."""
+SNAPSHOT_LOOKS = 4
 REST = 4
 """How many times as long as it worked a task rests."""
 
@@ -93,7 +94,9 @@ class Maintenance:
             tasks.create_task(self._every(settings.gc_interval_ms, self.collect))
             tasks.create_task(self._clean_when_asked())
             if settings.snapshot_interval_ms:
-                tasks.create_task(self._every(settings.snapshot_interval_ms, self.snapshot))
+                # Looked at more often, so that a restart does not put the next one off.
+                look_ms = max(1, settings.snapshot_interval_ms // SNAPSHOT_LOOKS)
+                tasks.create_task(self._every(look_ms, self.snapshot))
 
     async def _every(self, interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
         loop = asyncio.get_running_loop()
@@ -173,10 +176,10 @@ class Maintenance:
             )
 
     async def snapshot(self) -> None:
-        """Copy the metadata to the object store, unless another broker does."""
+        """Copy the metadata to the object store where that is due, and this broker's to do."""
         if not self._share(SNAPSHOT_SHARE):
             return
-        due_ms = self._clock.now_ms() - self._settings.snapshot_interval_ms // 2
+        due_ms = self._clock.now_ms() - self._settings.snapshot_interval_ms
         if all(each.taken_ms <= due_ms for each in await kept_snapshots(self._meta)):
             await self._snapshotter.take()
 
