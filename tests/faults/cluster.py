@@ -36,6 +36,8 @@ HOUSEKEEPING: Mapping[str, int] = {
     "merge_interval_ms": 500,
     "sweep_interval_ms": 3_000,
     "gc_interval_ms": 1_500,
+    "snapshot_interval_ms": 4_000,
+    "snapshots_kept": 1,
 }
 """Often, and yet leaving most of the metadata store's time to producers and groups."""
 

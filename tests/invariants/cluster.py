@@ -28,6 +28,8 @@ SETTINGS: Mapping[str, Any] = {
     "gc_interval_ms": 500,
     "gc_grace_ms": 1_000,
     "orphan_grace_ms": 1_000,
+    "snapshot_interval_ms": 1_000,
+    "snapshots_kept": 1,
     "append_timeout_ms": 5_000,
 }
 """Everything that happens once in minutes or hours, many times within a test."""
