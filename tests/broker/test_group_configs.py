@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import msgspec
 
-from headwater.config import GroupSettings as Configured
+from headwater.config.groups import GroupSettings as Configured
 from headwater.groups.settings import GroupSettings
 from tests.broker.running import RunningBroker
 

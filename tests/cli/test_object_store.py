@@ -8,7 +8,8 @@ import pytest
 from headwater.cli import object_store
 from headwater.cli.compose import log_settings
 from headwater.cli.object_store import patiently
-from headwater.config import LogSettings, Settings
+from headwater.config import Settings
+from headwater.config.log import LogSettings
 from headwater.errors import StoreUnavailable
 from headwater.objects.health import StoreSuspended
 from headwater.objects.retrying import TransientFailure
