@@ -327,6 +327,30 @@ def test_the_brokers_own_event_loop_carries_it(server: Etcd, prefix: str) -> Non
     assert uvloop.run(main()) == 100
 
 
+async def test_what_was_seen_last_never_decides_by_itself(
+    server: Etcd, store: MetadataStore, prefix: str
+) -> None:
+    async with opened(server.url(prefix)) as other:
+        await store.transact(0, ["n"], increment("n"))
+        await other.transact(0, ["n"], increment("n"))
+        # It saw 1 last: the verdict, the look and the write are on 2 all the same.
+        seen = await store.transact(0, ["n"], lambda values: (Writes(), values["n"]))
+        assert seen.result is not None
+        assert seen.result.value == b"2"
+        await other.transact(0, [], lambda _: (Writes(deletes=["n"]), None))
+
+        def refuse(values: Values) -> tuple[Writes, None]:
+            if values["n"] is not None:
+                raise ValueError("it is there")
+            return Writes(puts={"n": b"10"}), None
+
+        await store.transact(0, ["n"], refuse)
+        assert (await other.transact(0, ["n"], increment("n"))).result == 11
+        with pytest.raises(ValueError, match="it is there"):
+            await store.transact(0, ["n"], refuse)
+        assert (await store.transact(0, ["n"], increment("n"))).result == 12
+
+
 async def test_a_transaction_over_many_keys_is_not_starved(
     server: Etcd, store: MetadataStore, prefix: str
 ) -> None:

@@ -5,6 +5,7 @@
 ``members``      calls to whichever member of the cluster answers
 ``failures``     etcd's errors in Headwater's terms
 ``transactions`` a transaction's reads, comparisons and writes as etcd's messages
+``recent``       keys as they were last seen, so that most commits are one call
 ``watches``      changes in order, across reconnects
 ``leases``       sessions
 ``compactor``    forgetting old revisions, by one process of all

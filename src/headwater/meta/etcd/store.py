@@ -11,6 +11,7 @@ from headwater.meta.etcd.compactor import Compactor
 from headwater.meta.etcd.leases import grant, keep_alive, lease_of, revoke, session_name
 from headwater.meta.etcd.members import Members
 from headwater.meta.etcd.methods import RANGE, STATUS, TXN
+from headwater.meta.etcd.recent import Recent
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.etcd.transactions import (
     VALUE_BYTES,
@@ -66,6 +67,7 @@ class EtcdStore:
         self._keys = Keys(address.prefix)
         self._limits = Limits(address.max_txn_ops, VALUE_BYTES, INLINE_BYTES)
         self._random = random
+        self._recent = Recent()
         self._losers = asyncio.Lock()
         self._sessions: set[RenewedSession] = set()
         self._compacting = asyncio.create_task(Compactor(self._members, address.prefix).run())
@@ -145,9 +147,11 @@ class EtcdStore:
         """See ``MetadataStore``; where comparisons are lost, it runs until one is won."""
         check_keys(self._limits, keys)
         wanted = list(dict.fromkeys(keys))
-        seen = await self._read(wanted) if wanted else _Seen({}, 0)
-        writes, result = decide(seen.values)
-        tried = await self._try(seen, writes)
+        guessed = await self._guess(wanted, decide)
+        if isinstance(guessed, Committed):
+            return guessed
+        writes, result = decide(guessed.values)
+        tried = await self._try(guessed, writes)
         if isinstance(tried, int):
             return Committed(tried, result)
         # Of one process only one at a time tries again, so that few compete however many wait.
@@ -163,15 +167,34 @@ class EtcdStore:
                     return Committed(tried, result)
                 losses += 1
 
+    async def _guess(self, wanted: Sequence[str], decide: Decide[T]) -> "Committed[T] | _Seen":
+        """Try with what was seen last; where that comes to nothing, what is there."""
+        values = self._recent.values(wanted)
+        if values is None:
+            return await self._read(wanted)
+        try:
+            writes, result = decide(values)
+        except Exception:  # noqa: BLE001  the verdict has to be one on what is there
+            return await self._read(wanted)
+        if not writes:
+            return await self._read(wanted)
+        tried = await self._try(_Seen(values, 0), writes)
+        return Committed(tried, result) if isinstance(tried, int) else tried
+
     async def _read(self, wanted: Sequence[str]) -> "_Seen":
         request = pb.TxnRequest(success=read_operations(self._keys, wanted))
         answer = await self._members.read(TXN, request)
-        return _Seen(values_read(self._keys, wanted, answer), answer.header.revision)
+        return self._seen(wanted, answer)
+
+    def _seen(self, wanted: Sequence[str], answer: pb.TxnResponse) -> "_Seen":
+        values = values_read(self._keys, wanted, answer)
+        self._recent.saw(values)
+        return _Seen(values, answer.header.revision)
 
     async def _try(self, seen: "_Seen", writes: Writes) -> "int | _Seen":
         """The revision at which this transaction stands; what is there where it lost."""
         if not writes:
-            return seen.revision or (await self._read(())).revision
+            return seen.revision
         check_writes(self._limits, writes)
         leases = {key: lease_of(session) for key, session in writes.ephemeral.items()}
         wanted = list(seen.values)
@@ -182,8 +205,9 @@ class EtcdStore:
         )
         answer = await self._members.write(TXN, request)
         if answer.succeeded:
+            self._recent.wrote(seen.values, writes, answer.header.revision)
             return answer.header.revision
-        return _Seen(values_read(self._keys, wanted, answer), answer.header.revision)
+        return self._seen(wanted, answer)
 
     async def _pause(self, times: int) -> None:
         longest = min(PAUSE_FIRST * 2**times, PAUSE_MOST)
