@@ -1,5 +1,4 @@
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -9,6 +8,8 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
+
+from peers.process import free_port
 
 
 @pytest.fixture
@@ -20,9 +21,7 @@ def executor() -> Iterator[Executor]:
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """The address of a server that speaks S3's protocol."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
         stdout=subprocess.DEVNULL,
