@@ -32,6 +32,10 @@ BROKERS = 3
 SESSION_SECONDS = 3.0
 RESTART_SECONDS = 60.0
 
+FORGETFUL = "lost-answers=0.02"
+"""What one of the brokers does to itself (``faulty_serve``): the network alone loses few answers
+of commits that landed, and those are what might be done twice."""
+
 HOUSEKEEPING: Mapping[str, int] = {
     "merge_interval_ms": 500,
     "sweep_interval_ms": 3_000,
@@ -74,17 +78,19 @@ class FaultyCluster(Brokers):
         ):
             name = f"{way.name.lower()}-{broker_id}"
             self.proxies[broker_id, way] = stores.toxiproxy.proxy(upstream, name=name)
+        faults = FORGETFUL if broker_id == BROKERS else ""
+        module = "tests.invariants.faulty_serve" if faults else "headwater.cli"
         inherited = {key: value for key, value in os.environ.items() if "HEADWATER" not in key}
         self.brokers[broker_id] = BrokerProcess(
             broker_id,
             [
-                *(sys.executable, "-m", "headwater.cli", "serve", "--config", str(config)),
+                *(sys.executable, "-m", module, "serve", "--config", str(config)),
                 *("--metadata", self._by(broker_id, Way.METADATA, stores.metadata_url)),
                 *("--objects", self._by(broker_id, Way.OBJECTS, stores.objects_url)),
                 *("--broker-id", str(broker_id)),
             ],
             self.directory / f"broker-{broker_id}.log",
-            {**inherited, **stores.environment},
+            {**inherited, **stores.environment, "FAULTS": faults},
             port=self.proxies[broker_id, Way.CLIENTS].port,
             listens=listens,
         )

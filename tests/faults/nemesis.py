@@ -1,6 +1,7 @@
 """What goes wrong in a cluster: brokers, the ways between them and others, and the stores."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
@@ -16,8 +17,11 @@ PAST_EVERY_TIMEOUT = SESSION_SECONDS + (SETTINGS["orphan_grace_ms"] + 1_000) / 1
 """After this a broker's session has ended, the others have missed it long enough and fenced it."""
 
 DIRECTIONS: Sequence[Direction] = ("upstream", "downstream")
-AT_ONCE = (1, 2, 2, 3)
-"""How many harms are done together, each as likely as it is often here."""
+LATE_MS = 300
+LANES = 2
+"""How many go on at once, each on its own."""
+AT_ONCE = (1, 1, 2)
+"""How many harms a lane does together, each as likely as it is often here."""
 
 
 class Harm(Enum):
@@ -39,7 +43,7 @@ class Harm(Enum):
 
 
 class Nemesis:
-    """Does one harm after another, alone and up to three together, in rotation."""
+    """Does one harm after another, alone and up to four together, in rotation."""
 
     def __init__(self, cluster: FaultyCluster, rng: Random) -> None:
         self._cluster = cluster
@@ -49,18 +53,26 @@ class Nemesis:
         self._ways = {way: asyncio.Lock() for way in Way}
         self._servers = {way: asyncio.Lock() for way in (Way.OBJECTS, Way.METADATA)}
         self.done: Counter[Harm] = Counter()
+        self._under_way = 0
         self.together = 0
         """How often several harms were done at once."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until ``stop`` and every kind of harm was done; then every broker and way is up."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(LANES):
+                tasks.create_task(self._run_lane(stop))
+
+    async def _run_lane(self, stop: asyncio.Event) -> None:
         while not stop.is_set() or len(self.done) < len(Harm):
             harms = [self._next() for _ in range(self._rng.choice(AT_ONCE))]
-            self.together += len(harms) > 1
+            self._under_way += len(harms)
+            self.together += self._under_way > 1
             async with asyncio.TaskGroup() as tasks:
                 for harm in harms:
                     tasks.create_task(self._do(harm))
-            await asyncio.sleep(self._rng.uniform(0.2, 1.5))
+            self._under_way -= len(harms)
+            await asyncio.sleep(self._rng.uniform(0.5, 2.5))
 
     def _next(self) -> Harm:
         """Every kind comes before any comes again."""
@@ -108,6 +120,8 @@ class Nemesis:
         self.done[harm] += 1
 
     async def _with_broker(self, how: Callable[..., Awaitable[None]], *arguments: float) -> None:
+        while not self._free:
+            await asyncio.sleep(0.1)
         broker = self._free.pop(self._rng.randrange(len(self._free)))
         assert broker.process is not None
         assert broker.process.poll() is None, f"broker {broker.id} ended by itself"
@@ -141,9 +155,14 @@ class Nemesis:
                 await asyncio.to_thread(proxy.heal)
 
     def _silence(self, proxy: Proxy) -> None:
-        """Nothing goes through: neither way, or only questions, whose answers are lost."""
+        """Nothing goes through: neither way, or only questions, whose answers are lost.
+
+        Answers are late for a moment before, so that some are under way when they are lost.
+        """
+        proxy.delay(LATE_MS)
+        time.sleep(self._rng.uniform(1, 3) * LATE_MS / 1000)
         proxy.swallow(direction="downstream")
-        if self._rng.random() < 0.5:
+        if self._rng.random() < 0.3:
             proxy.swallow(direction="upstream")
 
     def _delay(self, proxy: Proxy) -> None:
@@ -153,8 +172,13 @@ class Nemesis:
             proxy.delay(most // 2, jitter=most // 2, direction=direction)
 
     def _seconds(self) -> float:
-        """Most harms pass before anybody gives up; some last until a broker is given up."""
-        return self._rng.choice([self._rng.uniform(0.1, 1.5), self._rng.uniform(1.5, 3.0), 5.0])
+        """Most harms pass before anybody gives up; some last until a broker is given up.
+
+        After the shortest ones a broker learns at once that an answer is lost, and asks again
+        while the producer still waits: that is when something might be done twice.
+        """
+        short, longer = self._rng.uniform(0.1, 0.8), self._rng.uniform(0.8, 3.0)
+        return self._rng.choice([short, short, longer, 5.0])
 
     async def _restart(self, store: Service) -> None:
         crash = self._rng.random() < 0.7
