@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random, SystemRandom
 
@@ -51,11 +51,17 @@ def random_settings(rng: Random) -> dict[str, int]:
 
 
 async def run_schedule(
-    cluster: Cluster, rng: Random, nemeses: Sequence[Sequence[Harm]], seconds: float = SECONDS
+    cluster: Cluster,
+    rng: Random,
+    nemeses: Sequence[Sequence[Harm]],
+    seconds: float = SECONDS,
+    *,
+    enough: Callable[[], bool] = lambda: True,
 ) -> History:
     """Produce, consume and do harm at once; then read everything through every broker.
 
-    Each of ``nemeses`` does one harm after another.
+    Each of ``nemeses`` does one harm after another. It goes on for so many seconds, and until
+    ``enough`` has happened.
     """
     history = History()
     first = await Connection.open(cluster.brokers[1])
@@ -91,6 +97,8 @@ async def run_schedule(
                 reader = Random(rng.random())
                 tasks.create_task(consume(history, partition, choose, reader, ended))
         await asyncio.sleep(seconds)
+        while not enough():
+            await asyncio.sleep(0.2)
         stop.set()
         await asyncio.wait([*harm, *work])
         ended.set()
