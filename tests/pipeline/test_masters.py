@@ -15,7 +15,7 @@ from peers.spark import program, start_connect
 from tests.pipeline.cluster import Cluster
 from tests.pipeline.commands import run_command
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(420)
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 
@@ -93,7 +93,7 @@ def test_sql_runs_on_a_local_cluster(cluster: Cluster) -> None:
     assert lines(done.stdout) == COUNTED
 
 
-def test_executors_of_another_python_are_named_in_one_line(
+def test_a_python_of_executors_that_lacks_headwater_is_one_line(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     bare = tmp_path / "python"
@@ -107,8 +107,8 @@ def test_executors_of_another_python_are_named_in_one_line(
     )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert "Spark's executors lack a package" in line
-    assert "No module named" in line
+    assert line.startswith("Error: the Python of Spark's executors has no headwater: install the")
+    assert "PYSPARK_PYTHON" in line
 
 
 @pytest.mark.parametrize("scheme", ["spark", "sc"])

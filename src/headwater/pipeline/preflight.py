@@ -156,10 +156,11 @@ def _line(found: str) -> str:
 
 
 def _refusal(reason: str) -> ConfigurationError | StoreUnavailable:
-    if "No module named" in reason:
+    # A Python without Headwater has no daemon of ours, and ends before it says why.
+    if "No module named" in reason or "headwater.pipeline.daemon" in reason:
         return ConfigurationError(
-            f"Spark's executors lack a package ({reason}): install the same 'headwater[spark]' "
-            "for the Python that they run, which PYSPARK_PYTHON names"
+            "the Python of Spark's executors has no headwater: install the same "
+            "'headwater[spark]' there, or set PYSPARK_PYTHON to one that has it"
         )
     if "PYTHON_VERSION_MISMATCH" in reason:
         return ConfigurationError(
