@@ -43,19 +43,26 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._store: StoreThread | None = None
         self._pins: KeptPins | None = None
         self._group: ReportedGroup | None = None
+        self._planned: Offsets = {}
+        self._reported: Offsets = {}
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
         store = self._opened()
         return store.run(self._initial(store))
 
     def latestOffset(self) -> Offsets:  # noqa: N802 - Spark's name
+        # Spark asks for more once the batch that it planned last is done; it commits that batch
+        # only when there is a next one.
+        self._report(self._planned)
         store = self._opened()
         bounds = store.run(read_bounds(store.meta, self._options))
         return _offsets([(each, each.end) for each in bounds])
 
     def partitions(self, start: Offsets, end: Offsets) -> list[Any]:
         store = self._opened()
-        return [InputPartition(part) for part in store.run(self._plan(store, start, end))]
+        planned = [InputPartition(part) for part in store.run(self._plan(store, start, end))]
+        self._planned = end
+        return planned
 
     def read(self, partition: Any) -> Iterator[Any]:
         return RangeReading(self._options, self._columns, Wanted()).batches(partition.value)
@@ -64,15 +71,21 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         """What is below ``end`` was read: it need not be kept for this query any more."""
         if self._pins is not None:
             self._pins.moved({topic: dict(offsets) for topic, offsets in end.items()})
-        if self._options.group:
-            if self._group is None:
-                self._group = ReportedGroup(self._options.bootstrap, self._options.group)
-            self._group.report(
-                {
-                    topic: {int(name): offset for name, offset in offsets.items() if name != ID}
-                    for topic, offsets in end.items()
-                }
-            )
+        self._report(end)
+
+    def _report(self, end: Offsets) -> None:
+        """Show in the consumer group, where there is one, that all below ``end`` was read."""
+        if not self._options.group or end == self._reported:
+            return
+        if self._group is None:
+            self._group = ReportedGroup(self._options.bootstrap, self._options.group)
+        self._reported = end
+        self._group.report(
+            {
+                topic: {int(name): offset for name, offset in offsets.items() if name != ID}
+                for topic, offsets in end.items()
+            }
+        )
 
     def stop(self) -> None:
         """Spark may also end this process without a word; the pins expire soon then."""
