@@ -49,6 +49,8 @@ ENVIRONMENT = {
     "HEADWATER_LOG_GC_GRACE_MS": "1000",
     "HEADWATER_LOG_ORPHAN_GRACE_MS": "500",
     "HEADWATER_LOG_SWEEP_INTERVAL_MS": "1000",
+    # Garbage waits for the next snapshot of the metadata; here there is none.
+    "HEADWATER_LOG_SNAPSHOT_INTERVAL_MS": "0",
 }
 
 names = itertools.count()
