@@ -9,7 +9,8 @@
  * Each prints one line of JSON. RATE is in records a second, evenly spaced; 0 is as fast as it
  * goes. `latency` gives the time to the acknowledgement and to the consumer's hands in
  * microseconds, without the first second. `small` keeps five records in flight per producer, each
- * in its own request. `steady` shares RATE among producers that each go round all partitions.
+ * in its own request. `steady` shares RATE among producers that leave the choice of
+ * partitions to librdkafka, as applications without keys do.
  */
 #include <librdkafka/rdkafka.h>
 #include <pthread.h>
@@ -311,13 +312,12 @@ static int run_small(char **argv) {
     return failed != 0;
 }
 
-typedef struct { char **argv; int first, step; int64_t began, until; } steady_t;
+typedef struct { char **argv; int share; int64_t began, until; } steady_t;
 
 static void *steady_producer(void *given) {
     steady_t *work = given;
-    int partitions = atoi(work->argv[4]);
     size_t size = (size_t)atol(work->argv[6]);
-    double rate = atof(work->argv[7]) / work->step;
+    double rate = atof(work->argv[7]) / work->share;
     rd_kafka_conf_t *conf = common(work->argv, work->argv + 9);
     rd_kafka_conf_set_dr_msg_cb(conf, count_only);
     rd_kafka_t *rk = client(RD_KAFKA_PRODUCER, conf);
@@ -327,21 +327,21 @@ static void *steady_producer(void *given) {
     pthread_create(&poller, NULL, poll_loop, rk);
     for (long i = 0; now_us() < work->until; i++) {
         pace(work->began, i, rate);
-        enqueue(topic, (int)((work->first + i) % partitions), payload, size, now_us());
+        enqueue(topic, RD_KAFKA_PARTITION_UA, payload, size, now_us());
     }
     if (rd_kafka_flush(rk, 120000)) die("flush", "not acknowledged in two minutes");
     return NULL;
 }
 
 static int run_steady(char **argv) {
-    int partitions = atoi(argv[4]), producers = atoi(argv[8]);
+    int producers = atoi(argv[8]);
     steady_t *work = calloc((size_t)producers, sizeof *work);
     pthread_t *threads = calloc((size_t)producers, sizeof *threads);
     int64_t began = now_us();
     measured_from = began + 3 * WARM_UP_US;
     int64_t until = measured_from + (int64_t)(atof(argv[5]) * 1e6);
     for (int i = 0; i < producers; i++) {
-        work[i] = (steady_t){argv, i * partitions / producers, producers, began, until};
+        work[i] = (steady_t){argv, producers, began, until};
         pthread_create(&threads[i], NULL, steady_producer, &work[i]);
     }
     for (int i = 0; i < producers; i++) pthread_join(threads[i], NULL);
