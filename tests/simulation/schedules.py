@@ -32,6 +32,7 @@ def random_settings(rng: Random) -> LogSettings:
         gc_interval_ms=2_000,
         gc_grace_ms=10_000,
         orphan_grace_ms=rng.choice([0, 5_000]),
+        snapshot_interval_ms=rng.choice([0, 10_000]),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.utils.concurrent import ExecutorFactory
 
 from headwater.errors import CatalogUnavailable
 from headwater.tables.commit import Rewrite, TopicTable, append_files, remove_files, rewrite_files
@@ -61,7 +62,16 @@ def dying_at(last: int, failure: type[BaseException] = Crash) -> Iterator[Calls]
                 return result
 
             patch.setattr(owner, name, wrapped)
-        yield calls
+        try:
+            yield calls
+        finally:
+            _end_threads()
+
+
+def _end_threads() -> None:
+    """Have none of this process's threads do anything in the life of the next."""
+    ExecutorFactory.get_or_create().shutdown()
+    ExecutorFactory._instance = None
 
 
 def crash_everywhere(world: World, work: Callable[[TopicTable], object], expected: Any) -> None:
