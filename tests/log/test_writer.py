@@ -273,6 +273,21 @@ def test_flushes_keep_their_interval_on_a_paid_store() -> None:
     simulate(work, LogSettings(inline_bytes=0, flush_interval_ms=250))
 
 
+def test_a_slow_upload_does_not_hold_up_the_next_flush_on_a_paid_store() -> None:
+    async def work(bench: Bench) -> None:
+        bench.object_faults.strike(range(1))  # the first upload hangs
+        first = bench.append()
+        await asyncio.sleep(0.1)
+        second = bench.append()
+        await asyncio.sleep(0.2)
+        assert bench.objects.traffic.puts == 1
+        assert not bench.commits
+        bench.object_faults.stop()
+        assert await outcomes([first, second]) == [0, 1]
+
+    simulate(work, LogSettings(inline_bytes=0, flush_interval_ms=250))
+
+
 def test_small_flushes_travel_without_an_object() -> None:
     async def work(bench: Bench) -> None:
         assert await outcomes([bench.append(b"x" * 30)]) == [0]

@@ -2,9 +2,9 @@
 
 Group commit: a flush starts as soon as none is under way. One that is large enough for an object
 starts as soon as no upload is, so that it is written while the one before it commits, and a full
-buffer does not wait for that either; on a paid store no sooner than ``flush_interval_ms`` after
-the last. Commits keep the order in which buffers were cut, and producers are answered after the
-commit, never before.
+buffer does not wait for that either; on a paid store every ``flush_interval_ms``, also while
+uploads are under way. Commits keep the order in which buffers were cut, and producers are answered
+after the commit, never before.
 
 A small flush travels inside its commit, unless its topics are ``cheap`` or the metadata store's
 share is used up. On a paid store such a flush waits neither for the interval nor for an upload of
@@ -230,7 +230,9 @@ class Writer:
             return True
         if self._open.size <= self._inline_bytes:
             return False  # it would only wait for its turn to commit: better gather more
-        return self._uploads < (self._settings.uploads if full else 1)
+        # Where the time between flushes bounds the PUTs, a slow one need not hold up the next.
+        overlap = full or self._settings.flush_interval_ms > 0
+        return self._uploads < (self._settings.uploads if overlap else 1)
 
     def _flushed(self, task: asyncio.Task[None]) -> None:
         del self._flushes[task]
