@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
@@ -19,6 +20,8 @@ from headwater.cli.client import (
     complete_topic,
     describe,
 )
+
+RETRY_PAUSE = 0.1
 
 _EPILOG = """\b
 Examples:
@@ -136,12 +139,7 @@ def _assign(
         raise click.ClickException(
             f"topic {topic} has no partition {min(absent)}; it has 0 to {known[-1]}"
         )
-    bounds = {
-        partition: consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT
-        )
-        for partition in chosen
-    }
+    bounds = {partition: _bounds(consumer, topic, partition) for partition in chosen}
     starts = {
         partition: _start(start, *bounds[partition])
         for partition in chosen
@@ -155,6 +153,24 @@ def _assign(
             starts[found.partition] = found.offset if found.offset >= 0 else end
     consumer.assign([TopicPartition(topic, each, starts[each]) for each in chosen])
     return {each: bounds[each][1] for each in chosen if starts[each] < bounds[each][1]}
+
+
+def _bounds(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
+    """Where a partition begins and ends, asked again where the broker that was asked went away."""
+    from confluent_kafka import KafkaException, TopicPartition
+
+    where = TopicPartition(topic, partition)
+    deadline = time.monotonic() + REQUEST_TIMEOUT
+    while True:
+        try:
+            earliest, latest = consumer.get_watermark_offsets(where, timeout=REQUEST_TIMEOUT)
+        except KafkaException as failed:
+            answered = failed.args[0].code() > 0
+            if answered or time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_PAUSE)
+        else:
+            return earliest, latest
 
 
 def _start(start: int | str, earliest: int, latest: int) -> int:
