@@ -63,7 +63,7 @@ async def fill(cluster: Cluster, records: int, runner: Runner) -> MixedTopic:
     topic = MixedTopic(cluster, name)
     seeds = count(1)
     await _leave_gaps(topic, records // 20, next(seeds), runner)
-    shares = {BINARY: records // 20, **dict.fromkeys(range(4), records * 23 // 100)}
+    shares = {BINARY: records // 20, **dict.fromkeys(range(4), records * 24 // 100)}
     plans = {
         partition: [(block, _form(block)) for block in _blocks(rows, partition, seeds)]
         for partition, rows in shares.items()
