@@ -22,9 +22,9 @@ MIB = 1 << 20
     [
         (None, (0, 8 * MIB, 24 * MIB)),
         ("memory://", (0, 8 * MIB, 24 * MIB)),
-        ("s3://bucket", (250, 16 * MIB, 64 * MIB)),
-        ("gs://bucket", (250, 16 * MIB, 64 * MIB)),
-        ("az://bucket", (250, 16 * MIB, 64 * MIB)),
+        ("s3://bucket", (200, 16 * MIB, 64 * MIB)),
+        ("gs://bucket", (200, 16 * MIB, 64 * MIB)),
+        ("az://bucket", (200, 16 * MIB, 64 * MIB)),
     ],
 )
 def test_each_kind_of_store_has_its_rhythm(url: str | None, expected: tuple[int, int, int]) -> None:

@@ -66,8 +66,8 @@ class FlushRule:
 
 DIRECT = FlushRule(flush_interval_ms=0, flush_bytes=8 * MIB, buffer_bytes=24 * MIB)
 """Requests cost nothing and answer at once."""
-PAID = FlushRule(flush_interval_ms=250, flush_bytes=16 * MIB, buffer_bytes=64 * MIB)
-"""Requests are paid for one by one and take their time: four a second, until they are full."""
+PAID = FlushRule(flush_interval_ms=200, flush_bytes=16 * MIB, buffer_bytes=64 * MIB)
+"""Requests are paid for one by one and take their time: five a second, until they are full."""
 
 
 def flush_rule(objects_url: str) -> FlushRule:

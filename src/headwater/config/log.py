@@ -24,7 +24,7 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Natural | None,
         Meta(
             description="The least time between two flushes, which bounds paid requests. "
-            "When not set: 0 on local stores, 250 on others."
+            "When not set: 0 on local stores, 200 on others."
         ),
     ] = None
     uploads: Annotated[
