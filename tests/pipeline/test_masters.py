@@ -102,7 +102,7 @@ def test_a_python_of_executors_that_lacks_headwater_is_one_line(
     topic = filled(cluster)
     done = run_command(
         cluster,
-        *("table", "compact", topic, "--master", LOCAL_CLUSTER),
+        *("table", "compact", topic, "--master", "local-cluster[1,1,1024]"),
         environment={"PYSPARK_PYTHON": str(bare)},
     )
     assert done.returncode == 1
