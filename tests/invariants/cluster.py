@@ -55,7 +55,7 @@ class Cluster(Brokers):
         )
         module = "tests.invariants.faulty_serve" if faults else "headwater.cli"
         environment = {key: value for key, value in os.environ.items() if "HEADWATER" not in key}
-        environment["FAULTS"] = faults
+        environment |= {"FAULTS": faults, "DATABASE": f"{self.directory}/metadata.db"}
         broker = BrokerProcess(
             broker_id,
             [

@@ -7,6 +7,8 @@ The environment variable ``FAULTS`` says how, as words separated by blanks:
   record holds ``STRIKE``; ``before-swap=kill``, ``after-swap=kill``: at its first merge. With
   ``stop`` in place of ``kill`` it stops (SIGSTOP) until someone wakes it.
 
+``DATABASE`` is the file of the metadata.
+
 The product has no hooks for this; names are replaced from outside.
 """
 
@@ -16,6 +18,8 @@ import signal
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
+
+import apsw
 
 from headwater.cli import compose, main
 from headwater.clock import Clock
@@ -30,7 +34,21 @@ SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 def strike(how: str, data: Iterable[bytes | bytearray | memoryview]) -> None:
     if any(STRIKE in bytes(one) for one in data):
+        if how == "stop":
+            await_quiet()
         os.kill(os.getpid(), SIGNALS[how])
+
+
+def await_quiet() -> None:
+    """Return when nobody is writing to the database.
+
+    A process that is stopped inside a transaction keeps its lock and holds up everybody: that is
+    so with SQLite, and not what these faults are about.
+    """
+    database = apsw.Connection(os.environ["DATABASE"])
+    database.set_busy_timeout(10_000)
+    database.execute("BEGIN IMMEDIATE; ROLLBACK")
+    database.close()
 
 
 def before(target: Any, name: str, how: str, data: Callable[..., list[Any]]) -> None:
