@@ -99,12 +99,17 @@ async def entry_of(place: Place, kind: int) -> tuple[int, IndexEntry]:
     found = None
     topic = await topic_of(place)
     for stream in topic.streams:
-        prefix = keys.index(0, stream)
-        for stored in (await place.meta.scan(prefix, prefix + "~")).entries:
-            if (entry := decode(IndexEntry, stored.value)).kind == kind:
+        for entry in await entries_of(place, stream):
+            if entry.kind == kind:
                 found = stream, entry
     assert found is not None
     return found
+
+
+async def entries_of(place: Place, stream: int) -> list[IndexEntry]:
+    prefix = keys.index(0, stream)
+    stored = (await place.meta.scan(prefix, prefix + "~")).entries
+    return [decode(IndexEntry, each.value) for each in stored]
 
 
 async def write(meta: MetadataStore, puts: dict[str, bytes], deletes: tuple[str, ...] = ()) -> None:
@@ -241,6 +246,7 @@ async def test_orphans_are_deleted_past_their_grace_time_only(place: Place, data
 async def test_a_job_that_nobody_works_on_is_carried_through(place: Place) -> None:
     topic = await topic_of(place)
     stream, entry = await entry_of(place, WAL)
+    waiting = [each for each in await entries_of(place, stream) if each.kind != PARQUET]
     steps = JobSteps(place.meta, place.clock)
     job = Job(
         id="e" * 32,
@@ -249,7 +255,7 @@ async def test_a_job_that_nobody_works_on_is_carried_through(place: Place) -> No
         topic=TOPIC,
         topic_id=topic.id,
         partition=topic.streams.index(stream),
-        start=entry.start,
+        start=waiting[0].start,
         end=entry.end,
         created_ms=0,
     )
