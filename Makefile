@@ -28,7 +28,7 @@ help: ## Show this list
 demo: .venv/.spark ## Produce, compact and query a topic: Kafka, Spark, Iceberg, DuckDB
 	@$(BIN)/python -m scripts.demo
 
-serve: .venv/.serve ## Run a broker on 127.0.0.1:9092, its data in ./headwater-data
+serve: $(if $(findstring --compact,$(ARGS)),.venv/.spark,.venv/.serve) ## Run a broker on 127.0.0.1:9092, its data in ./headwater-data
 	@exec $(BIN)/headwater serve --listen 127.0.0.1:9092 --data headwater-data $(ARGS)
 
 test: .venv/.test ## Check format, lint, types and import contracts, and run the tests

@@ -2,9 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from tests.pipeline.cluster import Cluster
 
@@ -52,3 +56,35 @@ def test_mistakes_are_one_line(cluster: Cluster, tmp_path: Path) -> None:
     assert wrong.returncode == 1
     assert f"JAVA_HOME is {tmp_path}, where there is no bin/java" in wrong.stderr
     assert wrong.stderr.count("\n") == 1
+
+
+@pytest.mark.timeout(180)
+def test_a_broker_compacts_beside_itself_when_asked(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    broker = subprocess.Popen(
+        [COMMAND, "serve", "--compact", "--data", data, "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ
+        | {"HEADWATER_PIPELINE_MAX_AGE_MS": "1", "HEADWATER_PIPELINE_INTERVAL_MS": "200"},
+    )
+    with broker:
+        try:
+            assert broker.stdout is not None
+            address = re.findall(r"127\.0\.0\.1:\d+", broker.stdout.readline())[0]
+            produce = [COMMAND, "produce", "t", "-b", address]
+            subprocess.run(produce, input="a\nb\n", text=True, check=True, timeout=30)
+            deadline = time.monotonic() + 120
+            while json.loads(table("list", "--data", data, "--json").stdout)[0]["records"] != 2:
+                assert time.monotonic() < deadline, "nothing was compacted"
+            children = Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split()
+            assert children
+        finally:
+            broker.terminate()
+    assert broker.returncode == 0
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    refused = subprocess.run(
+        [COMMAND, "serve", "--compact", "--metadata", "memory://", "--listen", "127.0.0.1:0"],
+        capture_output=True, text=True, check=False, timeout=30, cwd=tmp_path,
+    )  # fmt: skip
+    assert "--compact needs stores that another process can open" in refused.stderr

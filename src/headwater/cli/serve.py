@@ -2,21 +2,28 @@
 
 import os
 import sys
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    import asyncio
+
     from headwater.config import Settings
+
+    Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+    """What runs until the event is set."""
 
 _EPILOG = """\b
 Examples:
   headwater serve
   headwater serve --data /var/lib/headwater --listen 0.0.0.0:9092 --advertise broker.example:9092
   headwater serve --workers 4 --metrics 127.0.0.1:9100
-  headwater serve --catalog 127.0.0.1:8181
+  headwater serve --catalog 127.0.0.1:8181 --compact
   headwater serve --objects s3://bucket/prefix --config headwater.yaml
 
 Every setting of the file is described in docs/reference/configuration.md.
@@ -58,6 +65,7 @@ _FLAGS = {
     "--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz and /status.json."
 )
 @click.option("--catalog", metavar="HOST:PORT", help="Serve the tables as an Iceberg REST catalog.")
+@click.option("--compact", is_flag=True, help="Turn topics into tables beside it, on Spark.")
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), help="A YAML file of settings."
 )
@@ -66,7 +74,7 @@ _FLAGS = {
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[info]"
 )
 @click.option("--supervised", is_flag=True, hidden=True)
-def serve(config: Path | None, *, supervised: bool, **flags: str | None) -> None:
+def serve(config: Path | None, *, compact: bool, supervised: bool, **flags: str | None) -> None:
     """Run a broker until it is interrupted."""
     from headwater.config import load
     from headwater.telemetry import logs
@@ -74,13 +82,25 @@ def serve(config: Path | None, *, supervised: bool, **flags: str | None) -> None
     given = {_FLAGS[flag]: value for flag, value in flags.items() if value is not None}
     settings = load(config, os.environ, given)
     logs.configure(settings.logging.format, settings.logging.level)
+    beside = _compaction(settings, config) if compact and not supervised else _nothing
     if settings.broker.workers > 1:
-        _supervise(settings)
+        _supervise(settings, beside)
     else:
-        _run_broker(settings, supervised=supervised)
+        _run_broker(settings, beside, supervised=supervised)
 
 
-def _run_broker(settings: "Settings", *, supervised: bool) -> None:
+def _compaction(settings: "Settings", config: Path | None) -> "Beside":
+    from headwater.cli.compaction import check_compaction, keep_compacting
+
+    check_compaction(settings)
+    return partial(keep_compacting, settings, config)
+
+
+async def _nothing(_stop: "asyncio.Event") -> None:
+    """Nothing runs beside the broker."""
+
+
+def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> None:
     import asyncio
 
     import uvloop
@@ -107,7 +127,12 @@ def _run_broker(settings: "Settings", *, supervised: bool) -> None:
             else:
                 _welcome(settings, [str(broker.address)])
             _tune_collector()
-            await broker.run(stop)
+            other = asyncio.create_task(beside(stop))
+            try:
+                await broker.run(stop)
+            finally:
+                stop.set()
+                await other
 
     with (
         suppress(asyncio.CancelledError),
@@ -125,7 +150,7 @@ def _tune_collector() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def _supervise(settings: "Settings") -> None:
+def _supervise(settings: "Settings", beside: "Beside") -> None:
     import asyncio
 
     from headwater.cli.signals import stop_on_signals
@@ -141,8 +166,15 @@ def _supervise(settings: "Settings") -> None:
 
     async def main() -> None:
         supervisor = Supervisor(commands)
-        stop_on_signals(supervisor.stop)
+        stop = asyncio.Event()
+
+        def end() -> None:
+            supervisor.stop()
+            stop.set()
+
+        stop_on_signals(end)
         async with asyncio.TaskGroup() as group:
+            group.create_task(beside(stop))
             announced = group.create_task(supervisor.wait_ready())
             announced.add_done_callback(
                 lambda task: (
@@ -152,6 +184,7 @@ def _supervise(settings: "Settings") -> None:
                 )
             )
             await supervisor.run()
+            stop.set()
             announced.cancel()
 
     asyncio.run(main())

@@ -1,5 +1,6 @@
 """``headwater table``: topics as Iceberg tables."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ import click
 
 from headwater.cli.output import as_json, byte_size, counted, print_json, print_table
 from headwater.cli.place import place_options
+from headwater.cli.signals import stop_with_parent
 from headwater.cli.table_clean import clean
 from headwater.cli.table_jobs import run_jobs
 from headwater.cli.table_maintain import maintain
@@ -32,6 +34,7 @@ def table() -> None:
 @_topics
 @click.option("-f", "--follow", is_flag=True, help="Go on for ever, as data becomes old or large.")
 @click.option("--master", metavar="URL", help="Spark's master.  [local[*]]")
+@click.option("--supervised", is_flag=True, hidden=True)
 @as_json
 @place_options
 def compact(
@@ -40,6 +43,7 @@ def compact(
     topics: tuple[str, ...],
     follow: bool,
     master: str | None,
+    supervised: bool,
     as_json: bool,
 ) -> None:
     """Turn what topics hold into files of their tables, on Spark.
@@ -50,16 +54,25 @@ def compact(
     run_jobs(
         settings,
         master,
-        partial(_compact, topics, follow=follow),
+        partial(_compact, topics, follow=follow, supervised=supervised),
         done="Compacted",
         as_json=as_json,
     )
 
 
-async def _compact(topics: Sequence[str], compactor: "Compactor", *, follow: bool) -> "Summary":
+async def _compact(
+    topics: Sequence[str], compactor: "Compactor", *, follow: bool, supervised: bool
+) -> "Summary":
+    task = asyncio.current_task()
+    if supervised and task is not None:
+        stop_with_parent(partial(_cancel, task))
     if follow:
         await compactor.follow(topics)
     return await compactor.compact(topics)
+
+
+def _cancel(task: "asyncio.Task[object]") -> None:
+    task.cancel()
 
 
 @table.command("list", epilog="Example: headwater table list --json")
