@@ -12,6 +12,7 @@ from typing import Protocol
 import pytest
 
 from peers.service import Service
+from peers.toxiproxy import Proxy, Toxiproxy, start_toxiproxy
 from tests.backends.etcd import EtcdServers
 from tests.backends.oxia import OxiaServers
 from tests.backends.postgres import PostgresServers
@@ -88,3 +89,18 @@ def backend(
 ) -> Backend:
     """Every backend in turn, with nothing in it."""
     return servers[request.param].backend(f"test-{next(names)}")
+
+
+@pytest.fixture(scope="session")
+def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toxiproxy]:
+    server = start_toxiproxy(tmp_path_factory.mktemp("toxiproxy") / "log")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def proxy(server: Service, toxiproxy: Toxiproxy) -> Iterator[Proxy]:
+    """A way to the module's server that can be harmed."""
+    proxy = toxiproxy.proxy(server.address)
+    yield proxy
+    proxy.close()

@@ -24,7 +24,7 @@ from headwater.meta.store import Change, MetadataStore, Values, Writes
 from headwater.meta.urls import open_store
 from peers.etcd import Etcd, start_etcd
 from peers.process import free_port
-from peers.toxiproxy import Proxy, Toxiproxy, start_toxiproxy
+from peers.toxiproxy import Proxy
 from tests.backends.etcd import EtcdBackend
 from tests.backends.waiting import eventually
 from tests.meta.conformance import bind, increment, put, puts, take
@@ -37,20 +37,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     server = start_etcd(tmp_path_factory.mktemp("etcd") / "data")
     yield server
     server.stop()
-
-
-@pytest.fixture(scope="module")
-def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toxiproxy]:
-    server = start_toxiproxy(tmp_path_factory.mktemp("toxiproxy") / "log")
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def proxy(server: Etcd, toxiproxy: Toxiproxy) -> Iterator[Proxy]:
-    proxy = toxiproxy.proxy(server.address)
-    yield proxy
-    proxy.close()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.urls import open_store
 from peers.oxia import Oxia, start_oxia
 from peers.process import free_port
-from peers.toxiproxy import Proxy, Toxiproxy, start_toxiproxy
+from peers.toxiproxy import Proxy
 from tests.backends.waiting import eventually
 from tests.meta.conformance import increment, put, take
 
@@ -31,20 +31,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oxia]:
     server = start_oxia(tmp_path_factory.mktemp("oxia") / "data")
     yield server
     server.stop()
-
-
-@pytest.fixture(scope="module")
-def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toxiproxy]:
-    server = start_toxiproxy(tmp_path_factory.mktemp("toxiproxy") / "log")
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def proxy(server: Oxia, toxiproxy: Toxiproxy) -> Iterator[Proxy]:
-    proxy = toxiproxy.proxy(server.address)
-    yield proxy
-    proxy.close()
 
 
 @pytest.fixture

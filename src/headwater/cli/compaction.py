@@ -1,17 +1,16 @@
 """Compaction beside a broker: ``headwater table compact --follow``, kept running.
 
-It is a process of its own, so that Spark takes neither the broker's memory nor its processor
-time slice, and it ends with the process that started it, however that ends.
+It is a process of its own, so that nothing of Spark is in the broker's, and it ends with the
+process that started it, however that ends.
 """
 
 import asyncio
 import logging
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 
-from headwater.cli.workers import Backoff
+from headwater.cli.workers import Backoff, command_line, end
 from headwater.config import Settings
 from headwater.errors import ConfigurationError
 
@@ -49,12 +48,9 @@ async def keep_compacting(settings: Settings, config: Path | None, stop: asyncio
 
 
 async def _live(settings: Settings, config: Path | None, stop: asyncio.Event) -> int:
-    command = [sys.executable, "-m", "headwater.cli", "table", "compact", "--follow"]
-    if config is not None:
-        command += ["--config", str(config)]
+    options = ["--follow", "--supervised", *(["--config", str(config)] if config else [])]
     process = await asyncio.create_subprocess_exec(
-        *command,
-        "--supervised",
+        *command_line(["table", "compact", *options]),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         start_new_session=True,  # a terminal's Ctrl-C reaches it through us alone
@@ -72,11 +68,5 @@ async def _live(settings: Settings, config: Path | None, stop: asyncio.Event) ->
         await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopping.cancel()
-        if process.returncode is None:
-            process.terminate()
-            try:
-                await asyncio.wait_for(ended, STOP_TIMEOUT)
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+        await end(process, STOP_TIMEOUT)
     return process.returncode or 0

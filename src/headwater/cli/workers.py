@@ -117,11 +117,17 @@ class Supervisor:
             return process.returncode or 0
         finally:
             stopping.cancel()
-            if process.returncode is None:
-                process.terminate()
-                if not (await asyncio.wait([ended], timeout=STOP_TIMEOUT))[0]:
-                    process.kill()
-            await ended
+            await end(process, STOP_TIMEOUT)
+
+
+async def end(process: asyncio.subprocess.Process, patience: float) -> None:
+    """Ask a process to end, and kill it where it has not within ``patience`` seconds."""
+    ended = asyncio.ensure_future(process.wait())
+    if process.returncode is None:
+        process.terminate()
+        if not (await asyncio.wait([ended], timeout=patience))[0]:
+            process.kill()
+    await ended
 
 
 def command_line(arguments: Sequence[str]) -> list[str]:

@@ -6,12 +6,15 @@ that a neighbour committed, and the store is read.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from headwater.errors import StoreUnavailable, WatchTrimmed
+from headwater.errors import StoreError, StoreUnavailable, WatchTrimmed
 from headwater.meta.store import Change
+
+log = logging.getLogger(__name__)
 
 RECENT_REVISIONS = 1024
 RECENT_BYTES = 8 * 2**20
@@ -86,6 +89,18 @@ class ChangeFeed:
         except WatchTrimmed:  # this process was paused; each watch finds out by itself
             self._start_over(await self._last())
             self._wake()
+
+    async def follow(self, changed: asyncio.Event, pause: float) -> None:
+        """Catch up whenever ``changed`` is set, for ever; after a failure again in ``pause``."""
+        while True:
+            await changed.wait()
+            changed.clear()
+            try:
+                await self.catch_up()
+            except StoreError as error:
+                log.warning("metadata changes are not read: %s", error)
+                await asyncio.sleep(pause)
+                changed.set()
 
     async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
         """Every change under ``prefix`` above ``after``, whole revisions at a time."""

@@ -106,7 +106,7 @@ class Rows:
         return value
 
     def tag_default(self, field: Field) -> Any:
-        raise NotImplementedError
+        raise AssertionError(f"tuples have no tagged fields, and {field.name} is one")
 
     def _at(self, path: tuple[str, ...]) -> Layout:
         layout: Layout | None = self._layout

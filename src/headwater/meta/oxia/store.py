@@ -56,7 +56,12 @@ class OxiaStore:
         self._orphaned = asyncio.Event()
         self._long = asyncio.Event()
         self._sessions: set[RenewedSession] = set()
-        work = (self._listen(), self._follow_others(), self._sweep(), self._trim())
+        work = (
+            self._listen(),
+            self._feed.follow(self._changed, RETRY_SECONDS),
+            self._sweep(),
+            self._trim(),
+        )
         self._tasks = [following, *map(asyncio.create_task, work)]
 
     @classmethod
@@ -145,17 +150,6 @@ class OxiaStore:
                 self._changed.set()
             elif key.startswith(self._layout.sessions) and noted.type == pb.KEY_DELETED:
                 self._orphaned.set()
-
-    async def _follow_others(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                await self._feed.catch_up()
-            except StoreError as error:
-                log.warning("metadata changes are not read: %s", error)
-                await asyncio.sleep(RETRY_SECONDS)
-                self._changed.set()
 
     async def _sweep(self) -> None:
         while True:

@@ -63,7 +63,7 @@ class PostgresStore:
             for work in (
                 self._committer.run(),
                 self._wakeups.run(),
-                self._follow_others(),
+                self._feed.follow(self._changed, RETRY_SECONDS),
                 self._sweep_sessions(),
                 self._trim_changes(),
             )
@@ -138,17 +138,6 @@ class PostgresStore:
         if not self._feed.committed(revision, items):
             self._changed.set()
         self._wakeups.committed(revision)
-
-    async def _follow_others(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                await self._feed.catch_up()
-            except StoreError as error:
-                log.warning("metadata changes are not read: %s", error)
-                await asyncio.sleep(RETRY_SECONDS)
-                self._changed.set()
 
     async def _sweep_sessions(self) -> None:
         while True:
