@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.25
 IDLE_SECONDS = 10.0
-COPY_BYTES = 4 * 2**20
-RESTART_BYTES = 32 * 2**20
+COPY_BYTES = 16 * 2**20
+RESTART_BYTES = 48 * 2**20
 RESTART_PATIENCE = 0.01
 BLOCK_REVISIONS = 1_000
 KEPT_REVISIONS = 50_000
@@ -87,6 +87,8 @@ class Checkpointer:
             frames, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         if frames * PAGE_BYTES >= RESTART_BYTES and frames != self._restarted:
             # Commits that came in meanwhile keep the journal from starting over by itself.
+            # What can be copied beside them is, so that they are stopped for the rest alone.
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             # The longer the journal has grown, the longer a reader that pins it is waited for.
             self._connection.set_busy_handler(
                 patience(RESTART_PATIENCE * frames * PAGE_BYTES / RESTART_BYTES)
