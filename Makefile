@@ -19,7 +19,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 HEADWATER_CHAOS_SIZE ?= 1
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test format interop cluster backends stores faults chaos pipeline demo bench docs stubs lock clean
+.PHONY: help serve test format interop cluster backends stores faults chaos chaosfaults chaospipeline pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -58,10 +58,14 @@ stores: .venv/.test ## Prove the object stores on a real S3 server
 faults: .venv/.test ## Prove that nothing is lost: a minute of faults with each metadata store on S3
 	$(BIN)/python -m pytest -q tests/faults $(ARGS)
 
-chaos: .venv/.spark ## Prove what takes long: MinIO, ten minutes of faults by store, every crash of the pipeline, five million records
+chaos: chaosfaults chaospipeline ## Prove what takes long, both of the next two; -j2 runs them side by side
+
+chaosfaults: .venv/.spark ## Prove MinIO, and ten minutes of faults by metadata store on two S3 servers
 	$(BIN)/python -m pytest -q tests/stores/test_minio.py $(ARGS)
 	HEADWATER_FAULT_SECONDS=300 HEADWATER_FAULT_OBJECTS=versitygw,minio \
 		$(BIN)/python -m pytest -q tests/faults $(ARGS)
+
+chaospipeline: .venv/.spark ## Prove every crash of the pipeline, and five million records
 	HEADWATER_CHAOS_SIZE=$(HEADWATER_CHAOS_SIZE) $(BIN)/python -m pytest -q \
 		tests/pipeline/test_crashes.py tests/pipeline/test_rivals.py tests/pipeline/test_faults.py \
 		tests/pipeline/test_equality.py tests/pipeline/test_s3.py $(ARGS)

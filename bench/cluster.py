@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 
@@ -18,6 +19,8 @@ RATE = 20_000
 ON_TOP_MS = 250.0
 """What a producer may wait beside the object store: the least time between two flushes."""
 SMALL_RATE, SMALL_BYTES, SMALL_MS = 100, 100, 25.0
+INLINE_ROUNDS = 3
+"""Their median counts: p99 of so few records is what one pause of the disk makes it."""
 PUT_RATE, PUTS_A_SECOND = 5_000, 5.0
 PARTITION_COUNTS = (1, 100, 10_000)
 FLAT = 1.2
@@ -81,16 +84,19 @@ def inline(rig: Rig, metadata: str, seconds: float) -> list[Row]:
     for slowness in SLOW:
         slowness.apply(rig)
         topic = rig.create_topic(1, **{"headwater.latency": "low"})
-        answer = perf(
-            "latency", rig.bootstrap, topic, 1, seconds + 1, SMALL_BYTES, SMALL_RATE, ALL,
-            "linger.ms=0",
-        )  # fmt: skip
-        p99 = answer["ack_us"]["p99"] / 1e3
+        answers = [
+            perf(
+                "latency", rig.bootstrap, topic, 1, seconds + 1, SMALL_BYTES, SMALL_RATE, ALL,
+                "linger.ms=0",
+            )["ack_us"]
+            for _ in range(INLINE_ROUNDS)
+        ]  # fmt: skip
+        p50, p99 = (median(one[name] for one in answers) / 1e3 for name in ("p50", "p99"))
         rows.append(
             {
                 "metadata": metadata,
                 "added to PUT": slowness.name,
-                "p50 ms": round(answer["ack_us"]["p50"] / 1e3, 1),
+                "p50 ms": round(p50, 1),
                 "p99 ms": round(p99, 1),
                 "bar": f"≤ {SMALL_MS:g} ms",
                 "holds": p99 <= SMALL_MS,

@@ -65,8 +65,14 @@ async def commit(url: str, streams: range, seconds: float) -> list[float]:
     return times
 
 
-def commit_in_process(url: str, first: int, seconds: float) -> list[float]:
-    return uvloop.run(commit(url, range(first, first + 4), seconds))
+def run(url: str, streams: range, seconds: float) -> list[float]:
+    return uvloop.run(commit(url, streams, seconds))
+
+
+def in_processes(url: str, shares: list[range], seconds: float) -> list[list[float]]:
+    """Commit at once, in a process for each share of the streams: gRPC has one loop in its life."""
+    with multiprocessing.get_context("spawn").Pool(len(shares)) as pool:
+        return pool.starmap(run, [(url, streams, seconds) for streams in shares])
 
 
 @contextmanager
@@ -139,7 +145,7 @@ def measure(
     for store in stores:
         with STORES[store](directory) as url:
             for streams in STREAMS:
-                times = uvloop.run(commit(url(f"size-{streams}"), range(streams), seconds))
+                (times,) = in_processes(url(f"size-{streams}"), [range(streams)], seconds)
                 by_size.append(
                     {"store": store, "streams": streams, "commits": len(times), **summary(times)}
                 )
@@ -150,9 +156,7 @@ def measure(
 
 
 def rate(url: str, processes: int, seconds: float) -> dict[str, float]:
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        jobs = [(url, 4 * number, seconds) for number in range(processes)]
-        results = pool.starmap(commit_in_process, jobs)
+    results = in_processes(url, [range(4 * n, 4 * n + 4) for n in range(processes)], seconds)
     counts = [len(times) for times in results]
     return {
         "commits_per_second": round(sum(counts) / seconds),

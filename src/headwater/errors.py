@@ -53,6 +53,10 @@ class UnknownOutcome(StoreError):
     """Raised when a write's answer was lost: the caller must find out whether it landed."""
 
 
+class TransactionTooLarge(StoreError, ValueError):
+    """Raised when a transaction has more bytes than the store takes; nothing was written."""
+
+
 class ObjectNotFound(StoreError):
     """Raised when an object is not there."""
 

@@ -1,7 +1,10 @@
 """etcd under test."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from headwater.clock import SystemClock
 from headwater.meta.etcd import EtcdStore
 from headwater.meta.etcd.address import parse_address
 from headwater.meta.etcd.members import Members
@@ -9,6 +12,7 @@ from headwater.meta.etcd.methods import COMPACT, RANGE
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import MetadataStore, Session
+from headwater.meta.urls import open_store
 from peers.etcd import Etcd, install, start_etcd
 
 
@@ -47,3 +51,12 @@ class EtcdServers:
 
     def stop(self) -> None:
         self.server.stop()
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[MetadataStore]:
+    store = await open_store(url, SystemClock())
+    try:
+        yield store
+    finally:
+        await store.close()

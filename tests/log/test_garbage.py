@@ -210,6 +210,15 @@ async def test_a_part_not_yet_committed_counts_while_its_writer_lives() -> None:
     assert not await place.keys("d/")
 
 
+async def test_parts_that_became_more_are_waited_for() -> None:
+    place = Place()
+    await prepare_two_parts(place, second=False)
+    record = ObjectRecord(size=4, parts=3, live=[], created_ms=0)
+    await place.write({keys.object_record(0, "wal/old/1.wo", 1): encode(record)})
+    assert await place.collector.collect_released() == 0
+    assert await place.stored() == {"wal/old/1.wo"}
+
+
 async def test_a_part_committed_just_before_its_writer_is_fenced_is_seen() -> None:
     # Whichever call the last commit and the fencing fall before, the object stays.
     number, struck = 0, True

@@ -1,13 +1,11 @@
 """The writer: order, bounds, time limits and failures, on simulated time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from random import Random
 
 import pytest
 
-from headwater.engine import Appended
 from headwater.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
@@ -16,86 +14,12 @@ from headwater.errors import (
     StoreUnavailable,
     UnknownOutcome,
 )
-from headwater.log.formats import Incarnation, StreamCommit
 from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
-from headwater.log.wal_object import Chunk
-from headwater.log.writer import Writer
-from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Limits, Values, Writes
-from headwater.meta.values import encode
-from headwater.objects.memory import MemoryObjects
-from headwater.telemetry.metrics import Metrics
+from headwater.meta.store import Limits
 from tests.log.harness import make_batch
-from tests.log.interrupted import InterruptedObjects, InterruptedStore, Interruption
-from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
-
-WHOLE = LogSettings(inline_bytes=0)
-
-
-class Bench:
-    """A writer on stores that can be told to fail."""
-
-    def __init__(
-        self, loop: SimulatedLoop, settings: LogSettings, limits: Limits | None = None
-    ) -> None:
-        clock = SimulatedClock(loop)
-        self.loop = loop
-        self.meta_faults = Interruption()
-        self.object_faults = Interruption()
-        self.store = MemoryStore(limits)
-        self.objects = MemoryObjects(clock=clock)
-        self.commits: list[tuple[int, int, int]] = []
-        self.writer = Writer(
-            meta=InterruptedStore(self.store, self.meta_faults),
-            objects=InterruptedObjects(self.objects, self.object_faults),
-            incarnation="a",
-            settings=settings,
-            clock=clock,
-            rng=Random(1),
-            metrics=Metrics(),
-            committed=self._committed,
-        )
-
-    async def start(self) -> None:
-        def decide(_values: Values) -> tuple[Writes, None]:
-            writes = Writes()
-            writes.put(keys.incarnation(0, "a"), encode(Incarnation(broker=1)))
-            return writes, None
-
-        await self.store.transact(0, [], decide)
-
-    def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
-        self.commits += [(one.stream, one.start, one.end) for one in commits]
-        return [0 for _ in chunks]
-
-    def append(self, payload: bytes = b"x", stream: int = 1) -> asyncio.Future[Appended]:
-        return self.writer.append(stream, [make_batch(payload)])
-
-
-def simulate(
-    work: Callable[[Bench], Awaitable[None]],
-    settings: LogSettings = WHOLE,
-    limits: Limits | None = None,
-) -> None:
-    loop = SimulatedLoop()
-
-    async def main() -> None:
-        bench = Bench(loop, settings, limits)
-        await bench.start()
-        await work(bench)
-        await bench.writer.close()
-        assert bench.writer.held_bytes == 0
-        assert bench.writer.room
-
-    run_simulated(main(), loop)
-
-
-async def outcomes(futures: Sequence[asyncio.Future[Appended]]) -> list[int | str]:
-    """Each append's offset, or the name of its error."""
-    found = await asyncio.gather(*futures, return_exceptions=True)
-    return [one.base_offset if isinstance(one, Appended) else type(one).__name__ for one in found]
+from tests.log.writing import Bench, outcomes, simulate
 
 
 def test_commits_keep_the_order_of_appends_though_uploads_overlap() -> None:
@@ -129,7 +53,7 @@ def test_appends_of_any_number_of_streams_land_in_order_in_parts() -> None:
             counts[stream] += 1
         assert await outcomes(futures) == expected
 
-    simulate(work, limits=Limits(operations=7))
+    simulate(work, store=MemoryStore(Limits(operations=7)))
 
 
 def test_a_lost_answer_appends_nothing_twice() -> None:
@@ -371,4 +295,4 @@ def test_small_flushes_go_to_objects_while_the_metadata_store_is_crowded() -> No
         await bench.append(b"x" * 39)
         assert bench.objects.traffic.puts == 1
 
-    simulate(work, LogSettings(inline_bytes=1_000), Limits(inline_bytes=1_500))
+    simulate(work, LogSettings(inline_bytes=1_000), MemoryStore(Limits(inline_bytes=1_500)))

@@ -18,7 +18,7 @@ flush the next one gathers for a moment, until as many appends are there as were
 Invariants:
 
 - Batches of one stream are committed in the order of ``append`` calls.
-- One commit is under way per incarnation; it is run again until its outcome is known.
+- One commit is under way per incarnation (``committer``).
 - Bytes taken in and not yet committed stay below ``buffer_bytes`` plus one request's worth
   per connection, because sockets are not read while there is no room.
 """
@@ -36,13 +36,12 @@ from headwater.errors import (
     RequestTimedOut,
     StorageFull,
     StoreError,
-    StoreUnavailable,
-    UnknownOutcome,
 )
-from headwater.log.commit import Fenced, Part, chunks_per_part, commit_part
-from headwater.log.formats import GROWING, StreamCommit
+from headwater.log.commit import Fenced
+from headwater.log.committer import Committer
+from headwater.log.formats import StreamCommit
 from headwater.log.inline_budget import InlineBudget
-from headwater.log.levels import NOTED_SECTIONS, SPOKEN
+from headwater.log.levels import SPOKEN
 from headwater.log.settings import LogSettings
 from headwater.log.turns import end_of, pass_turn
 from headwater.log.verdicts import settle
@@ -58,9 +57,6 @@ logger = logging.getLogger(__name__)
 
 GATHER = 0.001
 """Seconds that a flush waits at most for the producers that were just answered."""
-RETRY_FIRST = 0.01
-RETRY_MOST = 1.0
-
 
 Committed = Callable[[Sequence[Chunk], Sequence[StreamCommit]], Sequence[int]]
 """Told of every commit before producers are answered, so that they read their own writes.
@@ -86,14 +82,19 @@ class Writer:
         level: Callable[[], int] = lambda: SPOKEN.highest,
         budget: InlineBudget | None = None,
     ) -> None:
-        self._meta = meta
-        self._incarnation = incarnation
         self._settings = settings
         self._clock = clock
-        self._rng = rng
         self._metrics = metrics
         self._committed = committed
-        self._level = level
+        self._committer = Committer(
+            meta=meta,
+            incarnation=incarnation,
+            producer_expiration_ms=settings.producer_expiration_ms,
+            clock=clock,
+            rng=rng,
+            metrics=metrics,
+            level=level,
+        )
         self._loop = asyncio.get_running_loop()
         self._open = Buffer()
         self._held = 0
@@ -112,7 +113,6 @@ class Writer:
         own = settings.inline_bytes
         self._inline_bytes = own if limit is None else min(own, limit // 2)
         self._files = WalFiles(objects, incarnation, settings.object_bytes)
-        self._next_commit = 1
         self._not_before = 0.0
         self._expected = 1
         """How many appends the next flush may find if it waits until ``_gather_until``."""
@@ -259,8 +259,7 @@ class Writer:
             if before is not None and not before.done() and not early:
                 await end_of(before)
             async with self._committing:
-                for part in self._parts(chunks, placements, section):
-                    outcome = await self._commit(part)
+                async for part, outcome in self._committer.commit(chunks, placements, section):
                     starts = self._committed(part.chunks, outcome)
                     for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
                         settle(buffer.waiting[chunk.stream], chunk.batches, commit, start)
@@ -296,51 +295,6 @@ class Writer:
         finally:
             self._uploads -= 1
             self._maybe_flush()
-
-    def _parts(
-        self, chunks: Sequence[Chunk], placements: Sequence[Placement], section: Section | None
-    ) -> list[Part]:
-        step = chunks_per_part(self._meta.limits) or len(chunks)
-        starts = range(0, len(chunks), step)
-        grows = section is not None and section.grows
-        noting = section is not None and self._level() >= NOTED_SECTIONS
-        parts = []
-        for start in starts:
-            parts.append(
-                Part(
-                    domain=0,
-                    incarnation=self._incarnation,
-                    number=self._next_commit,
-                    chunks=chunks[start : start + step],
-                    placements=placements[start : start + step],
-                    section=section,
-                    part=0 if section is None else next(section.part_numbers),
-                    parts=GROWING if grows else len(starts),
-                    noted=min(start + step, len(chunks)) if noting else 0,
-                )
-            )
-            self._next_commit += 1
-        return parts
-
-    async def _commit(self, part: Part) -> list[StreamCommit]:
-        """Run the transaction until its outcome is known."""
-        decide = commit_part(part, self._clock.now_ms(), self._settings.producer_expiration_ms)
-        pause = RETRY_FIRST
-        while True:
-            started = self._loop.time()
-            try:
-                outcome = (await self._meta.transact(part.domain, part.keys, decide)).result
-            except UnknownOutcome as error:
-                self._metrics.commit_unknown.inc()
-                logger.warning("a commit's answer was lost, asking again: %s", error)
-            except StoreUnavailable as error:
-                logger.warning("the metadata store did not take a commit: %s", error)
-            else:
-                self._metrics.commits.inc()
-                self._metrics.commit_seconds.observe(self._loop.time() - started)
-                return outcome
-            await asyncio.sleep(pause * (0.5 + self._rng.random()))
-            pause = min(pause * 2, RETRY_MOST)
 
     def _expire(self, buffer: Buffer) -> None:
         late = "the stores did not answer in time"

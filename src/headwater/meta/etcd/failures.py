@@ -8,7 +8,14 @@ knows, unless the request certainly never left.
 
 import grpc
 
-from headwater.errors import SessionLost, StorageFull, StoreError, StoreUnavailable, UnknownOutcome
+from headwater.errors import (
+    SessionLost,
+    StorageFull,
+    StoreError,
+    StoreUnavailable,
+    TransactionTooLarge,
+    UnknownOutcome,
+)
 from headwater.meta.channels import never_sent
 
 REFUSED = (
@@ -43,11 +50,11 @@ def read_error(member: str, error: grpc.aio.AioRpcError) -> StoreError:
     return StoreUnavailable(_text(member, error))
 
 
-def write_error(member: str, error: grpc.aio.AioRpcError) -> StoreError | ValueError:
-    """What a failed write means; ``ValueError`` where it can never be taken."""
+def write_error(member: str, error: grpc.aio.AioRpcError) -> StoreError:
+    """What a failed write means."""
     text = error.details() or ""
     if text.startswith(TOO_LARGE):
-        return ValueError(
+        return TransactionTooLarge(
             f"a transaction is larger than etcd at {member} takes: {text}; "
             "start etcd with a larger --max-request-bytes"
         )

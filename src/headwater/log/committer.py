@@ -1,0 +1,118 @@
+"""The numbered transactions of one incarnation, one after another.
+
+Invariants:
+
+- Each is run again until its outcome is known, so that at most one of them may still land.
+- Numbers grow in the order of commits; one that was refused is not used again.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from headwater.clock import Clock
+from headwater.errors import StoreUnavailable, TransactionTooLarge, UnknownOutcome
+from headwater.log.commit import Part, chunks_per_part, commit_part
+from headwater.log.formats import GROWING, StreamCommit
+from headwater.log.levels import NOTED_SECTIONS
+from headwater.log.wal_files import Section
+from headwater.log.wal_object import Chunk, Placement
+from headwater.meta.store import MetadataStore
+from headwater.telemetry.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+RETRY_FIRST = 0.01
+RETRY_MOST = 1.0
+
+
+class Committer:
+    """Makes flushes part of the log; the caller sees to it that one is committed at a time."""
+
+    def __init__(
+        self,
+        *,
+        meta: MetadataStore,
+        incarnation: str,
+        producer_expiration_ms: int,
+        clock: Clock,
+        rng: random.Random,
+        metrics: Metrics,
+        level: Callable[[], int],
+    ) -> None:
+        self._meta = meta
+        self._incarnation = incarnation
+        self._producer_expiration_ms = producer_expiration_ms
+        self._clock = clock
+        self._rng = rng
+        self._metrics = metrics
+        self._level = level
+        self._chunks_per_part = chunks_per_part(meta.limits)
+        self._next_number = 1
+
+    async def commit(
+        self, chunks: Sequence[Chunk], placements: Sequence[Placement], section: Section | None
+    ) -> AsyncIterator[tuple[Part, list[StreamCommit]]]:
+        """Commit in as many parts as the store's transactions ask for.
+
+        How large a stream's record is, the store alone knows: it grows with its producers. A part
+        that the store finds too large is halved, and those of later flushes with it.
+        """
+        done = parts = 0
+        grows = section is not None and section.grows
+        noting = section is not None and self._level() >= NOTED_SECTIONS
+        while done < len(chunks):
+            end = min(done + (self._chunks_per_part or len(chunks)), len(chunks))
+            part = Part(
+                domain=0,
+                incarnation=self._incarnation,
+                number=self._next_number,
+                chunks=chunks[done:end],
+                placements=placements[done:end],
+                section=section,
+                part=0 if section is None else next(section.part_numbers),
+                parts=GROWING if grows else parts + -(-(len(chunks) - done) // (end - done)),
+                noted=end if noting else 0,
+            )
+            self._next_number += 1
+            try:
+                outcome = await self._land(part)
+            except TransactionTooLarge:
+                if end - done == 1:
+                    raise
+                self._chunks_per_part = (end - done + 1) // 2
+                continue
+            yield part, outcome
+            done = end
+            parts += 1
+
+    async def _land(self, part: Part) -> list[StreamCommit]:
+        """Run the transaction until its outcome is known.
+
+        ``TransactionTooLarge`` says that no attempt of it can land any more.
+        """
+        loop = asyncio.get_running_loop()
+        lost = False
+        decide = commit_part(part, self._clock.now_ms(), self._producer_expiration_ms)
+        pause = RETRY_FIRST
+        while True:
+            started = loop.time()
+            try:
+                outcome = (await self._meta.transact(part.domain, part.keys, decide)).result
+            except UnknownOutcome as error:
+                lost = True
+                self._metrics.commit_unknown.inc()
+                logger.warning("a commit's answer was lost, asking again: %s", error)
+            except StoreUnavailable as error:
+                logger.warning("the metadata store did not take a commit: %s", error)
+            except TransactionTooLarge as error:
+                if lost:  # an attempt before it may still land
+                    raise UnknownOutcome(str(error)) from error
+                raise
+            else:
+                self._metrics.commits.inc()
+                self._metrics.commit_seconds.observe(loop.time() - started)
+                return outcome
+            await asyncio.sleep(pause * (0.5 + self._rng.random()))
+            pause = min(pause * 2, RETRY_MOST)

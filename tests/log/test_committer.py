@@ -1,0 +1,116 @@
+"""Flushes that a store's transactions cannot hold at once."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import KafkaStorageError, TransactionTooLarge, UnknownOutcome
+from headwater.log.formats import ObjectRecord
+from headwater.log.settings import LogSettings
+from headwater.meta import keys
+from headwater.meta.memory import MemoryStore
+from headwater.meta.store import Committed, Decide, T, Values, Writes, prefix_end
+from headwater.meta.values import decode
+from tests.log.harness import make_batch
+from tests.log.writing import WHOLE, Bench, outcomes, simulate
+
+LARGEST_OF_ONE = 1_500
+"""Bytes that a transaction of one stream and one batch stays below."""
+
+
+class NarrowStore(MemoryStore):
+    """Takes so many bytes in one transaction, as etcd does."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+        self.refused = 0
+
+    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        def measured(values: Values) -> tuple[Writes, T]:
+            writes, result = decide(values)
+            if sum(len(key) + len(value) for key, value in writes.puts.items()) > self.most:
+                self.refused += 1
+                raise TransactionTooLarge(f"more than {self.most} bytes")
+            return writes, result
+
+        return await super().transact(domain, keys, measured)
+
+    async def parts(self) -> dict[str, list[ObjectRecord]]:
+        """The records of every object."""
+        found = defaultdict(list)
+        start = keys.objects(0)
+        for entry in (await self.scan(start, prefix_end(start))).entries:
+            found[entry.key.rsplit("/", 1)[0]].append(decode(ObjectRecord, entry.value))
+        return found
+
+
+@given(
+    st.integers(LARGEST_OF_ONE, 20_000),
+    st.integers(0, 2**32),
+    st.sampled_from([WHOLE, LogSettings()]),
+)
+def test_a_flush_lands_whole_and_in_order_however_little_a_transaction_holds(
+    most: int, seed: int, settings: LogSettings
+) -> None:
+    store = NarrowStore(most)
+
+    async def work(bench: Bench) -> None:
+        rng = Random(seed)
+        sent = [rng.randrange(40) for _ in range(150)]
+        futures = []
+        for number, stream in enumerate(sent):
+            futures.append(bench.append(b"%d" % number, stream))
+            if not rng.randrange(40):
+                await asyncio.sleep(0.01)
+        counts: Counter[int] = Counter()
+        expected = []
+        for stream in sent:
+            expected.append(counts[stream])
+            counts[stream] += 1
+        assert await outcomes(futures) == expected
+        for records in (await store.parts()).values():
+            assert len(records) == max(record.parts for record in records)
+
+    simulate(work, settings, store)
+
+
+def test_what_was_learnt_holds_for_later_flushes() -> None:
+    store = NarrowStore(2_500)
+
+    async def work(bench: Bench) -> None:
+        assert await outcomes([bench.append(stream=n) for n in range(30)]) == [0] * 30
+        refused = store.refused
+        assert refused
+        assert await outcomes([bench.append(stream=n) for n in range(30)]) == [1] * 30
+        assert store.refused == refused
+
+    simulate(work, store=store)
+
+
+def test_a_stream_that_alone_is_too_large_is_an_error_and_no_others() -> None:
+    async def work(bench: Bench) -> None:
+        with pytest.raises(KafkaStorageError, match="more than 1500 bytes"):
+            await bench.writer.append(1, [make_batch(b"x" * 3_000)])
+        assert await outcomes([bench.append(), bench.append(stream=2)]) == [0, 0]
+
+    simulate(work, LogSettings(), NarrowStore(1_500))
+
+
+def test_a_flush_is_not_cut_anew_while_an_attempt_may_still_land() -> None:
+    """Its parts would have numbers of their own, and land beside it."""
+    store = NarrowStore(20_000)
+
+    async def work(bench: Bench) -> None:
+        bench.meta_faults.strike(range(1), UnknownOutcome("lost"))
+        store.most = 2_500
+        failed = await outcomes([bench.append(stream=n) for n in range(30)])
+        assert failed == ["KafkaStorageError"] * 30
+        assert not bench.commits
+
+    simulate(work, store=store)

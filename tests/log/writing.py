@@ -1,0 +1,86 @@
+"""A writer on stores that can be told to fail, on simulated time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+
+from headwater.engine import Appended
+from headwater.log.formats import Incarnation, StreamCommit
+from headwater.log.settings import LogSettings
+from headwater.log.wal_object import Chunk
+from headwater.log.writer import Writer
+from headwater.meta import keys
+from headwater.meta.memory import MemoryStore
+from headwater.meta.store import Values, Writes
+from headwater.meta.values import encode
+from headwater.objects.memory import MemoryObjects
+from headwater.telemetry.metrics import Metrics
+from tests.log.harness import make_batch
+from tests.log.interrupted import InterruptedObjects, InterruptedStore, Interruption
+from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
+
+WHOLE = LogSettings(inline_bytes=0)
+
+
+class Bench:
+    """A writer on stores that can be told to fail."""
+
+    def __init__(
+        self, loop: SimulatedLoop, settings: LogSettings, store: MemoryStore | None = None
+    ) -> None:
+        clock = SimulatedClock(loop)
+        self.loop = loop
+        self.meta_faults = Interruption()
+        self.object_faults = Interruption()
+        self.store = store or MemoryStore()
+        self.objects = MemoryObjects(clock=clock)
+        self.commits: list[tuple[int, int, int]] = []
+        self.writer = Writer(
+            meta=InterruptedStore(self.store, self.meta_faults),
+            objects=InterruptedObjects(self.objects, self.object_faults),
+            incarnation="a",
+            settings=settings,
+            clock=clock,
+            rng=Random(1),
+            metrics=Metrics(),
+            committed=self._committed,
+        )
+
+    async def start(self) -> None:
+        def decide(_values: Values) -> tuple[Writes, None]:
+            writes = Writes()
+            writes.put(keys.incarnation(0, "a"), encode(Incarnation(broker=1)))
+            return writes, None
+
+        await self.store.transact(0, [], decide)
+
+    def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
+        self.commits += [(one.stream, one.start, one.end) for one in commits]
+        return [0 for _ in chunks]
+
+    def append(self, payload: bytes = b"x", stream: int = 1) -> asyncio.Future[Appended]:
+        return self.writer.append(stream, [make_batch(payload)])
+
+
+def simulate(
+    work: Callable[[Bench], Awaitable[None]],
+    settings: LogSettings = WHOLE,
+    store: MemoryStore | None = None,
+) -> None:
+    loop = SimulatedLoop()
+
+    async def main() -> None:
+        bench = Bench(loop, settings, store)
+        await bench.start()
+        await work(bench)
+        await bench.writer.close()
+        assert bench.writer.held_bytes == 0
+        assert bench.writer.room
+
+    run_simulated(main(), loop)
+
+
+async def outcomes(futures: Sequence[asyncio.Future[Appended]]) -> list[int | str]:
+    """Each append's offset, or the name of its error."""
+    found = await asyncio.gather(*futures, return_exceptions=True)
+    return [one.base_offset if isinstance(one, Appended) else type(one).__name__ for one in found]
