@@ -161,3 +161,15 @@ class World:
 
     def partitions(self, name: str, *numbers: int) -> Assignment:
         return {self.topics.of(name).id: numbers} if numbers else {}
+
+
+def settle(world: World, *member_ids: str) -> dict[str, Assignment]:
+    """Heartbeats of members that do at once what they are told, until the group is stable."""
+    for _ in range(10):
+        for member in world.group.describe(world.topics).members:
+            if not member_ids or member.member_id in member_ids:
+                instance = member.instance_id
+                world.beat(member.member_id, member.epoch, member.assigned, instance=instance)
+        if world.group.state == "Stable":
+            break
+    return {m.member_id: m.assigned for m in world.group.describe(world.topics).members}

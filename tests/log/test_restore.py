@@ -1,89 +1,26 @@
 """A cluster outlives its metadata store: snapshots, what they keep alive, and the way back."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
 
 import pytest
 
-from headwater.errors import ConfigurationError, CorruptMessage
+from headwater.errors import ConfigurationError
 from headwater.log.claim import claim_objects, refuse_lost_metadata
-from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.engine import open_cluster
 from headwater.log.formats import Cluster
 from headwater.log.gc import GarbageCollector
-from headwater.log.restore import Restoration, restore, snapshots_in
 from headwater.log.settings import LogSettings
-from headwater.log.snapshot_file import Description, decode_snapshot, encode_snapshot
-from headwater.log.snapshots import Snapshotter, horizon, kept_snapshots
+from headwater.log.snapshots import kept_snapshots
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, Limits, Writes
 from headwater.meta.values import decode, encode
-from headwater.objects.memory import MemoryObjects
-from tests.log.harness import WholeObjects, append, make_batch, read_all, running_engine
-from tests.simulation.world import at_once
+from tests.log.harness import append, make_batch, read_all
+from tests.log.restoring import OBJECTS_ONLY, Place, values
 
 T = TypeVar("T")
-
-OBJECTS_ONLY = LogSettings(
-    inline_bytes=0, merge_fan_in=2, gc_grace_ms=0, orphan_grace_ms=0, snapshots_kept=2
-)
-
-
-class ClockByHand:
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        self.now += 1
-        return self.now
-
-
-class Place:
-    """Objects that last, and a metadata store that can be lost."""
-
-    def __init__(self, *, whole: bool = False, limits: Limits | None = None) -> None:
-        self.clock = ClockByHand()
-        kind = WholeObjects if whole else MemoryObjects
-        self.objects = kind(clock=self.clock)
-        self.limits = limits
-        self.meta = MemoryStore(limits)
-
-    def lose_metadata(self) -> None:
-        self.meta = MemoryStore(self.limits)
-
-    @asynccontextmanager
-    async def engine(
-        self, broker_id: int = 1, settings: LogSettings = OBJECTS_ONLY
-    ) -> AsyncIterator[LogEngine]:
-        async with running_engine(
-            self.meta,
-            self.objects,
-            broker_id=broker_id,
-            settings=settings,
-            clock=self.clock,
-            rng=Random(self.clock.now_ms()),
-            housekeeping=False,
-        ) as engine:
-            yield engine
-
-    async def snapshot(self, kept: int = 2) -> Description:
-        taken = await Snapshotter(
-            self.meta, self.objects, self.clock, incarnation=lambda: "x", kept=kept, offload=at_once
-        ).take()
-        assert taken is not None
-        return taken
-
-    async def restore(self, *, dry_run: bool = False) -> Restoration:
-        return await restore(self.meta, self.objects, self.clock, dry_run=dry_run)
-
-    def collector(self) -> GarbageCollector:
-        return GarbageCollector(self.meta, self.objects, OBJECTS_ONLY, self.clock)
-
-
-def values(read: list[tuple[int, bytes]]) -> list[bytes]:
-    return [value for _, value in read]
 
 
 async def test_what_a_snapshot_has_is_read_from_a_restored_cluster() -> None:
@@ -234,79 +171,6 @@ async def test_streams_of_newer_topics_are_told_of_and_their_ids_never_used_agai
         assert created.streams[0] > lost.streams[2]
 
 
-async def test_garbage_that_a_snapshot_refers_to_stays_until_the_snapshot_goes() -> None:
-    place = Place(whole=True)
-    async with place.engine() as engine:
-        topic = await engine.topics.create("t", 1, {})
-        for number in range(4):
-            await append(engine, "t", [make_batch(f"{number}".encode())])
-        await place.snapshot()
-        kept = {info.key async for info in place.objects.list("wal/")}
-        await append(engine, "t", [make_batch(b"late")])
-        await engine.delete_records(topic, 0, -1)
-        assert await place.collector().collect_released() == 0
-        assert kept <= {info.key async for info in place.objects.list("wal/")}
-        await place.snapshot()
-        assert await place.collector().collect_released() == 0
-        await place.snapshot()
-        assert await place.collector().collect_released() == 5
-    assert len(await snapshots_in(place.objects)) == len(await kept_snapshots(place.meta)) == 2
-
-
-async def test_a_trimmed_and_collected_log_comes_back_as_the_oldest_kept_snapshot_has_it() -> None:
-    place = Place(whole=True)
-    async with place.engine() as engine:
-        topic = await engine.topics.create("t", 1, {})
-        await append(engine, "t", [make_batch(b"old")])
-        await place.snapshot()
-        await append(engine, "t", [make_batch(b"late")])
-        await engine.delete_records(topic, 0, -1)
-        await place.snapshot()
-        await place.collector().collect_released()
-    place.lose_metadata()
-    oldest, newest = await snapshots_in(place.objects)
-    done = await restore(place.meta, place.objects, place.clock, snapshot=oldest)
-    assert done.snapshot == oldest != newest
-    async with place.engine() as engine:
-        assert values(await read_all(engine, "t")) == [b"old", b"late"]
-
-
-async def test_a_snapshot_that_is_being_taken_holds_garbage_back() -> None:
-    place = Place()
-    async with place.engine():
-        assert await horizon(place.meta) is None
-        before = place.meta.database.revision
-
-        async def look(function: Callable[[], T]) -> T:
-            held = await horizon(place.meta)
-            assert held is not None
-            assert held <= before + 1
-            return function()
-
-        snapshotter = Snapshotter(
-            place.meta, place.objects, place.clock, incarnation=lambda: "x", kept=1, offload=look
-        )
-        await snapshotter.take()
-        assert await horizon(place.meta) == before + 1
-
-
-async def test_a_snapshot_that_another_overtook_is_dropped() -> None:
-    place = Place()
-    async with place.engine():
-
-        async def overtaken(function: Callable[[], T]) -> T:
-            await place.snapshot()
-            return function()
-
-        late = Snapshotter(
-            place.meta, place.objects, place.clock, incarnation=lambda: "y", kept=2,
-            offload=overtaken,
-        )  # fmt: skip
-        assert await late.take() is None
-        (kept,) = await kept_snapshots(place.meta)
-        assert await snapshots_in(place.objects) == [kept.key]
-
-
 async def test_a_broken_off_restore_lets_no_broker_start_and_can_be_run_again() -> None:
     place = Place()
     async with place.engine() as engine:
@@ -380,20 +244,6 @@ async def test_a_metadata_store_that_comes_back_after_a_restore_deletes_nothing(
         await collector.collect_released()
 
 
-def test_a_snapshot_with_a_wrong_byte_is_refused() -> None:
-    told = Description(
-        cluster="c", epoch=0, level=2, revision=3, taken_ms=4, entries=1, bytes=2, incarnation="i"
-    )
-    items = [("a", b"1"), ("b", b"2" * 500)]
-    data = bytearray(b"".join(encode_snapshot(told, items)))
-    assert decode_snapshot(data) == (told, items)
-    for position in range(len(data)):
-        damaged = bytearray(data)
-        damaged[position] ^= 1
-        with pytest.raises(CorruptMessage):
-            decode_snapshot(damaged)
-
-
 @pytest.mark.parametrize("seed", range(20))
 async def test_no_acknowledged_record_in_an_object_is_lost_whenever_the_metadata_is(
     seed: int,
@@ -430,14 +280,3 @@ async def test_no_acknowledged_record_in_an_object_is_lost_whenever_the_metadata
         wanted = [value for value, offset in acknowledged.items() if offset >= start]
         assert len(found) == len(set(found))
         assert found[len(found) - len(wanted) :] == wanted
-
-
-async def test_snapshots_are_taken_when_they_are_due_and_not_more_often() -> None:
-    place = Place()
-    async with place.engine() as engine:
-        await engine._maintenance.snapshot()
-        await engine._maintenance.snapshot()
-        assert len(await kept_snapshots(place.meta)) == 1
-        place.clock.now += OBJECTS_ONLY.snapshot_interval_ms
-        await engine._maintenance.snapshot()
-        assert len(await kept_snapshots(place.meta)) == 2
