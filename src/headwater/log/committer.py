@@ -9,6 +9,7 @@ Invariants:
 import asyncio
 import logging
 import random
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from headwater.clock import Clock
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 RETRY_FIRST = 0.01
 RETRY_MOST = 1.0
+GROWTH = 8
+"""A part that landed lets the next be larger by one of so many."""
 
 
 class Committer:
@@ -48,44 +51,62 @@ class Committer:
         self._rng = rng
         self._metrics = metrics
         self._level = level
-        self._chunks_per_part = chunks_per_part(meta.limits)
+        self._most = chunks_per_part(meta.limits) or sys.maxsize
+        self._step = self._most
         self._next_number = 1
 
     async def commit(
         self, chunks: Sequence[Chunk], placements: Sequence[Placement], section: Section | None
-    ) -> AsyncIterator[tuple[Part, list[StreamCommit]]]:
+    ) -> AsyncIterator[tuple[Part, list[StreamCommit] | TransactionTooLarge]]:
         """Commit in as many parts as the store's transactions ask for.
 
         How large a stream's record is, the store alone knows: it grows with its producers. A part
-        that the store finds too large is halved, and those of later flushes with it.
+        that the store finds too large is halved; with every one that it takes they become larger
+        again. A stream that is too large by itself is refused, and the others go on.
         """
         done = parts = 0
-        grows = section is not None and section.grows
-        noting = section is not None and self._level() >= NOTED_SECTIONS
         while done < len(chunks):
-            end = min(done + (self._chunks_per_part or len(chunks)), len(chunks))
-            part = Part(
-                domain=0,
-                incarnation=self._incarnation,
-                number=self._next_number,
-                chunks=chunks[done:end],
-                placements=placements[done:end],
-                section=section,
-                part=0 if section is None else next(section.part_numbers),
-                parts=GROWING if grows else parts + -(-(len(chunks) - done) // (end - done)),
-                noted=end if noting else 0,
-            )
-            self._next_number += 1
+            end = min(done + self._step, len(chunks))
+            # Where one more follows, an object has at least that one more.
+            parts_known = parts + (1 if end == len(chunks) else 2)
+            part = self._part(chunks[done:end], placements[done:end], section, parts_known, end)
+            outcome: list[StreamCommit] | TransactionTooLarge
             try:
                 outcome = await self._land(part)
-            except TransactionTooLarge:
-                if end - done == 1:
-                    raise
-                self._chunks_per_part = (end - done + 1) // 2
-                continue
+            except TransactionTooLarge as error:
+                if end - done > 1:
+                    self._step = (end - done) // 2
+                    continue
+                outcome = error
+                if section is not None:
+                    await self._land(self._part([], [], section, parts_known, end))
+            else:
+                self._step = min(self._step + 1 + self._step // GROWTH, self._most)
             yield part, outcome
             done = end
             parts += 1
+
+    def _part(
+        self,
+        chunks: Sequence[Chunk],
+        placements: Sequence[Placement],
+        section: Section | None,
+        parts: int,
+        noted: int,
+    ) -> Part:
+        number = self._next_number
+        self._next_number += 1
+        return Part(
+            domain=0,
+            incarnation=self._incarnation,
+            number=number,
+            chunks=chunks,
+            placements=placements,
+            section=section,
+            part=0 if section is None else next(section.part_numbers),
+            parts=GROWING if section is not None and section.grows else parts,
+            noted=noted if section is not None and self._level() >= NOTED_SECTIONS else 0,
+        )
 
     async def _land(self, part: Part) -> list[StreamCommit]:
         """Run the transaction until its outcome is known.

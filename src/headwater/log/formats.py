@@ -114,7 +114,7 @@ class ObjectRecord(Value):
 
     size: int
     parts: int
-    """How many parts the object has; GROWING while its incarnation may add to it."""
+    """How many parts the object has at least; GROWING while its incarnation may add to it."""
     live: list[int]
     created_ms: int
 

@@ -265,7 +265,7 @@ def _may_get_parts(
     object_key: str, writer: Incarnation, records: Mapping[str, ObjectRecord]
 ) -> bool:
     """Whether its living writer may still commit parts of an object."""
-    # A part that was too large for a transaction became two: the later ones know of more.
+    # How many there are turns out with the last: every part before it knows of one more.
     parts = max(record.parts for record in records.values())
     return writer.growing == object_key if parts == GROWING else len(records) < parts
 

@@ -27,6 +27,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 
 from headwater.clock import Clock
 from headwater.engine import Appended
@@ -36,6 +37,7 @@ from headwater.errors import (
     RequestTimedOut,
     StorageFull,
     StoreError,
+    TransactionTooLarge,
 )
 from headwater.log.commit import Fenced
 from headwater.log.committer import Committer
@@ -260,6 +262,11 @@ class Writer:
                 await end_of(before)
             async with self._committing:
                 async for part, outcome in self._committer.commit(chunks, placements, section):
+                    if isinstance(outcome, TransactionTooLarge):
+                        logger.error("a partition's records cannot be committed: %s", outcome)
+                        refused = [buffer.waiting[chunk.stream] for chunk in part.chunks]
+                        _fail(list(chain(*refused)), KafkaStorageError(str(outcome)))
+                        continue
                     starts = self._committed(part.chunks, outcome)
                     for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
                         settle(buffer.waiting[chunk.stream], chunk.batches, commit, start)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from headwater.errors import TransactionTooLarge
 from headwater.meta.store import Limits, Writes
 
 
@@ -14,7 +15,10 @@ def check_keys(limits: Limits, keys: Sequence[str]) -> None:
 
 
 def check_writes(limits: Limits, writes: Writes) -> None:
-    """Raise ``ValueError`` where a transaction writes more than the store takes at once."""
+    """Raise ``ValueError`` where a transaction writes more than the store takes at once.
+
+    It is ``TransactionTooLarge`` where a value has too many bytes.
+    """
     if limits.operations is not None:
         count = len(writes.puts) + len(writes.deletes) + len(writes.range_deletes)
         # A store that cannot delete and put a key at once deletes around it.
@@ -28,7 +32,7 @@ def check_writes(limits: Limits, writes: Writes) -> None:
     if limits.value_bytes is not None:
         for key, value in writes.puts.items():
             if len(value) > limits.value_bytes:
-                raise ValueError(
+                raise TransactionTooLarge(
                     f"the value of {key} has {len(value)} bytes, more than this store's "
                     f"{limits.value_bytes}"
                 )

@@ -100,10 +100,14 @@ class RemoteObjects:
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
         # obstore lists whole segments only; the rest of the prefix is compared here.
         chunks = obstore.list(self._bucket, directory_of(prefix) or None, chunk_size=LIST_CHUNK)
+        pages = 0
         while True:
-            self.traffic.lists += 1
             async with self._request(f"listing {prefix}"):
                 chunk = await anext(chunks, None)
+            # The end of a list is known from its last page; that of an empty one is a page too.
+            if chunk is not None or not pages:
+                self.traffic.lists += 1
+                pages += 1
             if chunk is None:
                 return
             for meta in chunk:

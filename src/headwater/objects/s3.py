@@ -56,7 +56,7 @@ def open_bucket(url: SplitResult, *, retries: int = 0) -> S3Store:
     bucket, prefix = bucket_name(url), bucket_prefix(url)
     options = s3_options(url.query)
     config: S3Config = {}
-    endpoint = options.get("endpoint")
+    endpoint = options.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint:
         config["endpoint"] = endpoint
     if region := options.get("region"):
@@ -76,7 +76,7 @@ def open_bucket(url: SplitResult, *, retries: int = 0) -> S3Store:
             bucket,
             prefix=prefix or None,
             config=config,
-            client_options=client_options(options, endpoint or os.environ.get("AWS_ENDPOINT_URL")),
+            client_options=client_options(options, endpoint),
             retry_config=retry_config(retries),
         )
 
