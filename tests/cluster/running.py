@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,18 @@ from tests.invariants.brokers import ROOT, BrokerProcess, Brokers
 FLUSH_SECONDS = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The URLs of a cluster's stores, and the variables that lead to them.
+
+    Where a URL is empty, the cluster has SQLite or files in its own directory.
+    """
+
+    metadata: str = ""
+    objects: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Place(Brokers):
     """Where a cluster's data is, its brokers, and what may be asked of it."""
@@ -35,7 +47,7 @@ class Place(Brokers):
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     pages: dict[int, str] = field(default_factory=dict)
     """Where each broker serves its metrics."""
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def add(self, broker_id: int, **broker: Any) -> BrokerProcess:
         """A broker that is not started, with settings of its own."""
@@ -125,18 +137,17 @@ async def place(
     directory: Path,
     *,
     brokers: Sequence[dict[str, Any]] = ({},),
-    objects: str | None = None,
-    environment: dict[str, str] | None = None,
+    stores: Stores = Stores(),  # noqa: B008  it is frozen
     **settings: dict[str, Any],
 ) -> AsyncIterator[Place]:
     """A cluster on one host with a broker for each of ``brokers``' settings."""
     await asyncio.to_thread((directory / "metadata").mkdir, parents=True)
     found = Place(
         directory=directory,
-        metadata=f"sqlite:///{directory}/metadata/metadata.db",
-        objects=objects or f"file://{directory}/objects",
+        metadata=stores.metadata or f"sqlite:///{directory}/metadata/metadata.db",
+        objects=stores.objects or f"file://{directory}/objects",
         settings=settings,
-        environment=environment or {},
+        environment=stores.environment,
     )
     try:
         for number, own in enumerate(brokers, 1):

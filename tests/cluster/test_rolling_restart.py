@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.running import Load, Place, place
+from tests.cluster.running import Load, Place, Stores, place
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -39,8 +39,10 @@ def assert_nothing_noticed(load: Load) -> None:
         numbers[name, partition] = int(number)
 
 
-async def test_a_rolling_restart_loses_nothing_and_shows_no_error(tmp_path: Path) -> None:
-    async with place(tmp_path, brokers=[{}, {}, {}]) as cluster:
+async def test_a_rolling_restart_loses_nothing_and_shows_no_error(
+    tmp_path: Path, stores: Stores
+) -> None:
+    async with place(tmp_path, brokers=[{}, {}, {}], stores=stores) as cluster:
         await cluster.create_topic("t", PARTITIONS)
         load = Load(cluster.bootstrap, "t", PARTITIONS)
         load.start()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,9 @@ from headwater.meta.sqlite import SqliteStore
 from headwater.meta.store import Values, Writes
 from headwater.meta.values import decode, encode
 from peers.s3_server import S3Server
-from peers.versitygw import start_versitygw
 from tests.cluster.clients import produce, read
-from tests.cluster.running import Place, place, refusal
+from tests.cluster.conftest import BUCKET
+from tests.cluster.running import Place, Stores, place, refusal
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -30,16 +29,6 @@ SOON = {
     "snapshots_kept": 2,
     "inline_bytes": 0,
 }
-
-
-@pytest.fixture
-def s3(tmp_path: Path) -> Iterator[S3Server]:
-    server = start_versitygw(tmp_path / "s3")
-    try:
-        server.create_bucket("shared")
-        yield server
-    finally:
-        server.stop()
 
 
 async def snapshot_taken(cluster: Place) -> None:
@@ -60,14 +49,14 @@ def begun_ms(snapshot: str) -> int:
 
 async def test_two_clusters_share_a_bucket_by_prefix(tmp_path: Path, s3: S3Server) -> None:
     access = s3.client_environment()
+
+    def in_bucket(prefix: str) -> Stores:
+        return Stores(objects=s3.url(BUCKET, prefix), environment=access)
+
     values = [f"{number}".encode() for number in range(50)]
     async with (
-        place(
-            tmp_path / "one", objects=s3.url("shared", "one"), environment=access, log=SOON
-        ) as one,
-        place(
-            tmp_path / "two", objects=s3.url("shared", "two"), environment=access, log=SOON
-        ) as two,
+        place(tmp_path / "one", stores=in_bucket("one"), log=SOON) as one,
+        place(tmp_path / "two", stores=in_bucket("two"), log=SOON) as two,
     ):
         for cluster in (one, two):
             await cluster.create_topic("t", 1)
