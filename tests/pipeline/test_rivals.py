@@ -1,15 +1,27 @@
 """Several drivers at once on the same topic: one of them counts, and nothing is there twice."""
 
 import asyncio
+from uuid import uuid4
 
+import msgspec
 import pytest
 
+from headwater.log.job_steps import JobSteps
+from headwater.log.jobs import Job
 from headwater.pipeline.summary import STEPS
 from tests.pipeline import tally
 from tests.pipeline.cluster import Cluster, make_compactor
 from tests.pipeline.drivers import CLAIM_MS, FORGETFUL, Drive, drive
 from tests.pipeline.followers import followed
-from tests.pipeline.kinds import KINDS, PARTITIONS, JobKind, Subject, nothing_is_left
+from tests.pipeline.kinds import (
+    COMPACT,
+    KINDS,
+    PARTITIONS,
+    JobKind,
+    Subject,
+    nothing_is_left,
+    run,
+)
 from tests.pipeline.sizes import some
 from tests.pipeline.test_faults import Meanwhile, elsewhere
 
@@ -59,4 +71,26 @@ async def test_a_rival_that_overtakes_at_any_step_changes_nothing(
         assert not summary.failures, step
         tally.faults.add("a rival that overtook")
         await subject.check(before)
+    await nothing_is_left(cluster, subject.topic)
+
+
+async def test_a_driver_that_was_too_late_with_a_job_sees_to_its_end(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rival died right after it had created the job."""
+    subject = Subject(cluster, COMPACT)
+    before = await subject.prepare()
+    create = JobSteps.create
+    overtaken = set()
+
+    async def late(steps: JobSteps, job: Job, generation: int) -> Job | None:
+        if job.stream not in overtaken:
+            overtaken.add(job.stream)
+            await create(steps, msgspec.structs.replace(job, id=uuid4().hex), generation)
+        return await create(steps, job, generation)
+
+    monkeypatch.setattr(JobSteps, "create", late)
+    await run(cluster, "compact", subject.topic)
+    assert len(overtaken) == PARTITIONS
+    await subject.check(before)
     await nothing_is_left(cluster, subject.topic)

@@ -150,7 +150,9 @@ class Compactor:
             found, others = await self._take_up(topics, open_jobs, run, claims)
             busy = open_jobs.keys() | run.skipped
             if strategy is not None:
-                found += await self._plan(topics, busy, strategy, claims)
+                planned, overtaken = await self._plan(topics, busy, strategy, claims)
+                found += planned
+                others = others or overtaken
             if found:
                 await self._saga.carry_through(found, run)
                 return True
@@ -188,8 +190,8 @@ class Compactor:
         busy: Collection[int],
         strategy: Strategy,
         claims: AsyncExitStack,
-    ) -> list[OwnedJob]:
-        """New jobs, for what has waited longest."""
+    ) -> tuple[list[OwnedJob], bool]:
+        """New jobs, for what has waited longest, and whether others were faster with some."""
         now_ms = self._clock.now_ms()
         plans: list[tuple[RangePlan, int, StoredTopic, int]] = []
         for topic in topics:
@@ -221,7 +223,7 @@ class Compactor:
             if opened is not None and opened.id == job.id:
                 self._watcher.step(job, "created")
                 created.append(OwnedJob(topic, job))
-        return created
+        return created, len(created) < len(plans[:ROUND_STREAMS])
 
     async def _claim(self, job: Job, claims: AsyncExitStack) -> None:
         name = claim_name(job, self._process)
