@@ -3,7 +3,7 @@
 A broker that drains leaves the Metadata answers of all brokers. It hands its groups over at once,
 and answers those who still ask it for data with "not leader" and "not coordinator", which clients
 take as a reason to ask who is and to send again there; applications see nothing of it. What it
-has taken in before is committed and answered. It stays in service for whoever does not move.
+has taken in before is committed and answered. Where no other broker serves, it serves on.
 """
 
 import asyncio

@@ -62,9 +62,9 @@ def drain(
 ) -> None:
     """Let a broker's clients go to the others, and wait until they have.
 
-    The broker leaves the metadata that clients see and hands its groups over, and serves on. It
-    can be stopped once it is drained; a broker that is started again is not draining. The exit
-    code is 1 where it was not drained in time.
+    The broker leaves the metadata that clients see, hands its groups over, and sends whoever
+    still asks it for data to the others. It can be stopped once it is drained; a broker that is
+    started again is not draining. The exit code is 1 where it was not drained in time.
     """
     from headwater.broker.registration import DRAINED
     from headwater.cli.cluster_drain import DrainProgress, drain_broker
