@@ -74,7 +74,8 @@ def _extra(name: str, url: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{shown(url)!r} needs the extra `{name}` ({error.name} is missing): "
-            f"pip install 'headwater[{name}]' adds it"
+            "in a clone of the project, uv pip install --python .venv/bin/python "
+            f"-c requirements/test.txt -e '.[{name}]' adds it"
         ) from error
 
 
