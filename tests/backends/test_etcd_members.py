@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 import pytest
 
 from headwater.errors import StoreUnavailable, UnknownOutcome
-from headwater.meta.etcd import members
+from headwater.meta.etcd import leases, members
+from headwater.meta.sessions import RENEWALS_PER_TTL
 from headwater.meta.store import Change, Decide, Entry, MetadataStore, Session, Values, Writes
 from peers.etcd import EtcdCluster, start_etcd_cluster
 from tests.backends.etcd import opened
 from tests.meta.conformance import bind
 
 KEYS = ("w/", "w0")
-TTL = 10.0
+TTL = 8.0
 SOME = 20
 """Transactions of each writer before and after whatever happens to a member."""
 
@@ -29,7 +30,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(members, "CALL_SECONDS", 2.0)
+    """Calls that the killed member leaves without an answer end during the election."""
+    monkeypatch.setattr(members, "CALL_SECONDS", 1.0)
+    monkeypatch.setattr(leases, "CALL_SECONDS", 0.5)
 
 
 def once(counter: str, key: str, attempt: int) -> Decide[bool]:
@@ -145,6 +148,8 @@ async def at_work(cluster: EtcdCluster) -> AsyncIterator[list[Client]]:
             await bind(store, session, bound_key(session))
             writers = [Writer(store, f"{number}{letter}") for letter in "abcdefgh"]
             clients.append(Client(store, session, writers))
+            # Renewals are apart by less than an election takes: one of them meets it.
+            await asyncio.sleep(TTL / RENEWALS_PER_TTL / len(cluster.members))
         start = (await clients[0].store.scan(*KEYS)).revision
         async with asyncio.TaskGroup() as tasks:
             following = [tasks.create_task(client.follow(start)) for client in clients]
