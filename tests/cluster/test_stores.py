@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headwater.clock import SystemClock
-from headwater.log.formats import Cluster
+from headwater.log.formats import Cluster, Incarnation
 from headwater.meta import keys
 from headwater.meta.sqlite import SqliteStore
-from headwater.meta.store import Values, Writes
+from headwater.meta.store import Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 from peers.s3_server import S3Server
 from tests.cluster.clients import produce, read
@@ -134,27 +134,49 @@ async def test_a_cluster_comes_back_after_its_metadata_store_is_lost(tmp_path: P
         assert again == [*values[60:], b"after"]
 
 
-async def test_an_old_cluster_is_upgraded_and_then_finalized(tmp_path: Path) -> None:
+async def test_an_old_cluster_is_upgraded_and_writes_the_new_format_once_it_is_finalized(
+    tmp_path: Path,
+) -> None:
+    database = tmp_path / "metadata" / "metadata.db"
     async with place(tmp_path, brokers=[{}, {}], log=SOON) as cluster:
         await cluster.create_topic("t", 1)
         await cluster.stop(1)
         await cluster.stop(2)
-        await make_level(tmp_path / "metadata" / "metadata.db", 1)
+        await make_level(database, 1)
         await cluster.brokers[1].start()
         await cluster.brokers[2].start()
         status = await cluster.command("cluster", "status")
         assert (status["level"], status["can_finalize"]) == (1, 2)
         await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, [b"old"])
+        assert await noted_sections(database) == ["", ""]
         assert await cluster.command("cluster", "finalize") == {
             "before": 1, "after": 2, "dry_run": False,
         }  # fmt: skip
+        await both_said(cluster, "the cluster is at feature level 2 now")
         await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, [b"new"])
+        assert [each.partition("/")[0] for each in await noted_sections(database)] == ["", "wal"]
         found = await asyncio.to_thread(read, cluster.bootstrap, "t", 1, 2)
         assert [value for _, _, value in found] == [b"old", b"new"]
         await cluster.stop(2)
-        await make_level(tmp_path / "metadata" / "metadata.db", 3)
+        await make_level(database, 3)
         said = await refusal(cluster.brokers[2])
         assert "is at feature level 3 and this release speaks 1 to 2: run a newer release" in said
+
+
+async def both_said(cluster: Place, text: str) -> None:
+    """Wait for a line in the log of every broker: a level may be known late, never early."""
+    async with asyncio.timeout(30):
+        while any(text not in broker.log.read_text() for broker in cluster.brokers.values()):
+            await asyncio.sleep(0.1)
+
+
+async def noted_sections(file: Path) -> list[str]:
+    """The object of the last section that each living broker noted, which level 2 brought."""
+    store = await SqliteStore.open(file, SystemClock())
+    prefix = keys.incarnations(0)
+    found = (await store.scan(prefix, prefix_end(prefix))).entries
+    await store.close()
+    return sorted(decode(Incarnation, entry.value).section[0] for entry in found)
 
 
 async def make_level(file: Path, level: int) -> None:
