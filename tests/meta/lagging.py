@@ -2,6 +2,19 @@
 
 Answers arrive late, so that what was read is old by then. Watches lag each by itself, fold the
 changes of a key, break with changes undelivered, and are told that their place is gone.
+
+Reordered are
+
+- two watches, of one process or of two: each has its own delays, so what one transaction wrote is
+  seen by one of them long before the other, and the later of two transactions may be seen first;
+- a watch and the answers: a read may be older than what a watch has brought, or newer by much;
+- the keys of one delivery, whose changes come in any order. Of one transaction's keys
+  ``meta.store`` says nothing else; of several transactions' it does, and the log's caches shall
+  not need it.
+
+The changes of one key stay in order, and deliveries do: revision order is what every backend
+proves of its watches, whoever keeps a key's last value relies on it (``meta.mirror``), and a watch
+that loses its place is not reordered but ends, with an error.
 """
 
 import asyncio
@@ -33,10 +46,11 @@ class Lags:
     broken: float = 0.0
     trimmed: float = 0.0
     folded: float = 0.0
+    shuffled: float = 0.0
 
 
 class LaggingStore:
-    """Wraps a store; its watches keep the contract: in order, and whole or ended by an error."""
+    """Wraps a store; its watches lose nothing without an error, and keep each key's order."""
 
     def __init__(self, store: MetadataStore, random: Random, lags: Lags) -> None:
         self._store = store
@@ -74,7 +88,7 @@ class LaggingStore:
                 raise StoreUnavailable("the watch was cut")
             if self._strikes(self._lags.trimmed):
                 raise WatchTrimmed("the place of the watch is gone")
-            yield self._fold(changes)
+            yield self._shuffle(self._fold(changes))
 
     async def session(self, ttl: float) -> Session:
         return await self._store.session(ttl)
@@ -87,6 +101,14 @@ class LaggingStore:
             return changes
         last = {change.key: change for change in changes}
         return [change for change in changes if last[change.key] is change]
+
+    def _shuffle(self, changes: list[Change]) -> list[Change]:
+        if not self._strikes(self._lags.shuffled):
+            return changes
+        of_key: dict[str, list[Change]] = {}
+        for change in reversed(changes):
+            of_key.setdefault(change.key, []).append(change)
+        return [of_key[each.key].pop() for each in self._random.sample(changes, len(changes))]
 
     async def _delay(self, longest: float) -> None:
         if longest > 0:

@@ -1,4 +1,4 @@
-"""Brokers whose caches lag: answers come late, watches stall, break, fold and fall behind.
+"""Brokers whose caches lag: answers come late, watches stall, break, fold, mix and fall behind.
 
 However much they lag, a cache never leads:
 
@@ -48,6 +48,7 @@ class LaggingWorld(World):
             broken=rng.choice([0, 0.1, 0.5]),
             trimmed=rng.choice([0, 0.1]),
             folded=rng.choice([0, 0.5]),
+            shuffled=rng.choice([0, 0.5]),
         )
 
     def stores(self, rng: Random, life: Life) -> tuple[MetadataStore, ObjectStore]:
