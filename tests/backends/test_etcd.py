@@ -277,6 +277,31 @@ async def test_a_full_server_says_so_and_what_to_do(tmp_path: Path) -> None:
         server.stop()
 
 
+async def test_what_finds_the_server_full_has_landed_or_has_not_as_it_says(tmp_path: Path) -> None:
+    """etcd applies a transaction that was proposed before its quota was reached, and says no."""
+    server = start_etcd(tmp_path / "data", quota_bytes=4 << 20)
+    landed: set[str] = set()
+    full: set[str] = set()
+    try:
+        async with opened(server.url()) as store:
+
+            async def fill(writer: int) -> None:
+                for number in count():
+                    key = f"k{writer}-{number}"
+                    try:
+                        await store.transact(0, [key], puts({key: bytes(20_000)}))
+                    except StorageFull:
+                        full.add(key)
+                        return
+                    landed.add(key)
+
+            await asyncio.gather(*(fill(writer) for writer in range(24)))
+            assert len(full) == 24
+            assert {entry.key for entry in (await store.scan("k", "l")).entries} == landed
+    finally:
+        server.stop()
+
+
 async def test_a_server_that_is_not_there_is_one_line(prefix: str) -> None:
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(StoreUnavailable, match=f"etcd at {address}: "):

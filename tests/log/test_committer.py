@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import KafkaStorageError, TransactionTooLarge, UnknownOutcome
+from headwater.errors import (
+    KafkaStorageError,
+    StorageFull,
+    StoreError,
+    StoreUnavailable,
+    TransactionTooLarge,
+    UnknownOutcome,
+)
 from headwater.log.formats import ObjectRecord
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
@@ -139,3 +146,40 @@ def test_a_flush_is_not_cut_anew_while_an_attempt_may_still_land() -> None:
         assert not bench.commits
 
     simulate(work, store=store)
+
+
+@pytest.mark.parametrize("last", [StorageFull("full"), TransactionTooLarge("too large")])
+def test_a_refusal_after_a_lost_answer_is_doubted(last: StoreError) -> None:
+    """What may have landed is not known to readers until they look again."""
+
+    async def work(bench: Bench) -> None:
+        bench.meta_faults.strike(range(1), UnknownOutcome("lost"), after=True)
+        pending = bench.append()
+        await asyncio.sleep(0.002)
+        bench.meta_faults.strike(range(1), last)
+        assert await outcomes([pending]) == ["KafkaStorageError"]
+        assert bench.doubts == 1
+        assert await outcomes([bench.append()]) == [1]
+
+    simulate(work)
+
+
+def test_a_refusal_alone_is_no_doubt() -> None:
+    async def work(bench: Bench) -> None:
+        bench.meta_faults.strike(range(1), StorageFull("full"))
+        assert await outcomes([bench.append()]) == ["KafkaStorageError"]
+        assert not bench.doubts
+        assert await outcomes([bench.append()]) == [0]
+
+    simulate(work)
+
+
+def test_a_writer_closes_though_the_store_stays_away() -> None:
+    async def work(bench: Bench) -> None:
+        bench.meta_faults.strike(range(10**6), StoreUnavailable("away"))
+        pending = [bench.append(), bench.append(stream=2)]
+        await bench.writer.close()
+        assert bench.loop.time() <= 2.1
+        assert set(await outcomes(pending)) == {"RequestTimedOut"}
+
+    simulate(work, LogSettings(append_timeout_ms=2_000))

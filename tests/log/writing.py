@@ -35,6 +35,7 @@ class Bench:
         self.store = store or MemoryStore()
         self.objects = MemoryObjects(clock=clock)
         self.commits: list[tuple[int, int, int]] = []
+        self.doubts = 0
         self.writer = Writer(
             meta=InterruptedStore(self.store, self.meta_faults),
             objects=InterruptedObjects(self.objects, self.object_faults),
@@ -44,6 +45,7 @@ class Bench:
             rng=Random(1),
             metrics=Metrics(),
             committed=self._committed,
+            doubted=self._doubted,
         )
 
     async def start(self) -> None:
@@ -57,6 +59,9 @@ class Bench:
     def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
         self.commits += [(one.stream, one.start, one.end) for one in commits]
         return [0 for _ in chunks]
+
+    def _doubted(self) -> None:
+        self.doubts += 1
 
     def append(self, payload: bytes = b"x", stream: int = 1) -> asyncio.Future[Appended]:
         return self.writer.append(stream, [make_batch(payload)])

@@ -13,7 +13,12 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from headwater.clock import Clock
-from headwater.errors import StoreUnavailable, TransactionTooLarge, UnknownOutcome
+from headwater.errors import (
+    StoreError,
+    StoreUnavailable,
+    TransactionTooLarge,
+    UnknownOutcome,
+)
 from headwater.log.commit import Part, chunks_per_part, commit_part
 from headwater.log.formats import GROWING, StreamCommit
 from headwater.log.levels import NOTED_SECTIONS
@@ -31,7 +36,10 @@ GROWTH = 8
 
 
 class Committer:
-    """Makes flushes part of the log; the caller sees to it that one is committed at a time."""
+    """Makes flushes part of the log; the caller sees to it that one is committed at a time.
+
+    ``doubted`` is called where a transaction may have landed and its outcome is not told.
+    """
 
     def __init__(
         self,
@@ -43,6 +51,7 @@ class Committer:
         rng: random.Random,
         metrics: Metrics,
         level: Callable[[], int],
+        doubted: Callable[[], None],
     ) -> None:
         self._meta = meta
         self._incarnation = incarnation
@@ -51,6 +60,7 @@ class Committer:
         self._rng = rng
         self._metrics = metrics
         self._level = level
+        self._doubted = doubted
         self._most = chunks_per_part(meta.limits) or sys.maxsize
         self._step = self._most
         self._next_number = 1
@@ -111,7 +121,8 @@ class Committer:
     async def _land(self, part: Part) -> list[StreamCommit]:
         """Run the transaction until its outcome is known.
 
-        ``TransactionTooLarge`` says that no attempt of it can land any more.
+        ``UnknownOutcome`` is what is left where the store refuses it after a lost answer; any other
+        error of the store's says that no attempt of it landed or will.
         """
         loop = asyncio.get_running_loop()
         lost = False
@@ -127,10 +138,12 @@ class Committer:
                 logger.warning("a commit's answer was lost, asking again: %s", error)
             except StoreUnavailable as error:
                 logger.warning("the metadata store did not take a commit: %s", error)
-            except TransactionTooLarge as error:
-                if lost:  # an attempt before it may still land
-                    raise UnknownOutcome(str(error)) from error
-                raise
+            except StoreError as error:
+                if not lost:
+                    raise
+                # An attempt before it may have landed, or may still: nobody was told of it.
+                self._doubted()
+                raise UnknownOutcome(str(error)) from error
             else:
                 self._metrics.commits.inc()
                 self._metrics.commit_seconds.observe(loop.time() - started)

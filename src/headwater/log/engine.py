@@ -192,14 +192,16 @@ class LogEngine:
     async def become_new_incarnation(self) -> None:
         """Begin to write under a fresh name: at the start, and after having been fenced."""
         name = f"{self._broker_id}-{self._clock.now_ms()}-{self._rng.getrandbits(32):08x}"
-        value = encode(Incarnation(broker=self._broker_id))
+        key, value = keys.incarnation(0, name), encode(Incarnation(broker=self._broker_id))
 
-        def decide(_values: Values) -> tuple[Writes, None]:
+        def decide(values: Values) -> tuple[Writes, None]:
             writes = Writes()
-            writes.put(keys.incarnation(0, name), value)
+            # An attempt whose answer was lost must not undo the commits that followed it.
+            if values[key] is None:
+                writes.put(key, value)
             return writes, None
 
-        await transact(self._meta, [], decide)
+        await transact(self._meta, [key], decide)
         # A commit of the old name may have landed though its answer never came.
         self._streams.distrust()
         self.incarnation = name
@@ -212,6 +214,7 @@ class LogEngine:
             rng=self._rng,
             metrics=self._metrics,
             committed=self._committed,
+            doubted=self._streams.distrust,
             level=lambda: self._cluster.level,
             budget=self._budget,
         )

@@ -165,7 +165,7 @@ async def _write(meta: MetadataStore, restored: Restored, snapshot: str, watch: 
     cluster = restored.cluster
     started = restored.cluster
     started.restoring = snapshot
-    await _put(meta, {keys.CLUSTER: encode(started)}, wipe=True)
+    await _begin(meta, encode(started))
     items = restored.items()
     done = 0
     for some in _some_at_a_time(items, meta.limits.operations or KEYS_AT_ONCE):
@@ -175,11 +175,23 @@ async def _write(meta: MetadataStore, restored: Restored, snapshot: str, watch: 
     await _put(meta, {keys.CLUSTER: encode(cluster)})
 
 
-async def _put(meta: MetadataStore, puts: dict[str, bytes], *, wipe: bool = False) -> None:
+async def _begin(meta: MetadataStore, started: bytes) -> None:
+    """Wipe the store. An attempt whose answer was lost does not wipe what was written since."""
+
+    def decide(values: Values) -> tuple[Writes, None]:
+        writes = Writes()
+        there = values[keys.CLUSTER]
+        if there is None or there.value != started:
+            writes.delete_range(*EVERYTHING)
+            writes.put(keys.CLUSTER, started)
+        return writes, None
+
+    await transact(meta, [keys.CLUSTER], decide)
+
+
+async def _put(meta: MetadataStore, puts: dict[str, bytes]) -> None:
     def decide(_values: Values) -> tuple[Writes, None]:
         writes = Writes()
-        if wipe:
-            writes.delete_range(*EVERYTHING)
         for key, value in puts.items():
             writes.put(key, value)
         return writes, None

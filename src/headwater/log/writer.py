@@ -81,6 +81,7 @@ class Writer:
         rng: random.Random,
         metrics: Metrics,
         committed: Committed,
+        doubted: Callable[[], None] = lambda: None,
         level: Callable[[], int] = lambda: SPOKEN.highest,
         budget: InlineBudget | None = None,
     ) -> None:
@@ -96,6 +97,7 @@ class Writer:
             rng=rng,
             metrics=metrics,
             level=level,
+            doubted=doubted,
         )
         self._loop = asyncio.get_running_loop()
         self._open = Buffer()
@@ -331,13 +333,20 @@ class Writer:
         self._room.set()
 
     async def close(self) -> None:
-        """Flush what is buffered, then refuse everything."""
-        while self._open.batches or self._flushes:
+        """Flush what is buffered while a producer would wait for it, then refuse everything."""
+        until = self._loop.time() + self._settings.append_timeout_ms / 1000
+        while (self._open.batches or self._flushes) and (left := until - self._loop.time()) > 0:
             self._not_before = 0.0
             self._maybe_flush()
             if self._flushes:
-                await asyncio.wait(set(self._flushes))
-        self._failure = self._failure or RequestTimedOut("the broker is stopping")
+                await asyncio.wait(set(self._flushes), timeout=left)
+        stopping = RequestTimedOut("the broker is stopping")
+        self._failure = self._failure or stopping
+        flushes = list(self._flushes)
+        for flush in flushes:
+            flush.cancel()
+        await asyncio.gather(*flushes, return_exceptions=True)
+        self._drop_open(stopping)
         await self._files.close()
 
 

@@ -220,7 +220,7 @@ class MemoryStore:
     async def close(self) -> None:
         """Let go of the database; sessions left open run out, watches end with an error."""
         self._closed = True
-        for session in self._sessions:
+        for session in list(self._sessions):
             await session.abandon()
         self._sessions.clear()
         self.database.wake()

@@ -2,7 +2,8 @@
 
 What a failed call means depends on whether it could have been applied. etcd judges a request
 before it proposes it, and again as a whole before it applies any part of it; an error of its own
-from there says that nothing was written. Where the connection or the time was lost nobody
+from there says that nothing was written, but for its quota, which it finds exceeded after it has
+applied the request (``EtcdStore`` looks). Where the connection or the time was lost nobody
 knows, unless the request certainly never left.
 """
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from headwater.errors import ConfigurationError
+from headwater.errors import ConfigurationError, StorageFull, UnknownOutcome
 from headwater.meta.etcd.address import Address
 from headwater.meta.etcd.compactor import Compactor
 from headwater.meta.etcd.leases import grant, keep_alive, lease_of, revoke, session_name
@@ -203,11 +203,34 @@ class EtcdStore:
             success=write_operations(self._keys, writes, leases),
             failure=read_operations(self._keys, wanted),
         )
-        answer = await self._members.write(TXN, request)
+        try:
+            answer = await self._members.write(TXN, request)
+        except StorageFull as full:
+            return await self._found_full(seen, writes, full)
         if answer.succeeded:
             self._recent.wrote(seen.values, writes, answer.header.revision)
             return answer.header.revision
         return self._seen(wanted, answer)
+
+    async def _found_full(self, seen: "_Seen", writes: Writes, full: StorageFull) -> int:
+        """The revision of a transaction that found etcd full, where it landed all the same.
+
+        etcd looks at its quota before it proposes a transaction and again when it applies it; the
+        second time it applies it and still says that there is no space. It does not land later,
+        so its keys tell. Raises ``full`` where one is absent or as it was, ``UnknownOutcome``
+        where others may have written over them since.
+        """
+        keys = list(writes.puts)
+        request = pb.TxnRequest(success=read_operations(self._keys, keys))
+        there = values_read(self._keys, keys, await self._members.read(TXN, request))
+        before = {key: entry.revision if entry else 0 for key, entry in seen.values.items()}
+        after = {key: entry.revision if entry else 0 for key, entry in there.items()}
+        if any(revision in (0, before.get(key)) for key, revision in after.items()):
+            raise full
+        ours = all(entry and entry.value == writes.puts[key] for key, entry in there.items())
+        if ours and len(set(after.values())) == 1:
+            return next(iter(after.values()))
+        raise UnknownOutcome(str(full)) from full
 
     async def _pause(self, times: int) -> None:
         longest = min(PAUSE_FIRST * 2**times, PAUSE_MOST)
@@ -233,7 +256,7 @@ class EtcdStore:
 
     async def close(self) -> None:
         """Let go of the cluster; sessions left open run out, watches end with an error."""
-        for session in self._sessions:
+        for session in list(self._sessions):
             await session.abandon()
         self._compacting.cancel()
         await asyncio.gather(self._compacting, return_exceptions=True)

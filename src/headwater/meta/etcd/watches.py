@@ -27,7 +27,7 @@ from headwater.meta.store import Change
 
 log = logging.getLogger(__name__)
 
-PROGRESS_SECONDS = 60.0
+PROGRESS_SECONDS = 15.0
 RECONNECT_FIRST = 0.05
 RECONNECT_MOST = 1.0
 

@@ -117,7 +117,7 @@ class OxiaStore:
 
     async def close(self) -> None:
         """Let go of the cluster; sessions left open run out, watches end with an error."""
-        for session in self._sessions:
+        for session in list(self._sessions):
             await session.abandon()
         for task in self._tasks:
             task.cancel()

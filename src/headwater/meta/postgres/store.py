@@ -124,7 +124,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Let go of the database; sessions left open run out."""
-        for session in self._sessions:
+        for session in list(self._sessions):
             await session.abandon()
         self._committer.close()
         for task in self._tasks:

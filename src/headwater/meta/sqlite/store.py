@@ -108,7 +108,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Finish what is queued and let go of the file; sessions left open run out."""
-        for session in self._sessions:
+        for session in list(self._sessions):
             await session.abandon()
         self._polling.cancel()
         for task in self._tasks:
