@@ -11,7 +11,9 @@
 - I5: a poll starts where it was asked to, skips nothing, is not told "out of range" for an
   offset that the log holds, and sees bounds that never go back.
 
-I6, zones in metadata answers, has no code to hold yet: zone-aware routing is its own part.
+I6, that clients of a zone are sent to that zone's brokers, leaves no trace in a history of
+records: ``tests/broker/test_zones.py`` holds the answers to it, ``tests/cluster/test_zones.py``
+the bytes.
 """
 
 from bisect import bisect_right
