@@ -125,6 +125,30 @@ async def test_an_idempotent_producers_retry_is_found_after_a_restore() -> None:
         assert await engine.allocate_producer_id() >= 2**32
 
 
+async def test_a_producer_that_went_on_at_a_broker_whose_clock_is_behind_loses_nothing() -> None:
+    place = Place()
+    batches = [
+        make_batch(str(sequence).encode(), producer_id=7, epoch=0, sequence=sequence)
+        for sequence in range(10)
+    ]
+    async with place.engine() as engine:
+        await engine.topics.create("t", 1, {})
+        await append(engine, "t", batches[:2])
+        await place.snapshot()
+    async with place.engine(1) as engine:
+        await append(engine, "t", batches[2:6])
+    place.clock.now -= 60_000
+    async with place.engine(2) as engine:
+        await append(engine, "t", batches[5:])  # one of them again
+    place.lose_metadata()
+    done = await place.restore()
+    assert (done.found.records, done.found.duplicates) == (8, 1)
+    async with place.engine() as engine:
+        read = values(await read_all(engine, "t"))
+        assert sorted(read) == [b"%d" % number for number in range(10)]
+        assert await append(engine, "t", batches[9:]) == read.index(b"9"), "its retry is found"
+
+
 async def test_clients_learn_where_the_cluster_was_set_back_to() -> None:
     place = Place()
     async with place.engine() as engine:

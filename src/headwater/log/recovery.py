@@ -8,9 +8,9 @@ the commit. So what came after a snapshot is appended again, in the order in whi
   several brokers at once may come back in another order.
 - An incarnation that the snapshot knows notes the last section that it had committed by then (from
   feature level 2 on): what follows it is newer. One that the snapshot does not know began after it.
-- Batches of idempotent producers are judged by their sequence numbers as ever, so those that the
-  snapshot has, and those that were sent twice, stay out. Where a batch before them is lost, the
-  others are taken all the same.
+- Batches of idempotent producers that the snapshot has, or that were sent twice, stay out: their
+  sequence numbers tell. All others are taken, whatever is missing before them and in whatever
+  order they come; one that was refused when it was sent is not told from one that was lost.
 
 What cannot be found: records that travelled inside metadata transactions, and topics, partitions,
 settings and committed offsets that are newer than the snapshot.
@@ -18,10 +18,10 @@ settings and committed offsets that are newer than the snapshot.
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from headwater.log.formats import Incarnation, Tail
+from headwater.log.formats import Incarnation, ProducerState, Tail
 from headwater.log.judge import judge
 from headwater.log.wal_object import ChunkInfo, find_sections
 from headwater.objects.store import ObjectInfo
@@ -146,27 +146,72 @@ def in_order(sections: Iterable[FoundSection]) -> Iterator[FoundSection]:
         yield section
 
 
-def append_again(tail: Tail, batches: Iterable[FoundBatch], now_ms: int) -> list[int]:
-    """Append batches to ``tail``; returns the numbers of those that are there already.
+@dataclass(frozen=True, slots=True)
+class Regained:
+    """A stream's tail, and which batches of idempotent producers it has."""
 
-    A producer whose batch before this one was lost begins anew with it.
+    tail: Tail
+    known: Mapping[int, tuple[int, int]]
+    """By producer, the epoch and the last sequence that the snapshot has."""
+    appended: set[tuple[int, int, int]] = field(default_factory=set)
+    """Producer, epoch and first sequence of what came since."""
+
+    @classmethod
+    def of(cls, tail: Tail) -> "Regained":
+        known = {
+            producer: (state.epoch, state.batches[-1][1])
+            for producer, state in tail.producers.items()
+            if state.batches
+        }
+        return cls(tail, known)
+
+    def has(self, batch: FoundBatch) -> bool:
+        if (batch.producer_id, batch.producer_epoch, batch.base_sequence) in self.appended:
+            return True
+        epoch, last = self.known.get(batch.producer_id, (-1, 0))
+        if batch.producer_epoch == epoch:
+            return not _follows(last, batch)
+        return batch.producer_epoch < epoch
+
+
+def append_again(stream: Regained, batches: Iterable[FoundBatch], now_ms: int) -> list[int]:
+    """Append batches; returns the numbers of those that are there already.
+
+    A producer whose batch before this one was lost begins anew with it. One whose later batch is
+    there already, for it went through a broker whose clock is behind, gets this one after it.
     """
     left_out: list[int] = []
+    tail = stream.tail
     for number, batch in enumerate(batches):
+        later = None
         if batch.producer_id >= 0:
-            _forgive_gap(tail, batch)
+            if stream.has(batch):
+                left_out.append(number)
+                continue
+            stream.appended.add((batch.producer_id, batch.producer_epoch, batch.base_sequence))
+            state = tail.producers.get(batch.producer_id)
+            if state is not None and not _is_next(state, batch):
+                del tail.producers[batch.producer_id]
+                later = None if _is_after(state, batch) else state
         if judge(tail, [batch], now_ms):
             left_out.append(number)
+        if later is not None:
+            tail.producers[batch.producer_id] = later
     return left_out
 
 
-def _forgive_gap(tail: Tail, batch: FoundBatch) -> None:
-    state = tail.producers.get(batch.producer_id)
-    if state is None or not state.batches or batch.producer_epoch < state.epoch:
-        return
-    if batch.producer_epoch > state.epoch:
-        del tail.producers[batch.producer_id]
-        return
-    ahead = (batch.base_sequence - next_sequence(state.batches[-1][1], 1)) % 2**31
-    if 0 < ahead < 2**30:
-        del tail.producers[batch.producer_id]
+def _is_next(state: ProducerState, batch: FoundBatch) -> bool:
+    if batch.producer_epoch != state.epoch or not state.batches:
+        return False
+    return next_sequence(state.batches[-1][1], 1) == batch.base_sequence
+
+
+def _is_after(state: ProducerState, batch: FoundBatch) -> bool:
+    if batch.producer_epoch != state.epoch or not state.batches:
+        return batch.producer_epoch >= state.epoch
+    return _follows(state.batches[-1][1], batch)
+
+
+def _follows(last: int, batch: FoundBatch) -> bool:
+    """Whether a batch comes after the one that ended with ``last``, directly or with a gap."""
+    return (batch.base_sequence - next_sequence(last, 1)) % 2**31 < 2**30

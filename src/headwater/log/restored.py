@@ -16,7 +16,7 @@ from headwater.log.formats import (
     Tail,
     TopicRecord,
 )
-from headwater.log.recovery import FoundChunk, FoundSection, append_again
+from headwater.log.recovery import FoundChunk, FoundSection, Regained, append_again
 from headwater.log.snapshot_file import Item
 from headwater.meta import keys
 from headwater.meta.values import decode, encode
@@ -68,6 +68,7 @@ class Restored:
             name, _, part = key.removeprefix(self._objects).rpartition("/")
             self._parts[name] = max(self._parts.get(name, -1), int(part))
         self._tails: dict[int, Tail] = {}
+        self._regained: dict[int, Regained] = {}
         self._last_stream = 0
         self.found = Recovered()
 
@@ -139,7 +140,9 @@ class Restored:
     ) -> bool:
         info, tail = chunk.info, self._tail(chunk.info.stream)
         start = tail.high_watermark
-        left_out = append_again(tail, chunk.batches, now_ms)
+        if info.stream not in self._regained:
+            self._regained[info.stream] = Regained.of(tail)
+        left_out = append_again(self._regained[info.stream], chunk.batches, now_ms)
         self.found.duplicates += len(left_out)
         if tail.high_watermark == start:
             return False
