@@ -102,7 +102,7 @@ def main(
             else:
                 content = ALONE[name](console, Path(folder), quick=quick)
             if not quick and not peers:
-                path = report.write(name, described, rounds, content)
+                path = report.write(name, described, rounds if name in BENCHES else None, content)
                 console.print(f"[dim]written to {path}")
 
 

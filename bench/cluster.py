@@ -1,6 +1,7 @@
 """A cluster on S3 (versitygw), its object store made as slow as a real one by Toxiproxy."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -51,7 +52,7 @@ class Slowness:
 SLOW = (Slowness(0, 0), Slowness(40, 40), Slowness(200, 400))
 
 
-def produce(rig: Rig, seconds: float) -> list[Row]:
+def produce(rig: Rig, metadata: str, seconds: float) -> list[Row]:
     """The acknowledgement at 20 MB/s from many producers, and what one of them reaches alone."""
     rows: list[Row] = []
     for slowness in SLOW:
@@ -66,6 +67,7 @@ def produce(rig: Rig, seconds: float) -> list[Row]:
         p99, bar = answer["ack_us"]["p99"] / 1e3, slowness.p99 + ON_TOP_MS
         rows.append(
             {
+                "metadata": metadata,
                 "added to PUT": slowness.name,
                 "MB/s": round(answer["mb_per_second"], 1),
                 "p50 ms": round(answer["ack_us"]["p50"] / 1e3, 1),
@@ -105,7 +107,7 @@ def inline(rig: Rig, metadata: str, seconds: float) -> list[Row]:
     return rows
 
 
-def puts(rig: Rig, seconds: float) -> list[Row]:
+def puts(rig: Rig, metadata: str, seconds: float) -> list[Row]:
     """Objects written a second by each broker, by the number of partitions."""
     rows: list[Row] = []
     fewest: float | None = None
@@ -120,6 +122,7 @@ def puts(rig: Rig, seconds: float) -> list[Row]:
         fewest = fewest or rate
         rows.append(
             {
+                "metadata": metadata,
                 "partitions": partitions,
                 "PUTs/s and broker": round(rate, 2),
                 "by one partition's": round(rate / fewest, 2),
@@ -142,44 +145,54 @@ def processor(rig: Rig, seconds: float) -> float:
 
 
 def cluster_produce(console: Console, directory: Path, *, quick: bool) -> object:
-    """Latency at 20 MB/s by how slow the object store is."""
-    with running_rig(directory / "produce", metadata="sqlite", brokers=1) as rig:
-        rows = produce(rig, _seconds(quick))
+    """Latency at 20 MB/s, by metadata store and by how slow the object store is."""
+    rows = _by_metadata(directory / "produce", produce, quick=quick)
     return _shown(console, f"20 MB/s from {PRODUCERS} producers over {PARTITIONS} partitions", rows)
 
 
 def cluster_inline(console: Console, directory: Path, *, quick: bool) -> object:
     """Latency of small records, by metadata store and by how slow the object store is."""
-    rows: list[Row] = []
-    for metadata in METADATA:
-        with running_rig(directory / f"inline-{metadata}", metadata=metadata, brokers=1) as rig:
-            rows += inline(rig, metadata, _seconds(quick))
+    rows = _by_metadata(directory / "inline", inline, quick=quick)
     return _shown(console, f"{SMALL_RATE} small records/s, inline", rows)
 
 
 def cluster_puts(console: Console, directory: Path, *, quick: bool) -> object:
-    """PUTs by the number of partitions."""
-    with running_rig(directory / "puts", metadata="sqlite", brokers=1) as rig:
-        rows = puts(rig, _seconds(quick))
-    return _shown(console, "PUTs", rows)
+    """PUTs by metadata store and by the number of partitions."""
+    return _shown(console, "PUTs", _by_metadata(directory / "puts", puts, quick=quick))
 
 
 def cluster_processor(console: Console, directory: Path, *, quick: bool) -> object:
-    """Processor seconds by the number of brokers."""
-    by_brokers = []
-    for brokers in (1, 2):
-        place = directory / f"processor-{brokers}"
-        with running_rig(place, metadata="sqlite", brokers=brokers) as rig:
-            by_brokers.append(processor(rig, _seconds(quick)))
-    alone, together = by_brokers
-    row = {
-        "one broker": round(alone, 2),
-        "two brokers": round(together, 2),
-        "ratio": round(together / alone, 2),
-        "bar": f"≤ {CPU_RATIO}",
-        "holds": together <= alone * CPU_RATIO,
-    }
-    return _shown(console, "Processor seconds for 1 GB", [row])
+    """Processor seconds by metadata store and by the number of brokers."""
+    rows: list[Row] = []
+    for metadata in METADATA:
+        by_brokers = []
+        for brokers in (1, 2):
+            place = directory / f"processor-{metadata}-{brokers}"
+            with running_rig(place, metadata=metadata, brokers=brokers) as rig:
+                by_brokers.append(processor(rig, _seconds(quick)))
+        alone, together = by_brokers
+        rows.append(
+            {
+                "metadata": metadata,
+                "one broker": round(alone, 2),
+                "two brokers": round(together, 2),
+                "ratio": round(together / alone, 2),
+                "bar": f"≤ {CPU_RATIO}",
+                "holds": together <= alone * CPU_RATIO,
+            }
+        )
+    return _shown(console, "Processor seconds for 1 GB", rows)
+
+
+def _by_metadata(
+    directory: Path, measure: Callable[[Rig, str, float], list[Row]], *, quick: bool
+) -> list[Row]:
+    """One broker with each metadata store."""
+    rows: list[Row] = []
+    for metadata in METADATA:
+        with running_rig(directory / metadata, metadata=metadata, brokers=1) as rig:
+            rows += measure(rig, metadata, _seconds(quick))
+    return rows
 
 
 def _seconds(quick: bool) -> float:

@@ -51,9 +51,11 @@ def show_rows(console: Console, title: str, rows: list[Mapping[str, object]]) ->
     console.print(table)
 
 
-def write(name: str, machine: Mapping[str, object], rounds: int, content: object) -> Path:
+def write(name: str, machine: Mapping[str, object], rounds: int | None, content: object) -> Path:
+    """Keep a result; ``rounds`` is None for benches that repeat, or not, by themselves."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    document = {"bench": name, "machine": machine, "rounds": rounds, "results": content}
+    repeated = {} if rounds is None else {"rounds": rounds}
+    document = {"bench": name, "machine": machine, **repeated, "results": content}
     path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return path
