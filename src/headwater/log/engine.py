@@ -11,6 +11,7 @@ from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffse
 from headwater.errors import ConfigurationError, KafkaError, StoreError
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.cleanup import TopicCleaner
+from headwater.log.failed_producers import FailedProducers
 from headwater.log.follow import Follower
 from headwater.log.formats import (
     INLINE,
@@ -177,6 +178,7 @@ class LogEngine:
             own=lambda: self.incarnation,
             window_entries=settings.window_entries,
         )
+        self._failed = FailedProducers()
         self._producer_ids = range(0)
         self._producer_ids_lock = asyncio.Lock()
         self.incarnation = ""
@@ -215,6 +217,7 @@ class LogEngine:
             metrics=self._metrics,
             committed=self._committed,
             doubted=self._streams.distrust,
+            failed=self._failed,
             level=lambda: self._cluster.level,
             budget=self._budget,
         )

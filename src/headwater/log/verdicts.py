@@ -8,9 +8,11 @@ from headwater.engine import Appended
 from headwater.errors import (
     InvalidProducerEpoch,
     KafkaError,
+    KafkaStorageError,
     OutOfOrderSequence,
     UnknownTopicOrPartition,
 )
+from headwater.log.failed_producers import FailedProducers
 from headwater.log.formats import StreamCommit
 from headwater.log.judge import DUPLICATE
 from headwater.wire.batch import LOG_APPEND_TIME, Batch
@@ -30,10 +32,12 @@ def settle(
     batches: Sequence[Batch],
     commit: StreamCommit,
     log_start: int,
+    failed: FailedProducers,
 ) -> None:
     """Answer the appends of one stream, in the order in which they were made.
 
-    An append of several batches fails if one of them was refused.
+    An append of several batches fails if one of them was refused. A batch that leaves a gap
+    because one before it ``failed`` here gets an error that may be retried.
     """
     offset = commit.start
     verdicts = {number: (code, known) for number, code, known in commit.verdicts}
@@ -46,10 +50,13 @@ def settle(
             code, known = verdicts.get(number, (0, offset))
             if code in (0, DUPLICATE):
                 base_offset = known if base_offset < 0 else base_offset
+            elif code == OutOfOrderSequence.code and failed.explains(commit.stream, batch):
+                error = error or KafkaStorageError(f"{_who(batch)}: an earlier batch failed")
             else:
                 error = error or _error(code, batch)
             if code == 0:
                 offset += batch.count
+                failed.appended(commit.stream, batch)
             number += 1
         if one.done.done():
             continue
@@ -63,7 +70,7 @@ def settle(
 
 
 def _error(code: int, batch: Batch) -> KafkaError:
-    who = f"producer {batch.producer_id} epoch {batch.producer_epoch}"
+    who = _who(batch)
     match code:
         case UnknownTopicOrPartition.code:
             return UnknownTopicOrPartition("the topic was deleted")
@@ -73,3 +80,7 @@ def _error(code: int, batch: Batch) -> KafkaError:
             return OutOfOrderSequence(
                 f"{who}: sequence {batch.base_sequence} does not follow the last one"
             )
+
+
+def _who(batch: Batch) -> str:
+    return f"producer {batch.producer_id} epoch {batch.producer_epoch}"

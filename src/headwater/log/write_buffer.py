@@ -65,6 +65,3 @@ class Buffer:
         self.size -= taken.size
         self.count -= taken.count
         return taken
-
-    def appends(self) -> list[Waiting]:
-        return [one for each in self.waiting.values() for one in each]

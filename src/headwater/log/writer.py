@@ -27,7 +27,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Sequence
-from itertools import chain
 
 from headwater.clock import Clock
 from headwater.engine import Appended
@@ -41,6 +40,7 @@ from headwater.errors import (
 )
 from headwater.log.commit import Fenced
 from headwater.log.committer import Committer
+from headwater.log.failed_producers import FailedProducers
 from headwater.log.formats import StreamCommit
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.levels import SPOKEN
@@ -49,7 +49,7 @@ from headwater.log.turns import end_of, pass_turn
 from headwater.log.verdicts import settle
 from headwater.log.wal_files import Section, WalFiles
 from headwater.log.wal_object import Chunk, Placement, encode_section, join_batches
-from headwater.log.write_buffer import Buffer, Waiting
+from headwater.log.write_buffer import Buffer
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics
@@ -84,6 +84,7 @@ class Writer:
         doubted: Callable[[], None] = lambda: None,
         level: Callable[[], int] = lambda: SPOKEN.highest,
         budget: InlineBudget | None = None,
+        failed: FailedProducers | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -105,6 +106,7 @@ class Writer:
         self._flushes: dict[asyncio.Task[None], Collection[int]] = {}
         """The flushes under way, and the streams in each."""
         self._committing = asyncio.Lock()
+        self._failed = failed or FailedProducers()
         self._budget = budget or InlineBudget(meta.limits.inline_bytes, lambda: 1)
         self._early = False
         """Whether a flush is under way that waited for nothing."""
@@ -254,7 +256,6 @@ class Writer:
         early: bool,
     ) -> None:
         """Write and commit. An ``early`` one shares no stream with those ahead of it."""
-        waiting = buffer.appends()
         try:
             chunks = [
                 join_batches(stream, buffer.batches[stream]) for stream in sorted(buffer.batches)
@@ -266,33 +267,35 @@ class Writer:
                 async for part, outcome in self._committer.commit(chunks, placements, section):
                     if isinstance(outcome, TransactionTooLarge):
                         logger.error("a partition's records cannot be committed: %s", outcome)
-                        refused = [buffer.waiting[chunk.stream] for chunk in part.chunks]
-                        _fail(list(chain(*refused)), KafkaStorageError(str(outcome)))
+                        refused = [chunk.stream for chunk in part.chunks]
+                        self._fail(buffer, KafkaStorageError(str(outcome)), refused)
                         continue
                     starts = self._committed(part.chunks, outcome)
                     for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
-                        settle(buffer.waiting[chunk.stream], chunk.batches, commit, start)
+                        settle(
+                            buffer.waiting[chunk.stream], chunk.batches, commit, start, self._failed
+                        )
             self._metrics.flushes.inc()
             self._metrics.flush_bytes.observe(buffer.size)
             self._expected = buffer.count + self._open.count
             self._gather_until = self._loop.time() + GATHER
         except Fenced as error:
             self._fail_all(error)
-            _fail(waiting, error)
+            self._fail(buffer, error)
         except StorageFull as error:
-            _fail(waiting, KafkaStorageError(str(error)))
+            self._fail(buffer, KafkaStorageError(str(error)))
         except StoreError as error:
             logger.warning("a flush of %d bytes failed: %s", buffer.size, error)
-            _fail(waiting, KafkaStorageError(str(error)))
+            self._fail(buffer, KafkaStorageError(str(error)))
         except asyncio.CancelledError:
-            _fail(waiting, RequestTimedOut("the broker is stopping"))
+            self._fail(buffer, RequestTimedOut("the broker is stopping"))
             raise
         finally:
             if early:
                 self._early = False
             if buffer.expiry is not None:
                 buffer.expiry.cancel()
-            _fail(waiting, KafkaStorageError("the broker failed to write; see its log"))
+            self._fail(buffer, KafkaStorageError("the broker failed to write; see its log"))
             pass_turn(before, turn)
             self._let_go(buffer.size)
 
@@ -310,15 +313,26 @@ class Writer:
         if buffer is self._open:
             self._drop_open(RequestTimedOut(late))
         else:
-            _fail(buffer.appends(), RequestTimedOut(f"{late}; the batch may still land"))
+            self._fail(buffer, RequestTimedOut(f"{late}; the batch may still land"))
 
     def _drop_open(self, error: KafkaError) -> None:
         """Give up what waits for a flush: none of it was written anywhere."""
         buffer, self._open = self._open, Buffer()
         if buffer.expiry is not None:
             buffer.expiry.cancel()
-        _fail(buffer.appends(), error)
+        self._fail(buffer, error)
         self._let_go(buffer.size)
+
+    def _fail(
+        self, buffer: Buffer, error: KafkaError, streams: Collection[int] | None = None
+    ) -> None:
+        """Answer what has no answer yet, of these streams or of all."""
+        for stream in buffer.waiting if streams is None else streams:
+            left = [one for one in buffer.waiting[stream] if not one.done.done()]
+            for one in left:
+                one.done.set_exception(error)
+            if left:
+                self._failed.failed(stream, buffer.batches[stream])
 
     def _let_go(self, size: int) -> None:
         self._held -= size
@@ -348,9 +362,3 @@ class Writer:
         await asyncio.gather(*flushes, return_exceptions=True)
         self._drop_open(stopping)
         await self._files.close()
-
-
-def _fail(waiting: Sequence[Waiting], error: KafkaError) -> None:
-    for one in waiting:
-        if not one.done.done():
-            one.done.set_exception(error)
