@@ -23,7 +23,7 @@ import apsw
 
 from headwater.cli import compose, main
 from headwater.clock import Clock
-from headwater.log import merger, writer
+from headwater.log import committer, merger, writer
 from headwater.meta import urls
 from headwater.meta.store import MetadataStore
 from tests.meta.faulty import Faults, FaultyStore
@@ -91,7 +91,7 @@ def inject(faults: str) -> None:
             case "lost-answers":
                 lose_answers(float(how))
             case "before-commit":
-                before(writer, "commit_part", how, lambda part, *_: [c.data for c in part.chunks])
+                before(committer, "commit_part", how, lambda part, *_: [c.data for c in part.chunks])
             case "after-commit":
                 before(writer, "settle", how, lambda _w, batches, *_: [b.data for b in batches])
             case "before-swap":
