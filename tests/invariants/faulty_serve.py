@@ -91,7 +91,9 @@ def inject(faults: str) -> None:
             case "lost-answers":
                 lose_answers(float(how))
             case "before-commit":
-                before(committer, "commit_part", how, lambda part, *_: [c.data for c in part.chunks])
+                before(
+                    committer, "commit_part", how, lambda part, *_: [c.data for c in part.chunks]
+                )
             case "after-commit":
                 before(writer, "settle", how, lambda _w, batches, *_: [b.data for b in batches])
             case "before-swap":
