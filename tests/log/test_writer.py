@@ -323,6 +323,21 @@ def test_batches_behind_one_that_failed_may_be_retried() -> None:
     simulate(work)
 
 
+def test_batches_behind_one_that_a_fenced_name_refused_may_be_retried() -> None:
+    async def work(bench: Bench) -> None:
+        batches = [make_batch(producer_id=7, epoch=0, sequence=n) for n in range(4)]
+        await bench.writer.append(1, batches[:1])
+        await fence(bench.store, "a")
+        for batch in batches[1:3]:
+            with pytest.raises(NotLeaderOrFollower):
+                await bench.writer.append(1, [batch])
+        await bench.start()
+        bench.writer = bench.make_writer()  # the broker's next name
+        assert await outcomes([bench.writer.append(1, batches[3:])]) == ["KafkaStorageError"]
+
+    simulate(work)
+
+
 def test_a_gap_long_after_a_failure_is_the_producers_own() -> None:
     async def work(bench: Bench) -> None:
         batches = [make_batch(producer_id=7, epoch=0, sequence=n) for n in range(3)]

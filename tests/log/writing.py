@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from headwater.engine import Appended
+from headwater.log.failed_producers import FailedProducers
 from headwater.log.formats import Incarnation, StreamCommit
 from headwater.log.settings import LogSettings
 from headwater.log.wal_object import Chunk
@@ -36,16 +37,23 @@ class Bench:
         self.objects = MemoryObjects(clock=clock)
         self.commits: list[tuple[int, int, int]] = []
         self.doubts = 0
-        self.writer = Writer(
+        self._clock = clock
+        self._failed = FailedProducers()
+        self._settings = settings
+        self.writer = self.make_writer()
+
+    def make_writer(self) -> Writer:
+        return Writer(
             meta=InterruptedStore(self.store, self.meta_faults),
             objects=InterruptedObjects(self.objects, self.object_faults),
             incarnation="a",
-            settings=settings,
-            clock=clock,
+            settings=self._settings,
+            clock=self._clock,
             rng=Random(1),
             metrics=Metrics(),
             committed=self._committed,
             doubted=self._doubted,
+            failed=self._failed,
         )
 
     async def start(self) -> None:

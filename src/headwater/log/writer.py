@@ -151,6 +151,7 @@ class Writer:
         """
         done: asyncio.Future[Appended] = self._loop.create_future()
         if self._failure is not None:
+            self._failed.failed(stream, batches)
             done.set_exception(self._failure)
             return done
         buffer = self._open
