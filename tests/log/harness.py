@@ -26,6 +26,16 @@ class WholeObjects(MemoryObjects):
         return None
 
 
+class ClockByHand:
+    """Stands still unless a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.now
+
+
 def make_batch(
     payload: bytes = b"x",
     *,

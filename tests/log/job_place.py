@@ -23,20 +23,12 @@ from headwater.wire.batch import split_batches
 from headwater.wire.columnar import decode as columns
 from headwater.wire.records import Record, encode_batch
 from tests.log.compaction import Compactor, read_range
-from tests.log.harness import running_engine
+from tests.log.harness import ClockByHand, running_engine
 
 GRACE = 1_000
 SETTINGS = LogSettings(
     inline_bytes=0, object_bytes=1, gc_grace_ms=GRACE, orphan_grace_ms=GRACE, merge_fan_in=2
 )
-
-
-class ClockByHand:
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.now
 
 
 class Place:

@@ -15,7 +15,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
-from tests.log.harness import make_batch, read_all, running_engine
+from tests.log.harness import ClockByHand, make_batch, read_all, running_engine
 from tests.log.interrupted import Crash, InterruptedObjects, InterruptedStore, Interruption
 
 GRACE = 1_000
@@ -33,14 +33,6 @@ GROWN = LogSettings(
     orphan_grace_ms=GRACE,
     merge_fan_in=3,
 )
-
-
-class ClockByHand:
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.now
 
 
 class Place:
