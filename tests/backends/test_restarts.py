@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from headwater.errors import StoreUnavailable, UnknownOutcome
 from headwater.meta.store import Change, MetadataStore
 from tests.backends.conftest import BACKENDS, OpenedData, Servers
 from tests.backends.waiting import eventually
+from tests.cluster.clients import produce, read
+from tests.cluster.running import Place
 from tests.meta.conformance import bind, put, take
 
 
@@ -123,3 +126,31 @@ async def test_a_session_outlives_a_restart_of_the_server(
     assert not session.lost
     assert await store.get("e/a") is not None
     await session.close()
+
+
+async def test_a_broker_that_starts_waits_for_the_server(
+    server: Servers, data: OpenedData, tmp_path: Path
+) -> None:
+    cluster = Place(directory=tmp_path, metadata=data.url, objects=f"file://{tmp_path}/objects")
+    broker = cluster.add(1)
+    server.server.kill()
+    starting = asyncio.create_task(broker.start())
+    try:
+        async with asyncio.timeout(30):
+            while not (waits := _waits(broker.log)):
+                assert not starting.done(), broker.log.read_text()
+                await asyncio.sleep(0.1)
+        assert server.server.address in waits[0]
+        await asyncio.to_thread(server.server.start)
+        await starting
+        await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, [b"one", b"two"])
+        found = await asyncio.to_thread(read, cluster.bootstrap, "t", 1, 2)
+        assert found == [(0, 0, b"one"), (0, 1, b"two")]
+        assert not cluster.crashes()
+    finally:
+        await cluster.kill_all()
+
+
+def _waits(log: Path) -> list[str]:
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [line for line in lines if "Waiting for the metadata store" in line]

@@ -25,10 +25,16 @@ from headwater.broker.membership import Membership
 from headwater.broker.server import Server, listen
 from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
-from headwater.cli.object_store import flush_rule, open_object_store, patiently, unreadiness
+from headwater.cli.object_store import (
+    PAUSE,
+    flush_rule,
+    open_object_store,
+    patiently,
+    unreadiness,
+)
 from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
-from headwater.errors import ConfigurationError, StoreError
+from headwater.errors import ConfigurationError, StoreError, StoreUnavailable, UnknownOutcome
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.settings import GroupSettings
 from headwater.log.claim import claim_objects, refuse_lost_metadata
@@ -37,7 +43,7 @@ from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
-from headwater.meta.urls import open_store
+from headwater.meta.urls import is_embedded, open_store
 from headwater.objects.health import State, StoreHealth
 from headwater.objects.store import ObjectStore
 from headwater.tables.settings import TableSettings
@@ -48,18 +54,22 @@ logger = logging.getLogger(__name__)
 
 READY_TIMEOUT = 2.0
 IO_THREADS = 8
+AWAY = (StoreUnavailable, UnknownOutcome)
+"""What a store raises that may be back in a moment."""
 
 
 class Broker:
     """A broker that listens from the moment it is entered until it is left.
 
-    Entering raises ``ConfigurationError`` or ``StoreError`` with the one line that says what is
-    wrong. Leaving lets requests under way finish and writes out what is buffered.
+    Entering waits for stores on the network that do not answer, and raises ``ConfigurationError``
+    or ``StoreError`` with the one line that says what is wrong otherwise. Leaving lets requests
+    under way finish and writes out what is buffered.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._metrics = Metrics()
+        self._metrics.refreshers.append(self._count_object_traffic)
         self._open = AsyncExitStack()
         self._health = StoreHealth()
         self._began: float
@@ -75,12 +85,18 @@ class Broker:
         """Where it listens."""
 
     async def __aenter__(self) -> Self:
-        try:
-            await self._start()
-        except BaseException:
-            await self._open.aclose()
-            raise
-        return self
+        while True:
+            try:
+                await self._start()
+            except BaseException as error:
+                await self._open.aclose()
+                if is_embedded(self._settings.metadata_url) or not isinstance(error, AWAY):
+                    raise
+                # From the beginning: what was taken or read before may be out of date by then.
+                logger.warning("Waiting for the metadata store: %s", error)
+                await asyncio.sleep(PAUSE)
+            else:
+                return self
 
     async def __aexit__(
         self,
@@ -225,7 +241,6 @@ class Broker:
         self._open.push_async_callback(self._groups.close)
 
     async def _start_telemetry(self) -> None:
-        self._metrics.refreshers.append(self._count_object_traffic)
         if self._settings.metrics.listen is None:
             return
         address = Address.parse(self._settings.metrics.listen)

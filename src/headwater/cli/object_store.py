@@ -19,7 +19,7 @@ from headwater.objects.urls import open_objects
 logger = logging.getLogger(__name__)
 
 PAUSE = 1.0
-"""Seconds between two attempts of a broker that waits for its object store."""
+"""Seconds between two attempts of a broker that waits for its stores."""
 
 
 async def open_object_store(

@@ -55,6 +55,15 @@ async def open_store(url: str, clock: Clock) -> MetadataStore:
             )
 
 
+def is_embedded(url: str) -> bool:
+    """Whether the store is in the process itself, and not a server that may be away.
+
+    >>> is_embedded("sqlite:///metadata.db"), is_embedded("etcd://host:2379/prefix")
+    (True, False)
+    """
+    return urlsplit(url).scheme in ("memory", "sqlite")
+
+
 def shown(url: str) -> str:
     """The URL as people may see it: without its password.
 
