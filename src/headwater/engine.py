@@ -120,12 +120,15 @@ class Topics(Protocol):
         """Another number whenever the cached topics are others."""
         ...
 
-    async def find(self, name: str) -> Topic:
-        """Ask the store where the cache knows nothing. Raises ``UnknownTopicOrPartition``."""
+    async def find(self, name: str, *, partition: int = 0) -> Topic:
+        """Ask the store where the cache knows no such topic, or none with that partition.
+
+        Raises ``UnknownTopicOrPartition`` where there is no such topic.
+        """
         ...
 
-    async def find_by_id(self, topic_id: UUID) -> Topic:
-        """Ask the store where the cache knows nothing. Raises ``UnknownTopicId``."""
+    async def find_by_id(self, topic_id: UUID, *, partition: int = 0) -> Topic:
+        """Like ``find``; raises ``UnknownTopicId``."""
         ...
 
     async def all(self) -> Sequence[Topic]:
@@ -167,7 +170,15 @@ class Engine(Protocol):
     ) -> asyncio.Future[Appended]:
         """Take batches in, in order of the calls; the future ends when they are durable.
 
-        It raises a ``KafkaError``; then nothing of these batches is or becomes visible.
+        It raises a ``KafkaError``; then nothing of these batches is or becomes visible, but for
+        ``RequestTimedOut``, after which they may still land.
+        """
+        ...
+
+    def turned_away(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
+        """Note batches that were refused for the moment and not appended.
+
+        Those that their producer has sent behind them must not be taken for the first ones.
         """
         ...
 

@@ -4,6 +4,8 @@ from uuid import UUID
 
 import pytest
 
+from headwater.engine import Topic
+from headwater.errors import KafkaStorageError
 from headwater.wire.batch import HEADER, LOG_APPEND_TIME
 from headwater.wire.records import decode_batch
 from tests.broker.running import NOW, RunningBroker, batch, fetch_fields, produce_fields
@@ -157,3 +159,49 @@ async def test_many_connections_share_one_partition_without_gaps(broker: Running
     await broker.create_topic("t")
     answers = await asyncio.gather(*(produce(broker, GOOD) for _ in range(30)))
     assert sorted(answer.base_offset for answer in answers) == list(range(30))
+
+
+def sequenced(number: int) -> dict[str, Any]:
+    """A batch of a producer that counts them."""
+    records = batch(b"%d" % number, producer_id=5, producer_epoch=0, base_sequence=number)
+    return produce_fields("t", records)
+
+
+async def test_what_follows_a_batch_that_was_sent_away_is_not_taken_for_the_first(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that drains, and is left alone while it does, serves again."""
+    await broker.create_topic("t")
+    client = await broker.connect()
+    monkeypatch.setattr(broker.services.cluster, "sends_away", True)
+    answers = [await client.call(0, 9, **sequenced(0))]
+    monkeypatch.setattr(broker.services.cluster, "sends_away", False)
+    for number in (1, 0, 1):
+        answers.append(await client.call(0, 9, **sequenced(number)))
+    codes = [answer.responses[0].partition_responses[0].error_code for answer in answers]
+    assert codes == [6, 56, 0, 0]
+    await client.close()
+
+
+async def test_nothing_is_done_behind_a_batch_whose_topic_cannot_be_looked_up(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await broker.create_topic("t")
+    topics = broker.engine.topics
+    known = topics.get("t")
+    assert known is not None
+    answers: list[Any] = [None, known]
+    monkeypatch.setattr(topics, "get", lambda _name: answers.pop(0))
+
+    async def fail(_name: str, *, partition: int = 0) -> Topic:
+        await asyncio.sleep(0.05)
+        raise KafkaStorageError("the store is away")
+
+    monkeypatch.setattr(topics, "find", fail)
+    client = await broker.connect()
+    for number in range(2):
+        await client.send(0, 9, **sequenced(number))
+    assert await client.is_closed()
+    assert answers == [known]
+    assert (await broker.engine.offsets(known, 0)).high_watermark == 0
+    await client.close()

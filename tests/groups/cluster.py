@@ -59,12 +59,12 @@ class Topics:
     def names(self) -> Collection[str]:
         return self._by_name.keys()
 
-    async def find(self, name: str) -> Topic:
+    async def find(self, name: str, *, partition: int = 0) -> Topic:
         if name not in self._by_name:
             raise UnknownTopicOrPartition(name)
         return self._by_name[name]
 
-    async def find_by_id(self, topic_id: UUID) -> Topic:
+    async def find_by_id(self, topic_id: UUID, *, partition: int = 0) -> Topic:
         topic = self.get_by_id(topic_id)
         if topic is None:
             raise UnknownTopicId(str(topic_id))

@@ -1,6 +1,6 @@
 """Topics through lost answers: at whichever call, a change ends as if nothing had happened."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from uuid import UUID
 
@@ -171,6 +171,22 @@ async def test_a_topic_created_again_replaces_the_one_remembered() -> None:
     assert two.changed(Change(stored.key, None, stored.revision + 1)) == new
     assert two.get("t") is None
     assert two.get_by_id(new.id) is None
+
+
+async def test_a_partition_that_the_cache_lacks_is_looked_for_in_the_store() -> None:
+    store = MemoryStore()
+
+    async def close(_streams: Sequence[int]) -> None: ...
+
+    ours, theirs = (TopicCatalog(store, Random(number), close) for number in range(2))
+    topic = await ours.create("t", 1, {})
+    await theirs.find("t")
+    await ours.add_partitions("t", 2)
+    assert len((await theirs.find("t")).streams) == 1
+    assert len((await theirs.find("t", partition=1)).streams) == 2
+    await ours.add_partitions("t", 3)
+    assert len((await theirs.find_by_id(topic.id, partition=2)).streams) == 3
+    assert len((await theirs.find("t", partition=9)).streams) == 3
 
 
 async def test_fields_of_newer_releases_survive_a_change() -> None:

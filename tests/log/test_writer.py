@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from headwater.engine import Appended
 from headwater.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
@@ -297,54 +296,3 @@ def test_small_flushes_go_to_objects_while_the_metadata_store_is_crowded() -> No
         assert bench.objects.traffic.puts == 1
 
     simulate(work, LogSettings(inline_bytes=1_000), MemoryStore(Limits(inline_bytes=1_500)))
-
-
-def test_batches_behind_one_that_failed_may_be_retried() -> None:
-    """Answered with 45, a producer would begin a new epoch and send all of them again."""
-
-    def send(bench: Bench, sequence: int, producer: int = 7) -> asyncio.Future[Appended]:
-        batch = make_batch(b"%d" % sequence, producer_id=producer, epoch=0, sequence=sequence)
-        return bench.writer.append(1, [batch])
-
-    async def work(bench: Bench) -> None:
-        assert await outcomes([send(bench, 0), send(bench, 0, producer=8)]) == [0, 1]
-        bench.object_faults.strike(range(1), StoreUnavailable("down"))
-        first = send(bench, 1)
-        await asyncio.sleep(0.1)
-        behind = [send(bench, 2), send(bench, 2, producer=8)]
-        assert await outcomes([first, *behind]) == [
-            "KafkaStorageError",
-            "KafkaStorageError",
-            "OutOfOrderSequence",
-        ]
-        assert await outcomes([send(bench, 1), send(bench, 2)]) == [2, 3]
-        assert await outcomes([send(bench, 9)]) == ["OutOfOrderSequence"]
-
-    simulate(work)
-
-
-def test_batches_behind_one_that_a_fenced_name_refused_may_be_retried() -> None:
-    async def work(bench: Bench) -> None:
-        batches = [make_batch(producer_id=7, epoch=0, sequence=n) for n in range(4)]
-        await bench.writer.append(1, batches[:1])
-        await fence(bench.store, "a")
-        for batch in batches[1:3]:
-            with pytest.raises(NotLeaderOrFollower):
-                await bench.writer.append(1, [batch])
-        await bench.start()
-        bench.writer = bench.make_writer()  # the broker's next name
-        assert await outcomes([bench.writer.append(1, batches[3:])]) == ["KafkaStorageError"]
-
-    simulate(work)
-
-
-def test_a_gap_long_after_a_failure_is_the_producers_own() -> None:
-    async def work(bench: Bench) -> None:
-        batches = [make_batch(producer_id=7, epoch=0, sequence=n) for n in range(3)]
-        await bench.writer.append(1, batches[:1])
-        bench.object_faults.strike(range(1), StoreUnavailable("down"))
-        assert await outcomes([bench.writer.append(1, batches[1:2])]) == ["KafkaStorageError"]
-        await asyncio.sleep(61)
-        assert await outcomes([bench.writer.append(1, batches[2:])]) == ["OutOfOrderSequence"]
-
-    simulate(work)

@@ -165,6 +165,13 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting_bytes = 0
             self._transport.close()
 
+    def _take_no_more(self) -> None:
+        """What is behind a request that ends the connection must not be done without it."""
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._ending = True
+        self._regulate_reading()
+
     def _regulate_reading(self) -> None:
         """Read from the socket exactly while there is room for what comes."""
         if self._transport is None or self._transport.is_closing():
@@ -289,6 +296,8 @@ class Connection(asyncio.BufferedProtocol):
             except Exception:
                 log.exception("the reply to %s cannot be encoded", request.api.name)
                 request.reply = NoReply.CLOSE
+        if request.reply is NoReply.CLOSE:
+            self._take_no_more()
         if request.api.admit is None:
             self._send_ready()
         elif self._sending is None:
@@ -323,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
         if segments:
             self._transport.writelines(segments)
         if closing:
-            self._refuse("a request without acknowledgement failed")
+            self._refuse("a produce request failed that cannot be answered")
         elif self._task is None:
             self._take_up()
 

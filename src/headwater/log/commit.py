@@ -9,8 +9,9 @@ Invariants:
 - A fenced incarnation commits nothing: its key is gone, and every commit compares it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from headwater.errors import NotLeaderOrFollower
 from headwater.log.formats import (
@@ -33,6 +34,7 @@ from headwater.meta.values import decode, encode
 
 OPERATIONS_PER_STREAM = 2
 OPERATIONS_PER_COMMIT = 3
+NONE_FAILED: Mapping[int, Collection[int]] = MappingProxyType({})
 
 
 class Fenced(NotLeaderOrFollower):
@@ -70,8 +72,16 @@ def chunks_per_part(limits: Limits) -> int | None:
     return (limits.operations - OPERATIONS_PER_COMMIT) // OPERATIONS_PER_STREAM
 
 
-def commit_part(part: Part, now_ms: int, producer_expiration_ms: int) -> Decide[list[StreamCommit]]:
-    """The pure function of the transaction; its result says what became of every batch."""
+def commit_part(
+    part: Part,
+    now_ms: int,
+    producer_expiration_ms: int,
+    failed: Mapping[int, Collection[int]] = NONE_FAILED,
+) -> Decide[list[StreamCommit]]:
+    """The pure function of the transaction; its result says what became of every batch.
+
+    ``failed`` are the producers of each stream whose batches failed a moment ago.
+    """
 
     def decide(values: Values) -> tuple[Writes, list[StreamCommit]]:
         writes = Writes()
@@ -83,7 +93,7 @@ def commit_part(part: Part, now_ms: int, producer_expiration_ms: int) -> Decide[
         if last.number >= part.number:
             return writes, last.streams
         outcome = [
-            _commit_chunk(part, number, values, writes, now_ms, producer_expiration_ms)
+            _commit_chunk(part, number, values, writes, now_ms, producer_expiration_ms, failed)
             for number in range(len(part.chunks))
         ]
         if part.section is not None:
@@ -121,6 +131,7 @@ def _commit_chunk(
     writes: Writes,
     now_ms: int,
     producer_expiration_ms: int,
+    failed: Mapping[int, Collection[int]],
 ) -> StreamCommit:
     chunk = part.chunks[number]
     tail_key = keys.tail(part.domain, chunk.stream)
@@ -128,7 +139,7 @@ def _commit_chunk(
     tail = decode(Tail, committed.value) if committed is not None else Tail()
     start = tail.high_watermark
     forget_idle_producers(tail, now_ms - producer_expiration_ms)
-    verdicts = judge(tail, chunk.batches, now_ms)
+    verdicts = judge(tail, chunk.batches, now_ms, failed.get(chunk.stream, ()))
     end = tail.high_watermark
     if end == start:
         return StreamCommit(chunk.stream, verdicts, start, end, None)

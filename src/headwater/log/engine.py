@@ -11,7 +11,7 @@ from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffse
 from headwater.errors import ConfigurationError, KafkaError, StoreError
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.cleanup import TopicCleaner
-from headwater.log.failed_producers import FailedProducers
+from headwater.log.failed_producers import REMEMBERED_SECONDS, FailedProducers
 from headwater.log.follow import Follower
 from headwater.log.formats import (
     INLINE,
@@ -178,7 +178,7 @@ class LogEngine:
             own=lambda: self.incarnation,
             window_entries=settings.window_entries,
         )
-        self._failed = FailedProducers()
+        self._failed = FailedProducers(max(REMEMBERED_SECONDS, settings.append_timeout_ms / 500))
         self._producer_ids = range(0)
         self._producer_ids_lock = asyncio.Lock()
         self.incarnation = ""
@@ -274,6 +274,9 @@ class LogEngine:
     ) -> asyncio.Future[Appended]:
         cheap = is_cheap(topic.configs)
         return self._writer.append(topic.streams[partition], batches, cheap=cheap)
+
+    def turned_away(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
+        self._failed.failed(topic.streams[partition], batches)
 
     def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
         """This broker's own commit: its records are readable before producers hear of them."""

@@ -2,18 +2,19 @@
 
 They are Kafka 4's own (``ProducerAppendInfo`` and ``ProducerStateEntry``):
 
-- A producer without state may begin with any sequence.
+- A producer without state may begin with any sequence; but with 0, or it is refused (45), where
+  one of its batches ``failed`` a moment ago: this one may be behind that.
 - An epoch older than the one remembered is refused (47).
 - A newer epoch begins with sequence 0, or is refused (45).
 - A batch whose first and last sequence equal one of the last five of that epoch is a
   duplicate: it is answered with its first offset and not appended.
 - Any other batch must follow the last sequence, or is refused (45).
 
-Invariant: the verdicts depend on the committed tail and the batches' order alone, so judging
-the same batches again after a lost comparison is safe.
+Invariant: the verdicts depend on the committed tail, the batches' order and what had failed before
+alone, so judging the same batches again after a lost comparison is safe.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from headwater.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTopicOrPartition
@@ -42,11 +43,14 @@ class JudgedBatch(Protocol):
     def base_sequence(self) -> int: ...
 
 
-def judge(tail: Tail, batches: Iterable[JudgedBatch], now_ms: int) -> list[tuple[int, int, int]]:
+def judge(
+    tail: Tail, batches: Iterable[JudgedBatch], now_ms: int, failed: Collection[int] = ()
+) -> list[tuple[int, int, int]]:
     """Append what may be appended to ``tail``; return (number, code, offset) of the others.
 
     ``tail`` is changed in place: its watermarks, size and producers are those after the
-    batches. The offset is a duplicate's first offset, and -1 with an error code.
+    batches. The offset is a duplicate's first offset, and -1 with an error code. ``failed`` are
+    the producers whose batches failed a moment ago.
     """
     verdicts: list[tuple[int, int, int]] = []
     offset, size = tail.high_watermark, tail.size
@@ -55,6 +59,10 @@ def judge(tail: Tail, batches: Iterable[JudgedBatch], now_ms: int) -> list[tuple
             verdicts.append((number, UnknownTopicOrPartition.code, -1))
             continue
         if batch.producer_id >= 0:
+            new = batch.producer_id not in tail.producers
+            if new and batch.base_sequence != 0 and batch.producer_id in failed:
+                verdicts.append((number, OutOfOrderSequence.code, -1))
+                continue
             code, known = _judge_sequence(tail.producers, batch, offset, now_ms)
             if code != APPENDED:
                 verdicts.append((number, code, known))

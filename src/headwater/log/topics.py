@@ -74,8 +74,9 @@ class TopicCatalog:
     def version(self) -> int:
         return self._version
 
-    async def find(self, name: str) -> Topic:
-        if (topic := self._by_name.get(name)) is not None:
+    async def find(self, name: str, *, partition: int = 0) -> Topic:
+        topic = self._by_name.get(name)
+        if topic is not None and partition < len(topic.streams):
             return topic
         with self._asking(name) as question:
             entry = await self._get(keys.topic(name))
@@ -83,8 +84,9 @@ class TopicCatalog:
                 raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
             return self._learn(question, entry.value, entry.revision)
 
-    async def find_by_id(self, topic_id: UUID) -> Topic:
-        if (topic := self._by_id.get(topic_id)) is not None:
+    async def find_by_id(self, topic_id: UUID, *, partition: int = 0) -> Topic:
+        topic = self._by_id.get(topic_id)
+        if topic is not None and partition < len(topic.streams):
             return topic
         named = await self._get(keys.topic_id(topic_id))
         if named is not None:

@@ -50,13 +50,13 @@ def settle(
             code, known = verdicts.get(number, (0, offset))
             if code in (0, DUPLICATE):
                 base_offset = known if base_offset < 0 else base_offset
+                failed.arrived(commit.stream, batch)
             elif code == OutOfOrderSequence.code and failed.explains(commit.stream, batch):
                 error = error or KafkaStorageError(f"{_who(batch)}: an earlier batch failed")
             else:
                 error = error or _error(code, batch)
             if code == 0:
                 offset += batch.count
-                failed.appended(commit.stream, batch)
             number += 1
         if one.done.done():
             continue

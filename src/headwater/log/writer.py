@@ -90,6 +90,7 @@ class Writer:
         self._clock = clock
         self._metrics = metrics
         self._committed = committed
+        self._failed = failed or FailedProducers()
         self._committer = Committer(
             meta=meta,
             incarnation=incarnation,
@@ -99,14 +100,14 @@ class Writer:
             metrics=metrics,
             level=level,
             doubted=doubted,
+            failed=self._failed,
         )
         self._loop = asyncio.get_running_loop()
         self._open = Buffer()
         self._held = 0
-        self._flushes: dict[asyncio.Task[None], Collection[int]] = {}
-        """The flushes under way, and the streams in each."""
+        self._flushes: dict[asyncio.Task[None], Buffer] = {}
+        """The flushes under way, and what is in each."""
         self._committing = asyncio.Lock()
-        self._failed = failed or FailedProducers()
         self._budget = budget or InlineBudget(meta.limits.inline_bytes, lambda: 1)
         self._early = False
         """Whether a flush is under way that waited for nothing."""
@@ -204,7 +205,7 @@ class Writer:
         self._last_commit = turn = self._loop.create_future()
         flush = self._flush(buffer, before, turn, inline=inline, early=early)
         task = self._loop.create_task(flush)
-        self._flushes[task] = frozenset(buffer.batches)
+        self._flushes[task] = buffer
         task.add_done_callback(self._flushed)
 
     def _may_go_early(self, now: float) -> bool:
@@ -216,7 +217,7 @@ class Writer:
         if not 0 < size <= self._inline_bytes - spent or not self._budget.admits(size):
             return False
         low = self._open.batches.keys() - self._open.cheap.keys()
-        return all(low.isdisjoint(streams) for streams in self._flushes.values())
+        return all(low.isdisjoint(buffer.batches) for buffer in self._flushes.values())
 
     def _go_early(self, now: float) -> None:
         buffer = self._open.without_cheap()
@@ -282,7 +283,6 @@ class Writer:
             self._gather_until = self._loop.time() + GATHER
         except Fenced as error:
             self._fail_all(error)
-            self._fail(buffer, error)
         except StorageFull as error:
             self._fail(buffer, KafkaStorageError(str(error)))
         except StoreError as error:
@@ -341,9 +341,15 @@ class Writer:
             self._room.set()
 
     def _fail_all(self, error: KafkaError) -> None:
-        """Refuse everything from here on: this incarnation may no longer write."""
+        """Refuse everything from here on: this incarnation may no longer write.
+
+        What is under way is refused now, and not when its upload ends: the batches behind it go
+        to the next incarnation.
+        """
         self._failure = error
         self.failed.set()
+        for buffer in self._flushes.values():
+            self._fail(buffer, error)
         self._drop_open(error)
         self._room.set()
 

@@ -7,9 +7,11 @@ Requests of one connection enter the log in order of arrival: whatever must wait
 is not known yet, a batch that must be decoded) holds back the requests behind it.
 
 Notes by version: zstd from 7 (76 before), topic ids in place of names from 13 (100 where there
-is none). A topic that is not known is looked up in the store, and not created: clients ask for
-metadata first, which creates it. A broker that drains answers 6, and so does one that is not
-the owner where ``enforce_owner`` is set; clients go on elsewhere.
+is none). A topic or partition that is not known is looked up in the store, and not created:
+clients ask for metadata first, which creates it. Where the store does not answer, the connection
+is closed: the request behind might find the topic, and be taken for its producer's first. A broker
+that drains answers 6, and so does one that is not the owner where ``enforce_owner`` is set; clients
+go on elsewhere.
 
 Left out: the request's own time-out (the engine's holds); transactions, whose batches get 48;
 per-record errors: a batch is refused as a whole with one message.
@@ -31,7 +33,13 @@ from headwater.broker.services import Call, Services
 from headwater.broker.topic_rules import TopicRules, TopicRulesCache
 from headwater.broker.zones import zone_of
 from headwater.engine import Appended, Topic
-from headwater.errors import KafkaError, UnknownTopicOrPartition
+from headwater.errors import (
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+    UnknownTopicOrPartition,
+)
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.batch import Batch
 from headwater.wire.encoder import Segments
@@ -79,8 +87,8 @@ class _Place:
 class _Admission:
     """One request on its way into the log; it answers when its last partition has landed."""
 
-    __slots__ = ("_acks", "_done", "_failed", "_left", "_request", "_services", "_topics",
-                 "_version", "_zone")  # fmt: skip
+    __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_request", "_services",
+                 "_topics", "_version", "_zone")  # fmt: skip
 
     def __init__(self, services: Services, request: Any, call: Call, done: Done) -> None:
         self._services = services
@@ -91,6 +99,7 @@ class _Admission:
         self._done = done
         self._left = 1
         self._failed = False
+        self._closes = False
         self._topics: list[tuple[str, bytes, list[ProducePartition]]] = []
 
     def begin(self) -> Awaitable[None] | None:
@@ -148,11 +157,12 @@ class _Admission:
         topics = self._services.engine.topics
         try:
             if isinstance(ref, UUID):
-                topic = await topics.find_by_id(ref)
+                topic = await topics.find_by_id(ref, partition=place.index)
             else:
-                topic = await topics.find(ref)
+                topic = await topics.find(ref, partition=place.index)
         except KafkaError as error:
             self._refuse(place, error.code, str(error))
+            self._closes = self._closes or error.code == KafkaStorageError.code
             return
         if (slow := self._take_known(topic, place, records)) is not None:
             await slow
@@ -162,9 +172,13 @@ class _Admission:
         try:
             if not 0 <= place.index < len(topic.streams):
                 raise UnknownTopicOrPartition(f"{topic.name} has no partition {place.index}")
-            check_served_here(services, topic.streams[place.index], self._zone)
             rules = _rules.rules(topic, services.dynamic.brokers.topic_defaults)
             batch = admit_records(records, rules, self._version, services.clock.now_ms())
+            try:
+                check_served_here(services, topic.streams[place.index], self._zone)
+            except NotLeaderOrFollower:
+                services.engine.turned_away(topic, place.index, (batch,))
+                raise
             if batch.is_transactional or self._request.transactional_id is not None:
                 self._refuse(place, _INVALID_TXN_STATE, "transactions are not supported yet")
                 return None
@@ -200,7 +214,7 @@ class _Admission:
     ) -> None:
         error = None if future.cancelled() else future.exception()
         if future.cancelled():
-            self._refuse(place, _UNKNOWN_SERVER_ERROR, "the broker is stopping")
+            self._refuse(place, RequestTimedOut.code, "the broker is stopping")
         elif isinstance(error, KafkaError):
             self._refuse(place, error.code, str(error))
         elif error is not None:
@@ -222,8 +236,10 @@ class _Admission:
         self._left -= 1
         if self._left:
             return
-        if self._acks == 0:
-            self._done(NoReply.CLOSE if self._failed else NoReply.SILENT)
+        if self._closes or (self._acks == 0 and self._failed):
+            self._done(NoReply.CLOSE)
+        elif self._acks == 0:
+            self._done(NoReply.SILENT)
         else:
             self._done(ProduceReply(self._topics))
 
