@@ -20,7 +20,7 @@ from tests.invariants.groups_replay import replay_late_commits
 from tests.invariants.groups_watch import until_at_work, until_drained, watch_offsets
 from tests.invariants.history import History, Produced
 from tests.invariants.kafka_python import produce_in_order
-from tests.invariants.librdkafka import produce
+from tests.invariants.librdkafka import produce, produce_anew
 from tests.invariants.schedule import read_finals
 from tests.invariants.workload import IN_FLIGHT, Producer, consume
 
@@ -130,10 +130,13 @@ def _real(cluster: FaultyCluster) -> list[Callable[[threading.Event], list[Produ
             cluster.bootstrap, name, PARTITIONS, stop, idempotent=idempotent, pause=PAUSE
         )
 
+    def new_librdkafka(stop: threading.Event) -> list[Produced]:
+        return produce_anew(cluster.bootstrap, "n", PARTITIONS, stop, pause=PAUSE / 5)
+
     def kafka_python(stop: threading.Event) -> list[Produced]:
         return produce_in_order(cluster.bootstrap, "kp", PARTITIONS, stop, pause=PAUSE)
 
-    return [partial(librdkafka, True), partial(librdkafka, False), kafka_python]
+    return [partial(librdkafka, True), partial(librdkafka, False), new_librdkafka, kafka_python]
 
 
 def _chooser(cluster: FaultyCluster, rng: Random) -> Choose:

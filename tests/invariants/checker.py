@@ -2,7 +2,7 @@
 
 - I1: offsets are dense, none is given twice, and none ever holds two things.
 - I2: what was acknowledged is readable at its offset through every broker, and through the one
-  that acknowledged it from that moment on.
+  that acknowledged it from that moment on; what a client reported as delivered is somewhere.
 - I3: nothing is there that nobody sent, and no batch is there in part.
 - I4: an idempotent producer's batches are there once and in order, whatever was retried and
   through whom; others are there at most as often as they were sent, and those of a producer that
@@ -43,6 +43,7 @@ def violations(history: History, *, away: Collection[int] = ()) -> list[str]:
             _one_value_per_offset(produced, polled, finals),
             _finals_agree(finals, trimmed),
             _acknowledged_is_there(produced, finals),
+            _delivered_is_somewhere(produced, finals),
             _sent_by_someone(produced, polled, finals),
             _whole_batches(produced, polled, finals),
             _as_often_as_sent(produced, finals),
@@ -113,6 +114,25 @@ def _acknowledged_is_there(
                         f"{_short(value)} was acknowledged at {offset} by broker {one.broker}, "
                         f"broker {final.broker} does not have it there"
                     )
+
+
+def _delivered_is_somewhere(
+    produced: Sequence[Produced], finals: Sequence[FinalLog]
+) -> Iterator[str]:
+    """librdkafka takes an answer for one that all before it arrived, and knows no offset of those.
+
+    Where the log was trimmed, those may have gone.
+    """
+    for final in finals:
+        if final.log_start:
+            continue
+        there = {value for _, value in final.records}
+        for one in produced:
+            if one.delivered and not there.issuperset(one.values):
+                yield (
+                    f"{_short(one.values[0])} was reported as delivered, "
+                    f"broker {final.broker} does not have it"
+                )
 
 
 def _sent_by_someone(

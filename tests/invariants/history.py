@@ -23,6 +23,8 @@ class Produced:
     """Its producer sends a batch only when the one before it was acknowledged."""
     retried: bool = False
     """Its client may have sent it again by itself: this stands for all its attempts."""
+    delivered: bool = False
+    """Its client reported it as delivered, though it may not know where."""
 
 
 @dataclass(frozen=True, slots=True)

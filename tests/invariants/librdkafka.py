@@ -11,6 +11,7 @@ from tests.invariants.clients import TOPIC
 from tests.invariants.history import Produced
 
 FLUSH_SECONDS = 90.0
+ANEW_SECONDS = 1.0
 
 
 def produce(
@@ -21,16 +22,20 @@ def produce(
     *,
     idempotent: bool = True,
     pause: float = 0.002,
+    seconds: float = float("inf"),
 ) -> list[Produced]:
     """Send numbered records to every partition until ``stop``; returns what became of each.
+
+    Or for some ``seconds``, if that is sooner.
 
     One that is not idempotent has one request under way at a time by connection, which does not
     keep its order where a partition moves to another broker (librdkafka's issue 1969).
     """
     done: list[Produced] = []
     producer = Producer({"bootstrap.servers": bootstrap, **configuration(idempotent)})
+    until = time.monotonic() + seconds
     for number in itertools.count():
-        if stop.is_set():
+        if stop.is_set() or time.monotonic() > until:
             break
         for partition in range(partitions):
             value = f"{name}:{partition}:{number}".encode()
@@ -57,12 +62,27 @@ def produce(
                         invoked=sent,
                         completed=time.monotonic(),
                         retried=True,
+                        delivered=error is None,
                     )
                 )
 
             producer.produce(TOPIC, value, partition=partition, on_delivery=report)
         producer.poll(pause)
     assert producer.flush(FLUSH_SECONDS) == 0, f"{name}: records were not delivered"
+    return done
+
+
+def produce_anew(
+    bootstrap: str, name: str, partitions: int, stop: threading.Event, *, pause: float = 0.002
+) -> list[Produced]:
+    """Idempotent producers one after another, each of which is new to every partition."""
+    done: list[Produced] = []
+    for number in itertools.count():
+        if stop.is_set():
+            break
+        done += produce(
+            bootstrap, f"{name}{number}", partitions, stop, pause=pause, seconds=ANEW_SECONDS
+        )
     return done
 
 

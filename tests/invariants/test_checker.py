@@ -80,6 +80,10 @@ def test_what_was_trimmed_may_be_out_of_range_and_gone() -> None:
         (History([A, replace(B, offset=0)]), "offset 0 holds"),
         (History([A, B], finals=[final(A)]), "was acknowledged at 2 by broker 1"),
         (
+            History([A, replace(B, offset=None, delivered=True)], finals=[final(A)]),
+            "b'i:1:0' was reported as delivered, broker 1 does not have it",
+        ),
+        (
             History([A, B], finals=[final(A, B), final(A, broker=2)]),
             "brokers 1 and 2 have different logs",
         ),

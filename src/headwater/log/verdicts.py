@@ -1,6 +1,7 @@
 """From a commit's outcome to each producer's answer."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -16,6 +17,8 @@ from headwater.log.failed_producers import FailedProducers
 from headwater.log.formats import StreamCommit
 from headwater.log.judge import DUPLICATE
 from headwater.wire.batch import LOG_APPEND_TIME, Batch
+
+logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 
@@ -55,6 +58,7 @@ def settle(
                 error = error or KafkaStorageError(f"{_who(batch)}: an earlier batch failed")
             else:
                 error = error or _error(code, batch)
+                logger.info("a batch for stream %d was refused: %s", commit.stream, error)
             if code == 0:
                 offset += batch.count
             number += 1
