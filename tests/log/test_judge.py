@@ -10,7 +10,9 @@ from headwater.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTo
 from headwater.log.formats import Tail
 from headwater.log.judge import (
     DUPLICATE,
+    MOST_PRODUCERS,
     REMEMBERED_BATCHES,
+    STILL_RETRYING_MS,
     forget_idle_producers,
     judge,
 )
@@ -103,8 +105,20 @@ def test_only_idle_producers_without_a_transaction_are_forgotten() -> None:
     judge(tail, [Sent(1, 0, producer_id=2)], 20)
     judge(tail, [Sent(1, 0, producer_id=3)], 10)
     tail.producers[3].transaction_start = 0
-    forget_idle_producers(tail, 20)
+    forget_idle_producers(tail, 30, 10)
     assert set(tail.producers) == {2, 3}
+
+
+def test_beyond_a_bound_the_idlest_are_forgotten_unless_they_may_still_retry() -> None:
+    tail, day = Tail(), 24 * 60 * 60 * 1000
+    for producer in range(MOST_PRODUCERS + 500):
+        judge(tail, [Sent(1, 0, producer_id=producer)], producer)
+    forget_idle_producers(tail, STILL_RETRYING_MS, day)
+    assert len(tail.producers) == MOST_PRODUCERS + 500
+    forget_idle_producers(tail, STILL_RETRYING_MS + 200, day)
+    assert min(tail.producers) == 200
+    forget_idle_producers(tail, STILL_RETRYING_MS + 9_000, day)
+    assert len(tail.producers) == MOST_PRODUCERS
 
 
 @given(

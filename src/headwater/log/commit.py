@@ -138,7 +138,7 @@ def _commit_chunk(
     committed = values[tail_key]
     tail = decode(Tail, committed.value) if committed is not None else Tail()
     start = tail.high_watermark
-    forget_idle_producers(tail, now_ms - producer_expiration_ms)
+    forget_idle_producers(tail, now_ms, producer_expiration_ms)
     verdicts = judge(tail, chunk.batches, now_ms, failed.get(chunk.stream, ()))
     end = tail.high_watermark
     if end == start:

@@ -23,6 +23,8 @@ from headwater.wire.batch import next_sequence
 
 REMEMBERED_BATCHES = 5
 MOST_PRODUCERS = 2000
+STILL_RETRYING_MS = 15 * 60 * 1000
+"""Longer than a client sends a batch again: librdkafka does for five minutes, Java's for two."""
 APPENDED = 0
 DUPLICATE = -1
 """The code of a verdict that is no error: the batch is there already."""
@@ -103,15 +105,17 @@ def _judge_sequence(
     return APPENDED, offset
 
 
-def forget_idle_producers(tail: Tail, before_ms: int) -> None:
-    """Drop the producers last seen before ``before_ms``, and the idlest beyond a bound.
+def forget_idle_producers(tail: Tail, now_ms: int, expiration_ms: int) -> None:
+    """Drop the producers that were idle for so long, and the idlest beyond a bound.
 
     The bound keeps a tail small, which every commit reads and writes, however many producers
-    come and go within their expiry.
+    come and go within their expiry. It leaves those whose client may still send a batch again.
     """
+    before_ms = now_ms - expiration_ms
     if len(tail.producers) > MOST_PRODUCERS:
         seen = sorted(state.seen_ms for state in tail.producers.values())
-        before_ms = max(before_ms, seen[len(seen) - MOST_PRODUCERS])
+        idlest_ms = min(seen[len(seen) - MOST_PRODUCERS], now_ms - STILL_RETRYING_MS)
+        before_ms = max(before_ms, idlest_ms)
     idle = [
         producer
         for producer, state in tail.producers.items()
