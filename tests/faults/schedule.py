@@ -16,6 +16,7 @@ from tests.invariants.brokers import BrokerProcess
 from tests.invariants.clients import RETRIABLE, TOPIC, Choose, Connection
 from tests.invariants.groups_fleet import Fleet
 from tests.invariants.groups_history import GroupHistory
+from tests.invariants.groups_member import LONG_MS
 from tests.invariants.groups_replay import replay_late_commits
 from tests.invariants.groups_watch import until_at_work, until_drained, watch_offsets
 from tests.invariants.history import History, Produced
@@ -82,7 +83,7 @@ class Outcome:
 
 async def run(cluster: FaultyCluster, rng: Random, seconds: float) -> Outcome:
     """Produce, consume and do harm at once; then read everything through every broker."""
-    history, groups, fleet = History(), GroupHistory(), Fleet()
+    history, groups, fleet = History(), GroupHistory(), Fleet(static_session_ms=LONG_MS)
     async with await Connection.open(cluster.brokers[1]) as first:
         await first.create_topic(PARTITIONS)
         producers = await _producers(cluster, history, rng, first)

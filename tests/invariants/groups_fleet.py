@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.invariants.brokers import ROOT
 from tests.invariants.groups_history import GroupHistory
+from tests.invariants.groups_member import SESSION_MS
 
 LEAVE_SECONDS = 30.0
 
@@ -76,6 +77,7 @@ class Fleet:
     members: list[MemberProcess] = field(default_factory=list)
     static: set[str] = field(default_factory=set)
     """The instances of static members."""
+    static_session_ms: int = SESSION_MS
 
     @property
     def groups(self) -> list[str]:
@@ -90,7 +92,9 @@ class Fleet:
             instance = name if number % 4 == 0 else ""
             self.static |= {instance} - {""}
             module = "tests.invariants.groups_member"
-            command = [sys.executable, "-m", module, bootstrap, group, topic, kind, name, instance]
+            session_ms = self.static_session_ms if instance else SESSION_MS
+            arguments = [bootstrap, group, topic, kind, name, instance, str(session_ms)]
+            command = [sys.executable, "-m", module, *arguments]
             self.members.append(MemberProcess(group, command, directory / name))
 
     def start(self) -> None:

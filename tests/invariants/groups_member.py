@@ -19,21 +19,22 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 SESSION_MS = 6_000
 """The least that Kafka allows a classic member."""
-POLL_MS = 30_000
-"""Longer than any fault: librdkafka that finds itself too slow forgets its id while its commit
-waits for an answer, and a static member is then told that it was fenced, as by Kafka itself."""
+LONG_MS = 30_000
+"""Longer than any fault: librdkafka that finds itself too slow, or without an answer for the length
+of its session, forgets its id while its commit waits for an answer, and a static member is then told
+that it was fenced, as by Kafka itself."""
 COORDINATOR_SECONDS = 3.0
 COMMIT_SECONDS = 0.2
 COMMIT_RECORDS = 200
 MARK = b"CGMDv2:"
 
 
-def configuration(kind: str, instance: str) -> dict[str, Any]:
+def configuration(kind: str, instance: str, session_ms: int) -> dict[str, Any]:
     """What differs from librdkafka's defaults, so that faults are noticed within the test."""
     settings: dict[str, Any] = {
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        "max.poll.interval.ms": POLL_MS,
+        "max.poll.interval.ms": LONG_MS,
         "socket.timeout.ms": 2_000,
         "topic.metadata.refresh.interval.ms": 2_000,
         "reconnect.backoff.max.ms": 200,
@@ -47,7 +48,7 @@ def configuration(kind: str, instance: str) -> dict[str, Any]:
         settings["group.protocol"] = "consumer"
     else:
         settings["partition.assignment.strategy"] = kind
-        settings["session.timeout.ms"] = SESSION_MS
+        settings["session.timeout.ms"] = session_ms
         settings["heartbeat.interval.ms"] = 500
     if instance:
         settings["group.instance.id"] = instance
@@ -58,8 +59,9 @@ class Member:
     """Owns, processes and commits until it is told to stop."""
 
     def __init__(
-        self, bootstrap: str, group: str, topic: str, kind: str, name: str, instance: str, file: str
-    ) -> None:
+        self, bootstrap: str, group: str, topic: str, kind: str, name: str, instance: str,
+        session_ms: str, file: str,
+    ) -> None:  # fmt: skip
         self._topic = topic
         self._eager = kind not in ("consumer", "cooperative-sticky")
         self._instance = instance
@@ -75,7 +77,7 @@ class Member:
                 "bootstrap.servers": bootstrap,
                 "group.id": group,
                 "client.id": name,
-                **configuration(kind, instance),
+                **configuration(kind, instance, int(session_ms)),
             }
         )
 
