@@ -20,9 +20,9 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 SESSION_MS = 6_000
 """The least that Kafka allows a classic member."""
 LONG_MS = 30_000
-"""Longer than any fault: librdkafka that finds itself too slow, or without an answer for the length
-of its session, forgets its id while its commit waits for an answer, and a static member is then told
-that it was fenced, as by Kafka itself."""
+"""Longer than any fault: librdkafka that finds itself too slow, or without an answer for as long as
+its session lasts, forgets its id while its commit waits for an answer, and a static member is then
+told that it was fenced, as by Kafka itself."""
 COORDINATOR_SECONDS = 3.0
 COMMIT_SECONDS = 0.2
 COMMIT_RECORDS = 200

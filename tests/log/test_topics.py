@@ -63,7 +63,7 @@ async def test_a_lost_answer_changes_nothing_about_the_end(name: str, how: str) 
                 answered = await WORK[name](engine)
             except KafkaStorageError:
                 # Only a read that comes before anything was done may fail.
-                assert (name, number) == ("delete", 0)
+                assert (name, number) in (("delete", 0), ("create", 0))
             struck = interruption.calls > number
             interruption.stop()
             if answered is None:

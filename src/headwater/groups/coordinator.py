@@ -149,10 +149,16 @@ class Coordinator(Driver):
         found: Mapping[Partition, CommittedOffset]
         if entry is None or not entry.has_offsets:
             found = {partition: CommittedOffset() for partition in partitions or ()}
+            if entry is not None:  # its offsets' removal may not be durable yet
+                return await self._answer(entry, (Code.NONE, found))
         else:
             try:
                 found = await offsets.read(
-                    self._meta, entry.offsets_prefix, partitions, self._topics
+                    self._meta,
+                    entry.offsets_prefix,
+                    partitions,
+                    self._topics,
+                    least=shard.written,
                 )
             except (StoreError, KafkaError) as error:
                 raise CoordinatorNotAvailable(f"offsets cannot be read: {error}") from error

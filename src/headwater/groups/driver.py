@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from headwater.clock import Clock
 from headwater.engine import Topics
-from headwater.errors import NotCoordinator
+from headwater.errors import NotCoordinator, StoreUnavailable
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.keeper import Keeper
 from headwater.groups.kinds import fill
@@ -196,6 +196,14 @@ class Driver:
     async def _load(self, shard: Shard) -> None:
         prefix = keys.group_records(shard.number)
         found = await self._meta.scan(prefix, prefix_end(prefix))
+        if found.revision < shard.revision:
+            raise StoreUnavailable("the metadata store answered from before this broker's lease")
         fill(shard, found.entries, self._settings, self._rng, self._loop.time())
         for group in shard.groups.values():
+            if group.machine is None and group.records:
+                # A change of kind that was written in part: nobody was told of it, and what there
+                # is of it would come back as members of a group to come.
+                prefix, records = group.records_prefix, group.records
+                group.records = set()
+                self._writer.submit(Write(shard, {prefix + name: None for name in records}))
             self._timers.watch(group)

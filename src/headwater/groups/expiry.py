@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from headwater.engine import Topic, Topics
 from headwater.groups.machine import Machine
-from headwater.groups.offsets import OffsetRecord, existing, partition_of
+from headwater.groups.offsets import OffsetRecord, existing, newer, partition_of
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, prefix_end
 from headwater.meta.values import decode
@@ -63,12 +63,15 @@ async def offsets_by_group(
 
 async def existing_topics(topics: Topics, entries: Iterable[Entry]) -> dict[str, Topic]:
     """The topics that those offsets are of, as far as they exist."""
-    found = {}
-    for name in {partition_of(entry)[0] for entry in entries}:
-        topic = await existing(topics, name)
-        if topic is not None:
-            found[name] = topic
-    return found
+    found: dict[str, Topic | None] = {}
+    for entry in entries:
+        name, _ = partition_of(entry)
+        if name not in found:
+            found[name] = await existing(topics, name)
+        topic, record = found[name], decode(OffsetRecord, entry.value)
+        if topic is not None and topic.id.bytes != record.topic:
+            found[name] = await newer(topics, topic, record)
+    return {name: topic for name, topic in found.items() if topic is not None}
 
 
 def due(

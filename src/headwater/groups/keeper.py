@@ -30,6 +30,7 @@ LOOK_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 10.0
 """How long another broker must have been the better choice before a shard is handed to it."""
 PATIENCE: Final = 5.0
+RELOAD_SECONDS: Final = 5.0
 
 Load = Callable[[Shard], Awaitable[None]]
 
@@ -62,6 +63,8 @@ class Keeper:
         self._look = asyncio.Event()
         self._misplaced_since: dict[int, float] = {}
         self._releasing: set[int] = set()
+        self._retry_at: dict[int, float] = {}
+        """When shards that could not be loaded are tried again without being asked for."""
         self._closing = False
         members.listen(self._look.set)
 
@@ -202,7 +205,10 @@ class Keeper:
         return session is not None and not session.lost
 
     def _wanted(self, number: int) -> bool:
-        return self._shards[number] is None and number not in self._opening and self._mine(number)
+        if self._shards[number] is not None or number in self._opening:
+            return False
+        # Taking a lease is news of it, which asks for another look at once.
+        return self._loop.time() >= self._retry_at.get(number, 0.0) and self._mine(number)
 
     def _open(self, numbers: Collection[int]) -> None:
         for number in numbers:
@@ -237,7 +243,13 @@ class Keeper:
             await self._load(shard)
         except StoreError as reason:
             logger.warning("groups of shard %d cannot be loaded: %s", shard.number, reason)
+            self._retry_at[shard.number] = self._loop.time() + RELOAD_SECONDS
             return CoordinatorNotAvailable(f"groups cannot be loaded: {reason}")
+        except Exception as reason:  # one shard's groups must not keep the others away
+            logger.exception("groups of shard %d cannot be loaded", shard.number)
+            self._retry_at[shard.number] = self._loop.time() + RELOAD_SECONDS
+            return CoordinatorNotAvailable(f"groups cannot be loaded: {reason!r}")
+        self._retry_at.pop(shard.number, None)
         self._shards[shard.number] = shard
         return None
 

@@ -136,19 +136,23 @@ class Leases:
 
     async def release(self, shards: Collection[Shard]) -> None:
         """Give leases back, where they are still this broker's."""
-        leases = {keys.coordinator_shard(shard.number): shard.lease for shard in shards}
+        held = {keys.coordinator_shard(shard.number): shard for shard in shards}
 
-        def decide(values: Values) -> tuple[Writes, None]:
-            writes = Writes()
-            for key, lease in leases.items():
+        def decide(values: Values) -> tuple[Writes, list[int]]:
+            writes, free = Writes(), []
+            for key, shard in held.items():
                 there = values[key]
-                if there is not None and there.value == lease:
+                if there is not None:
+                    # The writer may have renewed it since: by a value of this shard's all the same.
+                    if there.value not in shard.leases:
+                        continue
                     writes.delete(key)
-            return writes, None
+                free.append(shard.number)
+            return writes, free
 
-        committed = await self._meta.transact(0, list(leases), decide)
-        for shard in shards:
-            self._unsee(shard.number, committed.revision)
+        committed = await self._meta.transact(0, list(held), decide)
+        for number in committed.result:
+            self._unsee(number, committed.revision)
 
     async def follow(self, changed: Callable[[int, bytes | None, int], None]) -> None:
         """Keep the view up to date for ever; ``changed`` hears of each shard's new value."""

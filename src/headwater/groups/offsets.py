@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from uuid import UUID
 
 from headwater.engine import Topic, Topics
-from headwater.errors import UnknownTopicOrPartition
+from headwater.errors import StoreUnavailable, UnknownTopicId, UnknownTopicOrPartition
 from headwater.groups.requests import CommitRequest, CommittedOffset, Partition
 from headwater.groups.shards import Group
 from headwater.meta import keys
@@ -126,7 +126,12 @@ def delete(
 
 
 async def read(
-    meta: MetadataStore, group_prefix: str, partitions: Collection[Partition] | None, topics: Topics
+    meta: MetadataStore,
+    group_prefix: str,
+    partitions: Collection[Partition] | None,
+    topics: Topics,
+    *,
+    least: int = 0,
 ) -> Mapping[Partition, CommittedOffset]:
     """The offsets of those partitions, or of all that were committed, as the store has them.
 
@@ -136,7 +141,10 @@ async def read(
     wanted = None if partitions is None else set(partitions)
     known: dict[str, Topic | None] = {}
     for prefix in _prefixes(group_prefix, wanted):
-        for entry in (await meta.scan(prefix, prefix_end(prefix))).entries:
+        scan = await meta.scan(prefix, prefix_end(prefix))
+        if scan.revision < least:
+            raise StoreUnavailable("the metadata store answered from before the last commit")
+        for entry in scan.entries:
             partition = partition_of(entry)
             if wanted is not None and partition not in wanted:
                 continue
@@ -144,7 +152,9 @@ async def read(
             if name not in known:
                 known[name] = await existing(topics, name)
             topic, record = known[name], decode(OffsetRecord, entry.value)
-            if topic is not None and topic.id == UUID(bytes=record.topic):
+            if topic is not None and topic.id.bytes != record.topic:
+                topic = known[name] = await newer(topics, topic, record)
+            if topic is not None and topic.id.bytes == record.topic:
                 found[partition] = _committed(record)
     if partitions is not None:
         for partition in partitions:
@@ -173,6 +183,14 @@ def partition_of(entry: Entry) -> Partition:
     """The topic and partition that an offset's key names."""
     _, topic, number = entry.key.rsplit("/", 2)
     return unquote(topic), int(number)
+
+
+async def newer(topics: Topics, topic: Topic, record: OffsetRecord) -> Topic:
+    """The topic that an offset is of, where it exists and the cache is behind; else ``topic``."""
+    try:
+        return await topics.find_by_id(UUID(bytes=record.topic))
+    except UnknownTopicId:
+        return topic
 
 
 async def existing(topics: Topics, name: str) -> Topic | None:

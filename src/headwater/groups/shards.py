@@ -140,16 +140,23 @@ class Group:
 class Shard:
     """A shard that this broker holds, from the moment that its groups are loaded.
 
-    ``lease`` is what its key in the store has to hold, ``revision`` when it was written. A
+    ``lease`` is what its key in the store has to hold, ``revision`` when it was written;
+    ``leases`` are all that it may hold by writes whose answer was lost or is under way. A
     shard that was left is never used again: if its lease is taken again, that is another one.
     """
 
-    __slots__ = ("committed_since", "groups", "lease", "left", "number", "revision", "session")
+    __slots__ = (
+        "committed_since", "groups", "lease", "leases", "left", "number", "revision", "session",
+        "written",
+    )  # fmt: skip
 
     def __init__(self, number: int, lease: bytes, revision: int, session: Session) -> None:
         self.number = number
         self.lease = lease
+        self.leases = {lease}
         self.revision = revision
+        self.written = revision
+        """Of this broker's last write: what is read from before that is out of date."""
         self.session = session
         self.groups: dict[str, Group] = {}
         self.left = False
@@ -164,7 +171,8 @@ class Shard:
         return group
 
     def forget(self, group: Group) -> None:
-        self.groups.pop(group.name, None)
+        if self.groups.get(group.name) is group:  # another of that name may have come since
+            del self.groups[group.name]
 
     def leave(self, error: KafkaError) -> None:
         """Stop for good: every request that waits for a machine gets the error."""

@@ -158,7 +158,10 @@ class Writer:
             batch = self._take()
             try:
                 await self._write(batch)
-            except BaseException as reason:  # nobody may wait for what will not come
+            except Exception as reason:  # nobody may wait for what will not come
+                logger.exception("a write of groups failed oddly")
+                self._give_up(batch, reason)
+            except BaseException as reason:
                 self._give_up(batch, reason)
                 raise
 
@@ -220,6 +223,7 @@ class Writer:
             for key, shard in leases.items():
                 value = self._renew()
                 batch.shards[shard].add(value)
+                shard.leases.add(value)
                 writes.put(key, value, session=shard.session.id)
 
         def decide(values: Values) -> tuple[Writes, None]:
@@ -234,9 +238,12 @@ class Writer:
 
         async with asyncio.timeout(self._patience):
             committed = await self._meta.transact(0, list(leases), decide)
+        for shard in batch.shards:
+            shard.written = committed.revision
         if renewing:
             for key, shard in leases.items():
                 shard.lease, shard.revision = writes.puts[key], committed.revision
+                shard.leases = {shard.lease}
 
     def _without(self, batch: _Batch, shards: list[Shard]) -> _Batch:
         """Leave those shards; the rest of the batch as a batch of its own."""

@@ -8,6 +8,7 @@ belong to and how often it was restored; a broker asks before it starts, and bef
 
 import json
 from typing import Final
+from uuid import uuid4
 
 from headwater.errors import ConfigurationError
 from headwater.log.formats import Cluster
@@ -16,6 +17,7 @@ from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 
 CLUSTERS: Final = "cluster/"
+OWNER: Final = "owner/cluster"
 RESTORES: Final = "restores/"
 
 
@@ -26,6 +28,13 @@ async def claim_objects(objects: ObjectStore, cluster: Cluster) -> None:
     """
     await check_claim(objects, cluster)
     mark = json.dumps({"cluster": cluster.id}).encode()
+    # Of two that start at once the first one has it: a put never replaces another's.
+    await objects.put(OWNER, [mark])
+    if bytes(await objects.get(OWNER)) != mark:
+        raise ConfigurationError(
+            f"the objects belong to another cluster than {cluster.id}, which began at the same "
+            "moment: give each cluster its own prefix with --objects"
+        )
     await objects.put(f"{CLUSTERS}{cluster.id}", [mark])
 
 
@@ -74,5 +83,13 @@ async def last_restore(objects: ObjectStore) -> int:
 
 
 async def note_restore(objects: ObjectStore, epoch: int) -> None:
-    """Take an epoch: whoever is at an older one no longer starts, nor deletes anything."""
-    await objects.put(f"{RESTORES}{epoch:010d}", [b"{}"])
+    """Take an epoch: whoever is at an older one no longer starts, nor deletes anything.
+
+    Raises ``ConfigurationError`` where another restore takes it at the same moment.
+    """
+    key, mark = f"{RESTORES}{epoch:010d}", json.dumps({"restore": uuid4().hex}).encode()
+    await objects.put(key, [mark])  # it never replaces another's
+    if bytes(await objects.get(key)) != mark:
+        raise ConfigurationError(
+            f"another restore of these objects has begun and is at epoch {epoch}: wait for it"
+        )

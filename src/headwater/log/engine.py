@@ -8,7 +8,15 @@ from random import Random
 
 from headwater.clock import Clock
 from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
-from headwater.errors import ConfigurationError, KafkaError, StoreError
+from headwater.errors import (
+    ConfigurationError,
+    KafkaError,
+    KafkaStorageError,
+    RequestTimedOut,
+    StoreError,
+    StoreUnavailable,
+    UnknownOutcome,
+)
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.failed_producers import REMEMBERED_SECONDS, FailedProducers
@@ -26,7 +34,7 @@ from headwater.log.formats import (
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
-from headwater.log.levels import SPOKEN, ClusterFollower, check_level
+from headwater.log.levels import SPOKEN, ClusterFollower, check_level, check_same_cluster
 from headwater.log.maintenance import Maintenance
 from headwater.log.merger import Merger
 from headwater.log.parquet_source import Offload, ParquetSource, in_thread
@@ -41,7 +49,7 @@ from headwater.log.streams import Streams, StreamWaiter
 from headwater.log.surveys import epoch_end, remembered_producers, stored_sizes
 from headwater.log.timestamps import TimestampLookup
 from headwater.log.topics import TopicCatalog
-from headwater.log.transactions import transact
+from headwater.log.transactions import PAUSES, transact
 from headwater.log.trim import Trimmer
 from headwater.log.wal_object import Chunk
 from headwater.log.writer import Writer
@@ -86,6 +94,39 @@ async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
     return cluster
 
 
+async def take_name(
+    meta: MetadataStore, new_name: Callable[[], tuple[str, Incarnation]], own: Cluster
+) -> str:
+    """Make an incarnation's key.
+
+    Every attempt has a name of its own: one that lands late, after its name was fenced, would
+    bring it back. What it makes instead is nobody's, and is fenced as such.
+    """
+    last: StoreError | None = None
+    for pause in (*PAUSES, None):
+        name, value = new_name()
+
+        def decide(
+            values: Values, name: str = name, value: Incarnation = value
+        ) -> tuple[Writes, None]:
+            writes = Writes()
+            check_same_cluster(values[keys.CLUSTER], own)
+            writes.put(keys.incarnation(0, name), encode(value))
+            return writes, None
+
+        try:
+            await meta.transact(0, [keys.CLUSTER, keys.incarnation(0, name)], decide)
+        except (UnknownOutcome, StoreUnavailable) as error:
+            last = error
+        except StoreError as error:
+            raise KafkaStorageError(str(error)) from error
+        else:
+            return name
+        if pause is not None:
+            await asyncio.sleep(pause)
+    raise RequestTimedOut(f"the metadata store did not answer: {last}") from last
+
+
 def _random_id(rng: Random) -> str:
     """Twenty-two characters, as Kafka's cluster ids have."""
     return base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=")
@@ -123,6 +164,7 @@ class LogEngine:
         self._rng = rng
         self._metrics = metrics
         self._streams = Streams()
+        self._record = cluster
         self._cluster = ClusterFollower(meta, cluster)
         self.topics = TopicCatalog(meta, rng, self._close_streams)
         cache = PieceCache(
@@ -192,18 +234,12 @@ class LogEngine:
         await self.become_new_incarnation()
 
     async def become_new_incarnation(self) -> None:
-        """Begin to write under a fresh name: at the start, and after having been fenced."""
-        name = f"{self._broker_id}-{self._clock.now_ms()}-{self._rng.getrandbits(32):08x}"
-        key, value = keys.incarnation(0, name), encode(Incarnation(broker=self._broker_id))
+        """Begin to write under a fresh name: at the start, and after having been fenced.
 
-        def decide(values: Values) -> tuple[Writes, None]:
-            writes = Writes()
-            # An attempt whose answer was lost must not undo the commits that followed it.
-            if values[key] is None:
-                writes.put(key, value)
-            return writes, None
-
-        await transact(self._meta, [key], decide)
+        Raises ``ConfigurationError`` where the metadata store is no longer this cluster's: it was
+        emptied, or the cluster restored into it. Offsets would be given again there.
+        """
+        name = await take_name(self._meta, self._new_name, self._record)
         # A commit of the old name may have landed though its answer never came.
         self._streams.distrust()
         self.incarnation = name
@@ -232,6 +268,10 @@ class LogEngine:
             clock=self._clock,
             budget=self._budget,
         )
+
+    def _new_name(self) -> tuple[str, Incarnation]:
+        name = f"{self._broker_id}-{self._clock.now_ms()}-{self._rng.getrandbits(32):08x}"
+        return name, Incarnation(broker=self._broker_id)
 
     async def run(self) -> None:
         """Follow other brokers and keep house, until cancelled."""

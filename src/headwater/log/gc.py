@@ -182,6 +182,9 @@ class GarbageCollector:
         async for info in self._objects.list(WAL_PREFIX):
             name = _incarnation_name(info.key)
             if name not in fenced:
+                # Asked again after one of its objects was seen: where the cluster was restored
+                # since, this store does not know who writes now, and the mark came first.
+                self._checked = False
                 # An incarnation has its key before its first object and never gets it back,
                 # so a key that is absent now tells that no record can follow.
                 fenced[name] = await self._writer_of(info.key) is None
@@ -216,6 +219,7 @@ class GarbageCollector:
         """Delete those of some files, in key order, that are lost."""
         if not files:
             return 0
+        self._checked = False  # the files were seen first, as in ``_delete_orphans``
         writing = {
             job.id
             async for entry in self._scan(keys.jobs(0))

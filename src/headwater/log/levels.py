@@ -19,7 +19,7 @@ from headwater.errors import ConfigurationError, UnknownFormat
 from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.mirror import Mirror
-from headwater.meta.store import MetadataStore
+from headwater.meta.store import Entry, MetadataStore
 from headwater.meta.values import decode
 
 logger = logging.getLogger(__name__)
@@ -51,6 +51,27 @@ def check_level(level: int, spoken: Levels) -> None:
         )
 
 
+def same_cluster(value: bytes | None, own: Cluster) -> Cluster:
+    """The cluster's record; raises ``ConfigurationError`` where it is not of the same cluster."""
+    if value is None:
+        raise ConfigurationError(
+            f"the metadata store was emptied, and cluster {own.id} was in it: this broker stops; "
+            "run headwater restore"
+        )
+    found = decode(Cluster, value)
+    if (found.id, found.epoch) != (own.id, own.epoch):
+        raise ConfigurationError(
+            f"cluster {found.id} was restored and is at epoch {found.epoch} now: "
+            "this broker stops; start it again"
+        )
+    return found
+
+
+def check_same_cluster(stored: Entry | None, own: Cluster) -> None:
+    """``same_cluster`` in a transaction that reads the record."""
+    same_cluster(None if stored is None else stored.value, own)
+
+
 class ClusterFollower:
     """A running broker's view of the cluster's record: keep ``run`` in a task.
 
@@ -74,14 +95,7 @@ class ClusterFollower:
         await self._mirror.run()
 
     def _changed(self, value: bytes | None) -> None:
-        if value is None:
-            return  # the store was emptied: what this broker commits is refused
-        found = decode(Cluster, value)
-        if (found.id, found.epoch) != (self._cluster.id, self._cluster.epoch):
-            raise ConfigurationError(
-                f"cluster {found.id} was restored and is at epoch {found.epoch} now: "
-                "this broker stops; start it again"
-            )
+        found = same_cluster(value, self._cluster)
         check_level(found.level, SPOKEN)
         if found.level != self._cluster.level:
             logger.info("the cluster is at feature level %d now", found.level)

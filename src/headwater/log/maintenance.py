@@ -179,8 +179,11 @@ class Maintenance:
         """Copy the metadata to the object store where that is due, and this broker's to do."""
         if not self._share(SNAPSHOT_SHARE):
             return
-        due_ms = self._clock.now_ms() - self._settings.snapshot_interval_ms
-        if all(each.taken_ms <= due_ms for each in await kept_snapshots(self._meta)):
+        now_ms = self._clock.now_ms()
+        due_ms = now_ms - self._settings.snapshot_interval_ms
+        # One from the future, of a clock that was wrong, does not put the next one off.
+        kept = await kept_snapshots(self._meta)
+        if not any(due_ms < each.taken_ms <= now_ms for each in kept):
             await self._snapshotter.take()
 
     async def collect(self) -> None:

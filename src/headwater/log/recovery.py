@@ -97,11 +97,22 @@ def candidate(
 
 
 def newer_sections(
-    data: bytearray, of: Candidate, known: Mapping[str, Incarnation], taken_ms: int
+    data: bytearray,
+    of: Candidate,
+    known: Mapping[str, Incarnation],
+    taken_ms: int,
+    written_ms: int,
 ) -> Iterator[FoundSection]:
-    """The sections of an object, whose bytes are ``data``, that are newer than the snapshot."""
+    """The sections of an object, whose bytes are ``data``, that are newer than the snapshot.
+
+    The snapshot was taken at ``taken_ms`` by its broker's clock, and its object written at
+    ``written_ms`` by the store's.
+    """
+    # By the store's one clock too: that of the broker that wrote it may be far behind.
+    old = of.info.modified_ms < written_ms - SKEW_MS
     for position, created_ms, chunks in find_sections(data, of.position):
-        if incarnation_of(of.info.key) not in known and created_ms < taken_ms - SKEW_MS:
+        unknown = incarnation_of(of.info.key) not in known
+        if unknown and old and created_ms < taken_ms - SKEW_MS:
             continue  # left behind by an incarnation that was fenced before the snapshot
         new = chunks[of.committed :] if position == of.position else chunks
         if new:

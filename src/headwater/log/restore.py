@@ -33,7 +33,7 @@ from headwater.log.recovery import (
 )
 from headwater.log.restored import Recovered, Restored
 from headwater.log.snapshot_file import Description, Item, decode_snapshot
-from headwater.log.snapshots import EVERYTHING, PREFIX, SUFFIX
+from headwater.log.snapshots import EVERYTHING, PREFIX, SUFFIX, Snapshot
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
@@ -95,13 +95,16 @@ async def restore(
     restored.begin_epoch(epoch)
     if not dry_run:
         await note_restore(objects, epoch)
-    for section in in_order(await _newer(objects, restored, description, watch)):
+    written_ms = min([info.modified_ms async for info in objects.list(key)], default=0)
+    for section in in_order(await _newer(objects, restored, description, written_ms, watch)):
         restored.append(section, clock.now_ms())
     adopted = 0
     async for info in objects.list(TABLES):
         if job_of_file(info.key) is not None:
             adopted += restored.adopt(info.key, info.size, clock.now_ms())
     restored.finish()
+    # What it refers to is kept until the new epoch has snapshots of its own.
+    restored.list_snapshot(Snapshot(key, 0, description.taken_ms, pending=False))
     if not dry_run:
         await _write(meta, restored, key, watch)
     return Restoration(
@@ -142,7 +145,11 @@ async def _check_target(meta: MetadataStore, cluster_id: str) -> None:
 
 
 async def _newer(
-    objects: ObjectStore, restored: Restored, description: Description, watch: Watch
+    objects: ObjectStore,
+    restored: Restored,
+    description: Description,
+    written_ms: int,
+    watch: Watch,
 ) -> list[FoundSection]:
     """Every section that is newer than the snapshot."""
     known = restored.incarnations
@@ -157,22 +164,23 @@ async def _newer(
     for number, each in enumerate(candidates):
         watch("Looking for newer records", number, len(candidates))
         data = await objects.get(each.info.key)
-        sections += newer_sections(data, each, known, description.taken_ms)
+        sections += newer_sections(data, each, known, description.taken_ms, written_ms)
     return sections
 
 
 async def _write(meta: MetadataStore, restored: Restored, snapshot: str, watch: Watch) -> None:
     cluster = restored.cluster
-    started = restored.cluster
-    started.restoring = snapshot
-    await _begin(meta, encode(started))
+    begun = restored.cluster
+    begun.restoring = snapshot
+    started = encode(begun)
+    await _begin(meta, started)
     items = restored.items()
     done = 0
     for some in _some_at_a_time(items, meta.limits.operations or KEYS_AT_ONCE):
-        await _put(meta, dict(some))
+        await _put(meta, started, dict(some))
         done += len(some)
         watch("Writing metadata", done, len(items))
-    await _put(meta, {keys.CLUSTER: encode(cluster)})
+    await _put(meta, started, {keys.CLUSTER: encode(cluster)})
 
 
 async def _begin(meta: MetadataStore, started: bytes) -> None:
@@ -189,14 +197,28 @@ async def _begin(meta: MetadataStore, started: bytes) -> None:
     await transact(meta, [keys.CLUSTER], decide)
 
 
-async def _put(meta: MetadataStore, puts: dict[str, bytes]) -> None:
-    def decide(_values: Values) -> tuple[Writes, None]:
+async def _put(meta: MetadataStore, started: bytes, puts: dict[str, bytes]) -> None:
+    """Write keys while this restore is under way, and not after it: brokers write then.
+
+    An attempt whose answer was lost, and a restore that another one overtook, compare and lose.
+    Raises ``ConfigurationError`` where this one was overtaken.
+    """
+
+    def decide(values: Values) -> tuple[Writes, None]:
         writes = Writes()
+        there = values[keys.CLUSTER]
+        found = None if there is None else there.value
+        if found != started:
+            if found is not None and found == puts.get(keys.CLUSTER):
+                return writes, None  # the first attempt landed
+            raise ConfigurationError(
+                "another restore into this metadata store has begun since: this one stops"
+            )
         for key, value in puts.items():
             writes.put(key, value)
         return writes, None
 
-    await transact(meta, [], decide)
+    await transact(meta, [keys.CLUSTER], decide)
 
 
 def _some_at_a_time(items: list[Item], most: int) -> Iterable[list[Item]]:

@@ -16,8 +16,10 @@ from headwater.log.formats import (
     Tail,
     TopicRecord,
 )
+from headwater.log.jobs import Job
 from headwater.log.recovery import FoundChunk, FoundSection, Regained, append_again
 from headwater.log.snapshot_file import Item
+from headwater.log.snapshots import Snapshot, Snapshots
 from headwater.meta import keys
 from headwater.meta.values import decode, encode
 
@@ -121,8 +123,25 @@ class Restored:
         self._values[keys.object_record(0, file, 0)] = encode(record)
         return True
 
+    def _move(self) -> None:
+        """Objects are read where they are now: a copy may be in another kind of store."""
+        for key in self._under(keys.indexes(0)):
+            entry = decode(IndexEntry, self._values[key])
+            if entry.store not in ("", self._store):
+                entry.store = self._store
+                self._values[key] = encode(entry)
+        for key in self._under(keys.jobs(0)):
+            job = decode(Job, self._values[key])
+            for file in (*job.files, *job.copies):
+                file.store = self._store
+            self._values[key] = encode(job)
+
+    def list_snapshot(self, snapshot: Snapshot) -> None:
+        self._values[keys.SNAPSHOTS] = encode(Snapshots(listed=[snapshot]))
+
     def finish(self) -> None:
         """Take in where streams end, and which numbers are not given out again."""
+        self._move()
         for stream, tail in self._tails.items():
             self._values[keys.tail(0, stream)] = encode(tail)
         self._raise_counter(keys.NEXT_STREAM, self._last_stream + 1)

@@ -69,9 +69,16 @@ async def horizon(meta: MetadataStore) -> int | None:
     return min((each.revision for each in listed), default=None)
 
 
-def snapshot_key(epoch: int, taken_ms: int, incarnation: str) -> str:
-    """Keys sort by epoch and then by time."""
-    return f"{PREFIX}{epoch:010d}/{taken_ms:015d}-{incarnation}{SUFFIX}"
+def snapshot_key(epoch: int, number: int, incarnation: str) -> str:
+    """Keys sort by epoch and then as they were begun.
+
+    The number is the time, or the next one after the last where a clock is behind another.
+    """
+    return f"{PREFIX}{epoch:010d}/{number:015d}-{incarnation}{SUFFIX}"
+
+
+def _number(key: str) -> int:
+    return int(key.rpartition("/")[2].partition("-")[0])
 
 
 class Snapshotter:
@@ -103,10 +110,11 @@ class Snapshotter:
         if stored is None:
             return None
         cluster = decode(Cluster, stored.value)
+        if cluster.restoring:
+            return None
         taken_ms, name = self._clock.now_ms(), self._incarnation()
         before = (await self._meta.scan(keys.SNAPSHOTS, keys.SNAPSHOTS, limit=1)).revision
-        own = Snapshot(snapshot_key(cluster.epoch, taken_ms, name), before, taken_ms, pending=True)
-        await self._list(own)
+        own = await self._list(cluster.epoch, taken_ms, name, before)
         found = await self._meta.scan(*EVERYTHING)
         items: list[Item] = [
             (entry.key, entry.value)
@@ -135,16 +143,19 @@ class Snapshotter:
         )  # fmt: skip
         return description
 
-    async def _list(self, own: Snapshot) -> None:
-        def decide(values: Values) -> tuple[Writes, None]:
+    async def _list(self, epoch: int, taken_ms: int, name: str, before: int) -> Snapshot:
+        def decide(values: Values) -> tuple[Writes, Snapshot]:
             writes, known = Writes(), _known(values)
+            last = max((_number(each.key) for each in known.listed), default=0)
+            key = snapshot_key(epoch, max(taken_ms, last + 1), name)
+            own = Snapshot(key, before, taken_ms, pending=True)
             # A pending one of another is given up: it finds that it is no longer listed.
             kept = [each for each in known.listed if not each.pending]
             known.listed = [*kept, own]
             writes.put(keys.SNAPSHOTS, encode(known))
-            return writes, None
+            return writes, own
 
-        await transact(self._meta, [keys.SNAPSHOTS], decide)
+        return await transact(self._meta, [keys.SNAPSHOTS], decide)
 
     async def _complete(self, key: str, revision: int) -> list[str]:
         def decide(values: Values) -> tuple[Writes, list[str]]:

@@ -133,9 +133,24 @@ class TopicCatalog:
             writes.put(keys.topic_id(topic_id), name.encode())
             return writes, value
 
+        await self._close_deleted(name)
         with self._asking(name) as question:
             done = await commit(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
             return self._learn(question, done.result, done.revision)
+
+    async def _close_deleted(self, name: str) -> None:
+        """Close the streams of topics that had this name, where who deleted them died before it.
+
+        A broker whose cache lags would take records for the new one into them.
+        """
+        try:
+            found = await self._meta.scan(keys.DELETED_TOPICS, prefix_end(keys.DELETED_TOPICS))
+        except StoreError as error:
+            raise KafkaStorageError(f"cannot read deleted topics: {error}") from error
+        for entry in found.entries:
+            deleted = decode(DeletedTopic, entry.value)
+            if deleted.name == name:
+                await self._close_streams(deleted.streams)
 
     async def delete(self, name: str) -> Topic:
         entry = await self._get(keys.topic(name))

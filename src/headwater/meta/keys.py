@@ -82,9 +82,13 @@ def layout(domain: int, stream: int) -> str:
     return f"{layouts(domain)}{stream:020d}"
 
 
+def indexes(domain: int) -> str:
+    return f"d/{domain:04d}/index/"
+
+
 def index(domain: int, stream: int) -> str:
     """The prefix of a stream's offset index."""
-    return f"d/{domain:04d}/index/{stream:020d}/"
+    return f"{indexes(domain)}{stream:020d}/"
 
 
 def index_entry(domain: int, stream: int, end_offset: int) -> str:

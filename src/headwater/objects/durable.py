@@ -43,6 +43,7 @@ class DurableDirectories:
         self._known: OrderedDict[str, Descriptor] = OrderedDict()
         self._failed: set[str] = set()
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()
 
     def open(self, directory: str) -> Descriptor:
         """The directory, created where it is missing, itself and all above it durable.
@@ -75,13 +76,15 @@ class DurableDirectories:
         After a failure the kernel may have dropped what was not written and would report
         success the next time, so a directory whose fsync failed once is refused for good.
         """
-        if directory in self._failed:
-            raise OSError(errno.EIO, "an earlier fsync of this directory failed")
-        try:
-            os.fsync(opened.number)
-        except OSError:
-            self._failed.add(directory)
-            raise
+        # One at a time: the kernel tells an error to the first that asks, and to no other.
+        with self._syncing:
+            if directory in self._failed:
+                raise OSError(errno.EIO, "an earlier fsync of this directory failed")
+            try:
+                os.fsync(opened.number)
+            except OSError:
+                self._failed.add(directory)
+                raise
 
     def forget(self, directory: str) -> None:
         """Look at a directory and those above it afresh at their next use."""

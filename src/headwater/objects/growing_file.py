@@ -7,6 +7,7 @@ range, so appends may overlap; a range that failed stays behind as bytes that no
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 
 from headwater.objects.durable import Descriptor
@@ -42,6 +43,7 @@ class GrowingFile:
         self._under_way = 0
         self._closed = False
         self._failed = False
+        self._syncing = threading.Lock()
 
     async def append(self, parts: Sequence[Buffer]) -> int:
         position = self.size
@@ -85,10 +87,21 @@ class GrowingFile:
         self._require_whole()
         try:
             write_all(file.number, parts, position)
-            os.fdatasync(file.number)
+            # One at a time: the kernel tells an error of the whole file to the first that asks,
+            # and the next one would take its own lost pages for written.
+            with self._syncing:
+                self._require_whole()
+                self._sync(file)
         except BaseException:
             # The kernel may report a failed sync once only: nothing is ever synced here again.
             self._failed = True
+            raise
+
+    def _sync(self, file: Descriptor) -> None:
+        try:
+            os.fdatasync(file.number)
+        except BaseException:
+            self._failed = True  # before the next one's turn
             raise
 
     def _require_whole(self) -> None:
