@@ -8,15 +8,7 @@ from random import Random
 
 from headwater.clock import Clock
 from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
-from headwater.errors import (
-    ConfigurationError,
-    KafkaError,
-    KafkaStorageError,
-    RequestTimedOut,
-    StoreError,
-    StoreUnavailable,
-    UnknownOutcome,
-)
+from headwater.errors import ConfigurationError, KafkaError, StoreError
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.failed_producers import REMEMBERED_SECONDS, FailedProducers
@@ -27,16 +19,16 @@ from headwater.log.formats import (
     SEGMENT,
     Cluster,
     Counter,
-    Incarnation,
     IndexEntry,
     StreamCommit,
 )
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
-from headwater.log.levels import SPOKEN, ClusterFollower, check_level, check_same_cluster
+from headwater.log.levels import SPOKEN, ClusterFollower, check_level
 from headwater.log.maintenance import Maintenance
 from headwater.log.merger import Merger
+from headwater.log.names import take_name
 from headwater.log.parquet_source import Offload, ParquetSource, in_thread
 from headwater.log.parquet_warmth import warm_up_for_tables
 from headwater.log.piece_loader import PieceLoader
@@ -49,7 +41,7 @@ from headwater.log.streams import Streams, StreamWaiter
 from headwater.log.surveys import epoch_end, remembered_producers, stored_sizes
 from headwater.log.timestamps import TimestampLookup
 from headwater.log.topics import TopicCatalog
-from headwater.log.transactions import PAUSES, transact
+from headwater.log.transactions import transact
 from headwater.log.trim import Trimmer
 from headwater.log.wal_object import Chunk
 from headwater.log.writer import Writer
@@ -92,39 +84,6 @@ async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
             "run headwater restore again"
         )
     return cluster
-
-
-async def take_name(
-    meta: MetadataStore, new_name: Callable[[], tuple[str, Incarnation]], own: Cluster
-) -> str:
-    """Make an incarnation's key.
-
-    Every attempt has a name of its own: one that lands late, after its name was fenced, would
-    bring it back. What it makes instead is nobody's, and is fenced as such.
-    """
-    last: StoreError | None = None
-    for pause in (*PAUSES, None):
-        name, value = new_name()
-
-        def decide(
-            values: Values, name: str = name, value: Incarnation = value
-        ) -> tuple[Writes, None]:
-            writes = Writes()
-            check_same_cluster(values[keys.CLUSTER], own)
-            writes.put(keys.incarnation(0, name), encode(value))
-            return writes, None
-
-        try:
-            await meta.transact(0, [keys.CLUSTER, keys.incarnation(0, name)], decide)
-        except (UnknownOutcome, StoreUnavailable) as error:
-            last = error
-        except StoreError as error:
-            raise KafkaStorageError(str(error)) from error
-        else:
-            return name
-        if pause is not None:
-            await asyncio.sleep(pause)
-    raise RequestTimedOut(f"the metadata store did not answer: {last}") from last
 
 
 def _random_id(rng: Random) -> str:
@@ -239,7 +198,7 @@ class LogEngine:
         Raises ``ConfigurationError`` where the metadata store is no longer this cluster's: it was
         emptied, or the cluster restored into it. Offsets would be given again there.
         """
-        name = await take_name(self._meta, self._new_name, self._record)
+        name = await take_name(self._meta, self._record, self._broker_id, self._new_name)
         # A commit of the old name may have landed though its answer never came.
         self._streams.distrust()
         self.incarnation = name
@@ -252,7 +211,7 @@ class LogEngine:
             rng=self._rng,
             metrics=self._metrics,
             committed=self._committed,
-            doubted=self._streams.distrust,
+            doubted=self._follower.doubt,
             failed=self._failed,
             level=lambda: self._cluster.level,
             budget=self._budget,
@@ -269,14 +228,14 @@ class LogEngine:
             budget=self._budget,
         )
 
-    def _new_name(self) -> tuple[str, Incarnation]:
-        name = f"{self._broker_id}-{self._clock.now_ms()}-{self._rng.getrandbits(32):08x}"
-        return name, Incarnation(broker=self._broker_id)
+    def _new_name(self) -> str:
+        return f"{self._broker_id}-{self._clock.now_ms()}-{self._rng.getrandbits(32):08x}"
 
     async def run(self) -> None:
         """Follow other brokers and keep house, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cluster.run())
+            tasks.create_task(self._cluster.look())
             tasks.create_task(self._follower.run())
             tasks.create_task(self._maintenance.run())
             tasks.create_task(self._revive())
@@ -320,6 +279,7 @@ class LogEngine:
 
     def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
         """This broker's own commit: its records are readable before producers hear of them."""
+        self._follower.settle()
         starts = []
         for chunk, commit in zip(chunks, commits, strict=True):
             state = self._streams[commit.stream]

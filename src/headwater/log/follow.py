@@ -22,7 +22,10 @@ RETRY = 0.5
 
 
 class Follower:
-    """Applies watched changes to a broker's caches. ``own`` names the commits it knows already."""
+    """Applies watched changes to a broker's caches.
+
+    ``own`` names the commits that it knows already, unless one of them is in doubt.
+    """
 
     def __init__(
         self,
@@ -39,6 +42,19 @@ class Follower:
         self._own = own
         self._window_entries = window_entries
         self._numbers: dict[str, int] = {}
+        self._in_doubt = False
+        """Whether a commit of this broker's may land that nobody here is told of."""
+
+    def doubt(self) -> None:
+        """A commit of this broker's may have landed, or may still: its change alone will tell."""
+        self._in_doubt = True
+        self._streams.distrust()
+
+    def settle(self) -> None:
+        """A commit of this broker's landed: what was in doubt has landed before it, or never."""
+        if self._in_doubt:
+            self._in_doubt = False
+            self._streams.distrust()
 
     async def run(self) -> None:
         """Follow commits, layouts and topics until cancelled."""
@@ -78,6 +94,8 @@ class Follower:
             self._numbers.pop(name, None)
             return
         if name == self._own():
+            if self._in_doubt:
+                self._streams.distrust()
             return
         commit = decode(Incarnation, change.value)
         missed = commit.number - self._numbers.get(name, 0) > 1

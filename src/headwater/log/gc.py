@@ -27,7 +27,7 @@ from headwater.log.formats import GROWING, Cluster, Incarnation, ObjectRecord, R
 from headwater.log.jobs import CREATED, TABLES, Job, job_of_file
 from headwater.log.pins import Pins
 from headwater.log.settings import LogSettings
-from headwater.log.snapshots import horizon
+from headwater.log.snapshots import horizon, listed_snapshots, unlist
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
@@ -40,6 +40,8 @@ PAGE = 100
 RECORDS_AT_ONCE = 50
 FILES_AT_ONCE = 1000
 WAL_PREFIX = "wal/"
+SNAPSHOT_LIFE_MS = 24 * 60 * 60 * 1000
+"""How long a snapshot is kept where none follow it."""
 
 
 class GarbageCollector:
@@ -78,6 +80,22 @@ class GarbageCollector:
                 continue
             deleted += await self._apply(entry.key, release)
         return deleted
+
+    async def collect_snapshots(self) -> int:
+        """Delete old snapshots, where none are taken any more; returns how many.
+
+        Each holds back all garbage that came after it, which would be kept for ever.
+        """
+        self._checked = False
+        before_ms = self._clock.now_ms() - SNAPSHOT_LIFE_MS
+        listed = await listed_snapshots(self._meta)
+        old = [each.key for each in listed if each.taken_ms <= before_ms]
+        for key in old:
+            logger.info("deleting %s: no snapshots are taken any more", key)
+            await self._delete(key)
+        if old:
+            await unlist(self._meta, old)
+        return len(old)
 
     async def _apply(self, release_key: str, release: Release) -> int:
         finished = True

@@ -12,10 +12,11 @@ finalized level does not start. A level never goes back: what was written stays.
       came after a snapshot (``recovery``) |
 """
 
+import asyncio
 import logging
 from typing import Final, NamedTuple
 
-from headwater.errors import ConfigurationError, UnknownFormat
+from headwater.errors import ConfigurationError, StoreError, UnknownFormat
 from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.mirror import Mirror
@@ -25,6 +26,7 @@ from headwater.meta.values import decode
 logger = logging.getLogger(__name__)
 
 NOTED_SECTIONS: Final = 2
+LOOK_SECONDS: Final = 5.0
 
 
 class Levels(NamedTuple):
@@ -73,12 +75,13 @@ def check_same_cluster(stored: Entry | None, own: Cluster) -> None:
 
 
 class ClusterFollower:
-    """A running broker's view of the cluster's record: keep ``run`` in a task.
+    """A running broker's view of the cluster's record: keep ``run`` and ``look`` in tasks.
 
     The level may lag behind the record's and never leads it.
     """
 
     def __init__(self, meta: MetadataStore, cluster: Cluster) -> None:
+        self._meta = meta
         self._cluster = cluster
         self._mirror = Mirror(meta, keys.CLUSTER, lambda values: self._changed(values.get("")))
 
@@ -93,6 +96,21 @@ class ClusterFollower:
         ``UnknownFormat`` where it was finalized at a level that it does not speak.
         """
         await self._mirror.run()
+
+    async def look(self) -> None:
+        """Look at the record now and then, until cancelled; raises what ``run`` raises.
+
+        A store that comes back empty begins to count its revisions anew, and whoever follows it
+        waits for one that it will not have for long.
+        """
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                stored = await self._meta.get(keys.CLUSTER)
+            except StoreError as error:
+                logger.warning("cannot look at the cluster's record: %s", error)
+            else:
+                check_same_cluster(stored, self._cluster)
 
     def _changed(self, value: bytes | None) -> None:
         found = same_cluster(value, self._cluster)

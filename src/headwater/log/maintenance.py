@@ -189,5 +189,7 @@ class Maintenance:
     async def collect(self) -> None:
         """Remove garbage and finish deletions that other brokers left."""
         await self._cleaner.clean_deleted()
+        if not self._settings.snapshot_interval_ms and self._share(SNAPSHOT_SHARE):
+            await self._collector.collect_snapshots()
         await self._collector.collect_released()
         await self._collector.collect_orphans(self._living())

@@ -10,11 +10,13 @@ Invariants:
   released after the oldest kept snapshot; a snapshot is listed, as pending, before its scan
   begins, so what is released while it is taken is left alone too. Comparisons are between
   revisions, not clocks.
-- A snapshot leaves the list before its object is deleted.
+- A snapshot that newer ones replace leaves the list before its object is deleted. One that is let
+  go because none are taken any more leaves it after that: a restore would find it, and not all
+  that it refers to.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -55,18 +57,32 @@ class Snapshots(Value):
     listed: list[Snapshot] = msgspec.field(default_factory=list)
 
 
+async def listed_snapshots(meta: MetadataStore) -> list[Snapshot]:
+    """The snapshots that hold garbage back: those that are kept, and those being taken."""
+    stored = await meta.get(keys.SNAPSHOTS)
+    return [] if stored is None else decode(Snapshots, stored.value).listed
+
+
 async def kept_snapshots(meta: MetadataStore) -> list[Snapshot]:
     """The snapshots that are complete, oldest first."""
-    stored = await meta.get(keys.SNAPSHOTS)
-    listed = [] if stored is None else decode(Snapshots, stored.value).listed
-    return [each for each in listed if not each.pending]
+    return [each for each in await listed_snapshots(meta) if not each.pending]
 
 
 async def horizon(meta: MetadataStore) -> int | None:
     """What was released after this revision may be needed by a snapshot; None: there is none."""
-    stored = await meta.get(keys.SNAPSHOTS)
-    listed = [] if stored is None else decode(Snapshots, stored.value).listed
-    return min((each.revision for each in listed), default=None)
+    return min((each.revision for each in await listed_snapshots(meta)), default=None)
+
+
+async def unlist(meta: MetadataStore, gone: Collection[str]) -> None:
+    """Let go of snapshots, by their keys, and of what they hold back."""
+
+    def decide(values: Values) -> tuple[Writes, None]:
+        writes, known = Writes(), _known(values)
+        known.listed = [each for each in known.listed if each.key not in gone]
+        writes.put(keys.SNAPSHOTS, encode(known))
+        return writes, None
+
+    await transact(meta, [keys.SNAPSHOTS], decide)
 
 
 def snapshot_key(epoch: int, number: int, incarnation: str) -> str:
