@@ -11,14 +11,15 @@ from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import open_cluster
 from headwater.log.formats import Cluster
 from headwater.log.gc import GarbageCollector
+from headwater.log.recovery import SKEW_MS
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import kept_snapshots
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, Limits, Writes
 from headwater.meta.values import decode, encode
-from tests.log.harness import append, make_batch, read_all
-from tests.log.restoring import OBJECTS_ONLY, Place, values
+from tests.log.harness import WholeObjects, append, make_batch, read_all, running_engine
+from tests.log.restoring import OBJECTS_ONLY, ClockByHand, Place, values
 
 T = TypeVar("T")
 
@@ -147,6 +148,46 @@ async def test_a_producer_that_went_on_at_a_broker_whose_clock_is_behind_loses_n
         read = values(await read_all(engine, "t"))
         assert sorted(read) == [b"%d" % number for number in range(10)]
         assert await append(engine, "t", batches[9:]) == read.index(b"9"), "its retry is found"
+
+
+async def test_records_of_a_broker_whose_clock_is_far_behind_come_back() -> None:
+    place = Place(whole=True)
+    async with place.engine() as engine:
+        await engine.topics.create("t", 1, {})
+        await append(engine, "t", [make_batch(b"a")])
+        await place.snapshot()
+    behind = ClockByHand()
+    behind.now -= 2 * SKEW_MS
+    async with running_engine(
+        place.meta,
+        place.objects,
+        broker_id=2,
+        settings=OBJECTS_ONLY,
+        clock=behind,
+        housekeeping=False,
+    ) as engine:
+        await append(engine, "t", [make_batch(b"b")])
+    place.lose_metadata()
+    assert (await place.restore()).found.records == 1
+    async with place.engine() as engine:
+        assert values(await read_all(engine, "t")) == [b"a", b"b"]
+
+
+async def test_a_copy_of_the_objects_in_another_kind_of_store_is_read_there() -> None:
+    place = Place(whole=True)
+    async with place.engine() as engine:
+        await engine.topics.create("t", 1, {})
+        await append(engine, "t", [make_batch(b"a")])
+        await place.snapshot()
+        await append(engine, "t", [make_batch(b"b")])
+    copy = WholeObjects(clock=place.clock, id="s3")
+    async for info in place.objects.list(""):
+        await copy.put(info.key, [await place.objects.get(info.key)])
+    place.lose_metadata()
+    place.objects = copy
+    await place.restore()
+    async with place.engine() as engine:
+        assert values(await read_all(engine, "t")) == [b"a", b"b"]
 
 
 async def test_clients_learn_where_the_cluster_was_set_back_to() -> None:

@@ -26,7 +26,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Change, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
-from tests.log.harness import running_engine
+from tests.log.harness import append, make_batch, running_engine
 from tests.log.interrupted import InterruptedObjects, InterruptedStore, Interruption
 
 
@@ -171,6 +171,26 @@ async def test_a_topic_created_again_replaces_the_one_remembered() -> None:
     assert two.changed(Change(stored.key, None, stored.revision + 1)) == new
     assert two.get("t") is None
     assert two.get_by_id(new.id) is None
+
+
+async def test_records_for_a_topic_made_again_do_not_go_into_the_deleted_one() -> None:
+    """Who deleted it died before it closed the streams, and another broker's cache lags."""
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+
+    async def dies(_streams: Sequence[int]) -> None:
+        raise KafkaStorageError("killed here")
+
+    async with (
+        running_engine(store, objects, broker_id=1, housekeeping=False) as ours,
+        running_engine(store, objects, broker_id=2, housekeeping=False) as lagging,
+    ):
+        await ours.topics.create("t", 1, {})
+        await lagging.topics.find("t")
+        with pytest.raises(KafkaStorageError):
+            await TopicCatalog(store, Random(3), dies).delete("t")
+        await ours.topics.create("t", 1, {})
+        with pytest.raises(UnknownTopicOrPartition):
+            await append(lagging, "t", [make_batch(b"a")])
 
 
 async def test_a_partition_that_the_cache_lacks_is_looked_for_in_the_store() -> None:

@@ -1,13 +1,15 @@
 """What may be in a local directory beside objects, and what becomes of it."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -205,3 +207,50 @@ async def test_after_a_failed_sync_nothing_is_appended_any_more(
             await growing.append([b"two"])
     assert len(calls) == 1
     assert await store.get_range("wal/1/a.wo", 0, 3) == b"one"
+
+
+async def test_an_append_is_not_taken_for_durable_where_another_was_told_of_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        store = LocalDirectory(tmp_path, executor=threads)
+        growing = store.grow("wal/1/a.wo")
+        await growing.append([b"one"])
+        monkeypatch.setattr(os, "fdatasync", ErrorToldOnce())
+        done = await asyncio.gather(
+            growing.append([b"two"]), growing.append([b"three"]), return_exceptions=True
+        )
+        assert [type(each) for each in done] == [StoreUnavailable] * 2
+        await store.close()
+
+
+async def test_a_name_is_not_taken_for_durable_where_another_was_told_of_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        store = LocalDirectory(tmp_path, executor=threads)
+        await store.put("wal/1.wo", [b"one"])
+        monkeypatch.setattr(os, "fsync", ErrorToldOnce())
+        done = await asyncio.gather(
+            store.put("wal/2.wo", [b"two"]), store.put("wal/3.wo", [b"three"]),
+            return_exceptions=True,
+        )  # fmt: skip
+        assert [type(each) for each in done] == [StoreUnavailable] * 2
+        await store.close()
+
+
+class ErrorToldOnce:
+    """A sync as the kernel has it where two overlap: the first to come back is told of the error.
+
+    The other one finds no page that is not written, and no error.
+    """
+
+    def __init__(self) -> None:
+        self._both = threading.Barrier(2, timeout=1)
+        self._first = threading.Lock()
+
+    def __call__(self, _number: int) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):  # one comes after the other
+            self._both.wait()
+        if self._first.acquire(blocking=False):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
