@@ -10,11 +10,12 @@ import pytest
 import uvloop
 
 from headwater.clock import SystemClock
-from headwater.errors import StoreUnavailable, UnknownOutcome, WatchTrimmed
+from headwater.errors import SessionLost, StoreUnavailable, UnknownOutcome, WatchTrimmed
 from headwater.meta.memory import MemoryStore
 from headwater.meta.oxia import OxiaStore, shard, trimmer
 from headwater.meta.oxia.address import parse_address
 from headwater.meta.oxia.layout import Head
+from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.urls import open_store
 from peers.oxia import Oxia, start_oxia
@@ -313,3 +314,30 @@ def test_the_brokers_own_event_loop_carries_it(url: str) -> None:
             return len(await take(watch, 50))
 
     assert uvloop.run(main()) == 50
+
+
+async def test_a_session_is_not_renewed_by_a_server_that_cannot_write(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was deposed goes on to take heartbeats; its writes find no quorum."""
+    async with opened(url) as store:
+        session = await store.session(ttl=2)
+        await asyncio.sleep(3)
+        assert not session.lost
+
+        async def refuse(_request: pb.WriteRequest) -> pb.WriteResponse:
+            raise UnknownOutcome("no quorum")
+
+        monkeypatch.setattr(store._shard, "write", refuse)
+        async with asyncio.timeout(5):
+            await session.wait_lost()
+        monkeypatch.undo()
+
+
+async def test_a_session_that_oxia_ended_is_not_renewed(url: str) -> None:
+    async with opened(url) as store:
+        name, number = await store._leases.open(10)
+        await store._leases.renew(name, number)
+        await store._leases.end(name, number)
+        with pytest.raises(SessionLost):
+            await store._leases.renew(name, number)

@@ -45,6 +45,12 @@ class Leases:
             client_identity=name,
         )
         number = (await self._shard.call(CREATE, request)).session_id
+        if not await self._record(name, number):
+            raise StoreUnavailable(f"session {name} ended before it began")
+        return name, number
+
+    async def _record(self, name: str, number: int) -> bool:
+        """Write the record that says that a session lives; False where it does not."""
         put = pb.PutRequest(
             key=self._layout.session(name),
             session_id=number,
@@ -52,12 +58,16 @@ class Leases:
             partition_key=self._layout.partition,
         )
         answer = await self._shard.write(pb.WriteRequest(puts=[put]))
-        if answer.puts[0].status != pb.OK:
-            raise StoreUnavailable(f"session {name} ended before it began")
-        return name, number
+        return bool(answer.puts[0].status == pb.OK)
 
-    async def renew(self, number: int) -> None:
-        """``SessionLost`` where Oxia has ended the session."""
+    async def renew(self, name: str, number: int) -> None:
+        """``SessionLost`` where Oxia has ended the session.
+
+        A server that was deposed and does not know it goes on to take heartbeats, which it keeps
+        to itself; a record it cannot write.
+        """
+        if not await self._record(name, number):
+            raise SessionLost("the session has ended")
         request = pb.SessionHeartbeat(shard=self._shard.number, session_id=number)
         try:
             await self._shard.call(KEEP_ALIVE, request)

@@ -105,7 +105,7 @@ class OxiaStore:
         name, number = await self._leases.open(ttl)
 
         async def renew() -> None:
-            await self._leases.renew(number)
+            await self._leases.renew(name, number)
 
         async def end() -> None:
             self._sessions.discard(session)
