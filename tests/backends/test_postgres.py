@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from random import Random
 from threading import Thread
 from typing import Any
 
@@ -18,6 +19,7 @@ from headwater.errors import (
     ConfigurationError,
     StoreError,
     StoreUnavailable,
+    TransactionTooLarge,
     UnknownFormat,
     UnknownOutcome,
 )
@@ -240,6 +242,18 @@ async def test_waiting_transactions_share_a_commit_and_none_sees_another_half(
         committed = [outcome for outcome in outcomes if isinstance(outcome, Committed)]
         assert [each.result for each in committed] == [*[1] * 9, 1, 2, 3]
         assert len({each.revision for each in committed}) == 12
+
+
+async def test_a_key_that_no_index_takes_fails_its_own_transaction_alone(
+    backend: PostgresBackend,
+) -> None:
+    long = Random(1).randbytes(5_000).hex()
+    async with opened(backend.url) as store:
+        outcomes = await asyncio.gather(
+            *(put(store, **{key: b"x"}) for key in ("a", "b", long, "c")), return_exceptions=True
+        )
+        assert [type(each) for each in outcomes] == [int, int, TransactionTooLarge, int]
+        assert [entry.key for entry in (await store.scan("", "~")).entries] == ["a", "b", "c"]
 
 
 async def test_a_watch_has_no_gap_across_restarts_of_the_server(

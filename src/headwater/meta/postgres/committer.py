@@ -11,7 +11,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headwater.errors import SessionLost, StoreError, StoreUnavailable, UnknownOutcome
+from headwater.errors import (
+    SessionLost,
+    StoreError,
+    StoreUnavailable,
+    TransactionTooLarge,
+    UnknownOutcome,
+)
 from headwater.meta.feed import Item
 from headwater.meta.postgres.address import Address
 from headwater.meta.postgres.batch import Batch, Waiting, decide_batch
@@ -68,16 +74,22 @@ class Committer:
     async def run(self) -> None:
         """Commit until cancelled."""
         locked = False
+        alone = 0  # so many go one by one, for one of them is too large
         while True:
             if not self._queue:
                 self._arrived.clear()
                 await self._arrived.wait()
-            taken = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            most = 1 if alone else BATCH
+            alone = max(0, alone - 1)
+            taken = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
             try:
                 again, locked = await self._commit(taken, locked=locked)
             except StoreError as error:
                 again, locked = [], False
-                _fail(taken, error)
+                if isinstance(error, TransactionTooLarge) and len(taken) > 1:
+                    again, alone = taken, len(taken)
+                else:
+                    _fail(taken, error)
             except asyncio.CancelledError:
                 _fail(taken, UnknownOutcome("the metadata store was closed"))
                 raise

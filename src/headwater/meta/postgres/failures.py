@@ -10,6 +10,7 @@ from headwater.errors import (
     StorageFull,
     StoreError,
     StoreUnavailable,
+    TransactionTooLarge,
     UnknownOutcome,
 )
 
@@ -46,6 +47,8 @@ def store_error(error: BaseException, label: str, *, commits: bool = False) -> S
         return UnknownOutcome(text)
     if isinstance(error, asyncpg.DiskFullError):
         return StorageFull(f"{text}; free some space")
+    if isinstance(error, asyncpg.ProgramLimitExceededError):  # a key that no index takes
+        return TransactionTooLarge(text)
     if isinstance(error, asyncpg.LockNotAvailableError):
         return StoreUnavailable(f"{text}; another broker held its lock for too long")
     return StoreUnavailable(text)
