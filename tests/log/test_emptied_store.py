@@ -7,6 +7,7 @@ import pytest
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError, KafkaError
 from headwater.log.formats import Cluster
+from headwater.log.levels import LOOK_SECONDS
 from headwater.log.snapshots import EVERYTHING
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -49,6 +50,18 @@ async def test_a_running_broker_ends_and_acknowledges_nothing(loss: str) -> None
         with pytest.raises(BaseExceptionGroup) as ended:
             await running
     assert ended.group_contains(ConfigurationError, match=f"{loss}.*this broker stops")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_broker_that_writes_nothing_ends_as_soon_as_it_hears_of_it(loss: str) -> None:
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(store, objects, housekeeping=False) as engine:
+        running = asyncio.create_task(engine.run())
+        await asyncio.sleep(0.01)  # it follows changes
+        LOSSES[loss](store)
+        with pytest.raises(BaseExceptionGroup) as ended:
+            await asyncio.wait_for(running, LOOK_SECONDS / 2)
+    assert ended.group_contains(ConfigurationError, match=loss)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -6,11 +6,13 @@ from typing import TypeVar
 
 import pytest
 
+from headwater.engine import Topic
 from headwater.errors import ConfigurationError
 from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import open_cluster
 from headwater.log.formats import Cluster
 from headwater.log.gc import GarbageCollector
+from headwater.log.jobs import DataFile, Job
 from headwater.log.recovery import SKEW_MS
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import kept_snapshots
@@ -176,8 +178,10 @@ async def test_records_of_a_broker_whose_clock_is_far_behind_come_back() -> None
 async def test_a_copy_of_the_objects_in_another_kind_of_store_is_read_there() -> None:
     place = Place(whole=True)
     async with place.engine() as engine:
-        await engine.topics.create("t", 1, {})
+        topic = await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"a")])
+        job = open_job(topic, store=place.objects.id)
+        place.meta.database.apply(Writes(puts={keys.job(0, job.stream): encode(job)}))
         await place.snapshot()
         await append(engine, "t", [make_batch(b"b")])
     copy = WholeObjects(clock=place.clock, id="s3")
@@ -188,6 +192,19 @@ async def test_a_copy_of_the_objects_in_another_kind_of_store_is_read_there() ->
     await place.restore()
     async with place.engine() as engine:
         assert values(await read_all(engine, "t")) == [b"a", b"b"]
+    moved = decode(Job, place.meta.database.entries[keys.job(0, job.stream)].value)
+    assert [file.store for file in (*moved.files, *moved.copies)] == ["s3", "s3"]
+
+
+def open_job(topic: Topic, store: str) -> Job:
+    """One that has its manifest, and ends after the restore."""
+    file = DataFile(
+        key="f", store=store, size=1, rows=1, start=0, end=1, min_timestamp=0, max_timestamp=0
+    )
+    return Job(
+        id="0a1b", kind="compact", stream=topic.streams[0], topic="t", topic_id=str(topic.id),
+        partition=0, start=0, end=1, created_ms=0, files=[file], copies=[file],
+    )  # fmt: skip
 
 
 async def test_clients_learn_where_the_cluster_was_set_back_to() -> None:

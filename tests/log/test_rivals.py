@@ -12,6 +12,7 @@ from headwater.errors import ConfigurationError
 from headwater.log.claim import claim_objects
 from headwater.log.engine import open_cluster
 from headwater.log.gc import GarbageCollector
+from headwater.log.jobs import TABLES
 from headwater.log.restore import restore
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Committed, Decide
@@ -102,16 +103,17 @@ async def test_a_restore_that_another_overtook_writes_no_more() -> None:
 
 
 class PagedObjects(WholeObjects):
-    """Objects that are listed one by one; something happens after the first."""
+    """Objects that are listed one by one; something happens after the first below a prefix."""
 
     between: Callable[[], Awaitable[None]] | None = None
+    below = "wal/"
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
         last = ""
         while page := [info async for info in super().list(prefix) if info.key > last][:1]:
             last = page[0].key
             yield page[0]
-            if prefix == "wal/" and self.between is not None:
+            if prefix == self.below and self.between is not None:
                 between, self.between = self.between, None
                 await between()
 
@@ -140,3 +142,29 @@ async def test_a_collection_deletes_nothing_of_a_cluster_restored_meanwhile() ->
         await collector.collect_orphans(living)
     async with place.engine() as engine:
         assert values(await read_all(engine, "t")) == [b"a", b"b"]
+
+
+async def test_a_file_that_a_restore_kept_meanwhile_is_not_taken_for_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headwater.log.gc.FILES_AT_ONCE", 1)
+    place = Place(whole=True)
+    place.objects = objects = PagedObjects(clock=place.clock)
+    objects.below = TABLES
+    await claim_objects(objects, await open_cluster(place.meta, Random(1)))
+    await place.snapshot()
+    lost, kept = (f"{TABLES}7f/data/0/0-{end}-0a1b-try.parquet" for end in (1, 2))
+    for file in (lost, kept):
+        await objects.put(file, [b"rows"])
+    left_behind = place.meta
+
+    async def restored_elsewhere() -> None:
+        place.lose_metadata()
+        assert (await place.restore()).adopted == 1
+
+    collector = GarbageCollector(left_behind, objects, OBJECTS_ONLY, place.clock)
+    objects.between = restored_elsewhere
+    # The first was deleted before the restore began.
+    with pytest.raises(ConfigurationError):
+        await collector.collect_lost_files()
+    assert [info.key async for info in objects.list(TABLES)] == [kept]
