@@ -1,7 +1,7 @@
 """Coordinators on one memory database, with brokers and topics that a test can change."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from random import Random
@@ -12,6 +12,7 @@ from headwater.engine import ConfigChange, Topic
 from headwater.errors import UnknownTopicId, UnknownTopicOrPartition
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.coordinator import Coordinator
+from headwater.groups.leases import Lease
 from headwater.groups.requests import (
     Client,
     CommitRequest,
@@ -21,9 +22,14 @@ from headwater.groups.requests import (
     SyncRequest,
 )
 from headwater.groups.settings import GroupSettings
+from headwater.groups.shards import SHARDS
+from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import MetadataStore, Session
+from headwater.meta.values import decode
 from headwater.telemetry.metrics import Metrics
+from tests.meta.faulty import FaultyStore
+from tests.simulation.loop import SimulatedLoop, run_simulated
 
 _SEEDS = count()
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
@@ -183,6 +189,53 @@ class Node:
             self._task.cancel()
             await asyncio.wait([self._task])
         self.member.depart()
+
+
+class Cluster:
+    """Nodes on one database, on simulated time."""
+
+    def __init__(self) -> None:
+        self.brokers = Brokers()
+        self.database = MemoryDatabase()
+        self.topics = Topics(t=4)
+
+    async def node(
+        self,
+        node_id: int,
+        meta: MetadataStore | None = None,
+        *,
+        topics: Topics | None = None,
+        settings: GroupSettings = SETTINGS,
+        exclusive: bool = False,
+    ) -> Node:
+        """Start a node; its own view of the database and of the topics may be given."""
+        if meta is None:
+            meta = FaultyStore(MemoryStore(database=self.database), Random(node_id))
+        seen = self.topics if topics is None else topics
+        node = Node(self.brokers, node_id, meta, seen, settings=settings, exclusive=exclusive)
+        await node.start()
+        return node
+
+    def holders(self) -> dict[int, int]:
+        """The shards' holders as the store has them."""
+        return {
+            number: decode(Lease, entry.value).broker
+            for number in range(SHARDS)
+            if (entry := self.database.entries.get(keys.coordinator_shard(number))) is not None
+        }
+
+
+def simulated(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
+    """Run a test on simulated time, with a cluster of its own."""
+
+    async def main() -> None:
+        await test(Cluster())
+
+    def run() -> None:
+        run_simulated(main(), SimulatedLoop())
+
+    run.__name__ = run.__qualname__ = test.__name__
+    return run
 
 
 @asynccontextmanager

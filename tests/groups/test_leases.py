@@ -1,58 +1,16 @@
 """Several brokers: who holds which shard, how shards move, and who answers meanwhile."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from random import Random
 
 import pytest
 
 from headwater.errors import CoordinatorNotAvailable, NotCoordinator
-from headwater.groups.leases import Lease
 from headwater.groups.requests import HeartbeatRequest
 from headwater.groups.shards import SHARDS, shard_of
 from headwater.meta import keys
-from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.sessions import RenewedSession
-from headwater.meta.values import decode
-from tests.groups.cluster import Brokers, Node, Topics, committing, joining, syncing
+from tests.groups.cluster import Cluster, committing, joining, simulated, syncing
 from tests.meta.faulty import FaultyStore
-from tests.simulation.loop import SimulatedLoop, run_simulated
-
-
-class Cluster:
-    """Nodes on one database, on simulated time."""
-
-    def __init__(self) -> None:
-        self.brokers = Brokers()
-        self.database = MemoryDatabase()
-        self.topics = Topics(t=4)
-
-    async def node(self, node_id: int, *, exclusive: bool = False) -> Node:
-        meta = FaultyStore(MemoryStore(database=self.database), Random(node_id))
-        node = Node(self.brokers, node_id, meta, self.topics, exclusive=exclusive)
-        await node.start()
-        return node
-
-    def holders(self) -> dict[int, int]:
-        """The shards' holders as the store has them."""
-        return {
-            number: decode(Lease, entry.value).broker
-            for number in range(SHARDS)
-            if (entry := self.database.entries.get(keys.coordinator_shard(number))) is not None
-        }
-
-
-def simulated(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
-    """Run a test on simulated time, with a cluster of its own."""
-
-    async def main() -> None:
-        await test(Cluster())
-
-    def run() -> None:
-        run_simulated(main(), SimulatedLoop())
-
-    run.__name__ = run.__qualname__ = test.__name__
-    return run
 
 
 @simulated

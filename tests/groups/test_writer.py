@@ -244,3 +244,24 @@ async def test_a_waiting_client_that_went_away_hinders_nobody() -> None:
     assert await here == "b"
     assert bench.value("a") == b"1"
     await bench.close()
+
+
+async def test_a_failure_that_nobody_foresaw_fails_its_batch_and_not_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    one, two = await bench.shard(0), await bench.shard(1)
+    bench.store.failures = [RuntimeError("odd")]
+    bench.store.gate.clear()
+    first = bench.submit(one, "a", b"1")
+    await asyncio.sleep(0)
+    second = bench.submit(two, "b", b"1")
+    await asyncio.sleep(0)
+    bench.store.gate.set()
+    with pytest.raises(CoordinatorNotAvailable):
+        await first
+    async with asyncio.timeout(3):
+        assert await second == "b"
+    assert bench.left == [(0, CoordinatorNotAvailable)]
+    assert "failed oddly" in caplog.text
+    await bench.close()

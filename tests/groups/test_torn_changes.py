@@ -1,0 +1,171 @@
+"""Changes that were written in part, because their coordinator died or the store went away."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from headwater.errors import CoordinatorNotAvailable, StoreUnavailable
+from headwater.groups.consumer.embedded import write_assignment
+from headwater.groups.consumer.group import ConsumerGroup
+from headwater.groups.requests import Assignment, Client, ConsumerHeartbeatRequest, JoinReply
+from headwater.groups.settings import GroupSettings
+from headwater.groups.shards import TORN_MARK, shard_of
+from headwater.meta.memory import MemoryStore
+from headwater.meta.store import Committed, Decide, Limits, T
+from tests.groups.cluster import (
+    Cluster,
+    Node,
+    Topics,
+    beating,
+    committing,
+    joining,
+    simulated,
+    syncing,
+)
+from tests.groups.consumer_mixed import subscription
+
+MEMBERS = 60
+PARTITIONS = 600
+
+
+class Cut(MemoryStore):
+    """Lets ``left`` transactions of coordinators pass, then is away; None lets all pass."""
+
+    left: int | None = None
+
+    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        if self.left is not None and any("coordinators/" in key for key in keys):
+            if self.left <= 0:
+                await asyncio.sleep(0.01)
+                raise StoreUnavailable("away")
+            self.left -= 1
+        return await super().transact(domain, keys, decide)
+
+
+async def join_classic(node: Node, group: str) -> set[str]:
+    """Make a stable classic group of many members with a partition each; their ids."""
+    protocols = (("range", subscription(["t"])),)
+    joined: list[JoinReply] = await asyncio.gather(
+        *(node.groups.join(group, joining(protocols=protocols)) for _ in range(MEMBERS))
+    )
+    while len({reply.generation for reply in joined}) > 1:
+        again = (joining(reply.member_id, protocols=protocols) for reply in joined)
+        joined = await asyncio.gather(*(node.groups.join(group, request) for request in again))
+    leader, generation = joined[0].leader, joined[0].generation
+    ids = [reply.member_id for reply in joined]
+    made = {each: write_assignment({"t": [n]}, protocols[0][1]) for n, each in enumerate(ids)}
+    await asyncio.gather(
+        *(
+            node.groups.sync(group, syncing(each, generation, **(made if each == leader else {})))
+            for each in ids
+        )
+    )
+    return set(ids)
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_a_change_of_kind_that_was_written_in_part_leaves_no_members_behind(cut: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        topics, settings = Topics(t=MEMBERS), GroupSettings(initial_rebalance_delay_ms=100)
+        store = Cut(Limits(operations=128), database=cluster.database)
+        node = await cluster.node(1, store, topics=topics, settings=settings)
+        beside = next(n for n in map(str, range(9999)) if shard_of(n) == shard_of("g"))
+        await node.groups.commit(committing("g", {("t", 0): 5}))
+        await node.groups.commit(committing(beside, {("t", 0): 7}))
+        await join_classic(node, "g")
+        store.left = cut
+        with pytest.raises(CoordinatorNotAvailable):
+            await node.groups.consumer_heartbeat("g", beating("new", 0))
+        store.left = None
+        await asyncio.sleep(8)
+        members = await join_classic(node, "g")
+        assert (await node.groups.consumer_heartbeat("g", beating("new", 0))).error == 0
+        await node.stop()
+        again = await cluster.node(1, topics=topics)
+        await asyncio.sleep(2)
+        for name, offset in ((beside, 7), ("g", 5)):
+            _, found = await again.groups.fetch(name, None)
+            assert found["t", 0].offset == offset
+        described = await again.groups.describe_consumer("g")
+        assert {member.member_id for member in described.members} == members | {"new"}
+        await again.stop()
+
+    simulated(scenario)()
+
+
+def beat(member_id: str, epoch: int, owned: Assignment) -> ConsumerHeartbeatRequest:
+    return ConsumerHeartbeatRequest(
+        client=Client("app", "/h"),
+        member_id=member_id,
+        epoch=epoch,
+        rebalance_timeout_ms=60_000,
+        topic_names=("t",),
+        owned=owned,
+    )
+
+
+class Crowd:
+    """Members of one group that take what they are given at once, and the group's records."""
+
+    def __init__(self, group: ConsumerGroup, topics: Topics) -> None:
+        self.group = group
+        self.topics = topics
+        self.records: dict[str, bytes] = {}
+        self.members: dict[str, tuple[int, Assignment]] = {}
+        self._time = 0.0
+
+    def write(self, records: dict[str, bytes | None]) -> None:
+        for name, value in records.items():
+            if value is None:
+                self.records.pop(name, None)
+            else:
+                self.records[name] = value
+
+    def beat(self, member_id: str) -> int:
+        """One heartbeat; who is refused comes as a new member with the next one."""
+        self._time += 0.01
+        epoch, owned = self.members.get(member_id, (0, {}))
+        request = beat(member_id, epoch, owned)
+        reply, effects = self.group.heartbeat(request, self.topics, self._time, 0)
+        self.write(effects.records)
+        given = owned if reply.assignment is None else reply.assignment
+        self.members[member_id] = (0, {}) if reply.error else (reply.epoch, given)
+        return reply.error
+
+    def settle(self) -> None:
+        for _ in range(30):
+            for member_id in list(self.members):
+                self.beat(member_id)
+
+
+def test_members_get_all_that_they_shall_after_a_join_that_was_written_in_part() -> None:
+    settings = GroupSettings(consumer_session_timeout_ms=10**9)
+    topics = Topics(t=150)
+    crowd = Crowd(ConsumerGroup("g", settings, Random(1)), topics)
+    for number in range(150):
+        assert crowd.beat(f"m{number:03d}") == 0
+    crowd.settle()
+    assert crowd.group.state == "Stable"
+    before = topics.get("t")
+    assert before is not None
+    topics._by_name["t"] = replace(before, streams=tuple(range(PARTITIONS)))
+    topics.version += 1
+    _, effects = crowd.group.heartbeat(beat("zzz", 0, {}), topics, 50.0, 0)
+    assert len(effects.records) > 126
+    crowd.write(dict(list(effects.records.items())[:126]))
+    crowd.records[TORN_MARK] = b""
+    crowd.group = ConsumerGroup.restore("g", crowd.records, settings, Random(1), 60.0)
+    crowd.members["zzz"] = (0, {})  # it heard nothing, and joins again
+    crowd.settle()
+    described = crowd.group.describe(topics)
+    assert described.state == "Stable"
+    read = [
+        (topic, partition)
+        for member in described.members
+        for topic, partitions in member.assigned.items()
+        for partition in partitions
+    ]
+    assert len(read) == len(set(read)) == PARTITIONS
