@@ -194,6 +194,26 @@ async def test_offsets_are_not_read_from_before_the_last_commit(cluster: Cluster
     await node.stop()
 
 
+@simulated
+async def test_nothing_is_swept_by_what_the_store_had_before_the_last_commit(
+    cluster: Cluster,
+) -> None:
+    store = Lagging(database=cluster.database)
+    node = await cluster.node(1, store)
+    await asyncio.sleep(1)
+    store.lag()
+    await node.groups.commit(committing("g", {("t", 0): 42}))
+    shard = node.groups._keeper.held("g")
+    assert shard is not None
+    with pytest.raises(StoreUnavailable):
+        await node.groups._sweeper.sweep(shard)
+    store.old = None
+    await node.groups._sweeper.sweep(shard)
+    _, found = await node.groups.fetch("g", [("t", 0)])
+    assert found["t", 0].offset == 42
+    await node.stop()
+
+
 class Behind(Topics):
     """A cache of topics that has not heard; an id that it lacks is looked up in the store."""
 

@@ -2,17 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
-from random import Random
 
 import pytest
 
 from headwater.errors import CoordinatorNotAvailable, StoreUnavailable
 from headwater.groups.consumer.embedded import write_assignment
-from headwater.groups.consumer.group import ConsumerGroup
-from headwater.groups.requests import Assignment, Client, ConsumerHeartbeatRequest, JoinReply
+from headwater.groups.requests import JoinReply
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import TORN_MARK, shard_of
+from headwater.groups.shards import shard_of
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, Limits, T
 from tests.groups.cluster import (
@@ -28,7 +25,6 @@ from tests.groups.cluster import (
 from tests.groups.consumer_mixed import subscription
 
 MEMBERS = 60
-PARTITIONS = 600
 
 
 class Cut(MemoryStore):
@@ -94,78 +90,3 @@ def test_a_change_of_kind_that_was_written_in_part_leaves_no_members_behind(cut:
         await again.stop()
 
     simulated(scenario)()
-
-
-def beat(member_id: str, epoch: int, owned: Assignment) -> ConsumerHeartbeatRequest:
-    return ConsumerHeartbeatRequest(
-        client=Client("app", "/h"),
-        member_id=member_id,
-        epoch=epoch,
-        rebalance_timeout_ms=60_000,
-        topic_names=("t",),
-        owned=owned,
-    )
-
-
-class Crowd:
-    """Members of one group that take what they are given at once, and the group's records."""
-
-    def __init__(self, group: ConsumerGroup, topics: Topics) -> None:
-        self.group = group
-        self.topics = topics
-        self.records: dict[str, bytes] = {}
-        self.members: dict[str, tuple[int, Assignment]] = {}
-        self._time = 0.0
-
-    def write(self, records: dict[str, bytes | None]) -> None:
-        for name, value in records.items():
-            if value is None:
-                self.records.pop(name, None)
-            else:
-                self.records[name] = value
-
-    def beat(self, member_id: str) -> int:
-        """One heartbeat; who is refused comes as a new member with the next one."""
-        self._time += 0.01
-        epoch, owned = self.members.get(member_id, (0, {}))
-        request = beat(member_id, epoch, owned)
-        reply, effects = self.group.heartbeat(request, self.topics, self._time, 0)
-        self.write(effects.records)
-        given = owned if reply.assignment is None else reply.assignment
-        self.members[member_id] = (0, {}) if reply.error else (reply.epoch, given)
-        return reply.error
-
-    def settle(self) -> None:
-        for _ in range(30):
-            for member_id in list(self.members):
-                self.beat(member_id)
-
-
-def test_members_get_all_that_they_shall_after_a_join_that_was_written_in_part() -> None:
-    settings = GroupSettings(consumer_session_timeout_ms=10**9)
-    topics = Topics(t=150)
-    crowd = Crowd(ConsumerGroup("g", settings, Random(1)), topics)
-    for number in range(150):
-        assert crowd.beat(f"m{number:03d}") == 0
-    crowd.settle()
-    assert crowd.group.state == "Stable"
-    before = topics.get("t")
-    assert before is not None
-    topics._by_name["t"] = replace(before, streams=tuple(range(PARTITIONS)))
-    topics.version += 1
-    _, effects = crowd.group.heartbeat(beat("zzz", 0, {}), topics, 50.0, 0)
-    assert len(effects.records) > 126
-    crowd.write(dict(list(effects.records.items())[:126]))
-    crowd.records[TORN_MARK] = b""
-    crowd.group = ConsumerGroup.restore("g", crowd.records, settings, Random(1), 60.0)
-    crowd.members["zzz"] = (0, {})  # it heard nothing, and joins again
-    crowd.settle()
-    described = crowd.group.describe(topics)
-    assert described.state == "Stable"
-    read = [
-        (topic, partition)
-        for member in described.members
-        for topic, partitions in member.assigned.items()
-        for partition in partitions
-    ]
-    assert len(read) == len(set(read)) == PARTITIONS

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from headwater.engine import Topic, Topics
+from headwater.errors import StoreUnavailable
 from headwater.groups.machine import Machine
 from headwater.groups.offsets import OffsetRecord, existing, newer, partition_of
 from headwater.meta import keys
@@ -39,14 +40,20 @@ def expired(machine: Machine | None, topic: str, record: OffsetRecord, now: int,
 
 
 async def offsets_by_group(
-    meta: MetadataStore, shard: int
+    meta: MetadataStore, shard: int, *, least: int = 0
 ) -> AsyncIterator[tuple[str, list[Entry]]]:
-    """A shard's offsets, group by group in key order, a page of the store at a time."""
+    """A shard's offsets, group by group in key order, a page of the store at a time.
+
+    Raises ``StoreUnavailable`` where the store answers from before the revision ``least``.
+    """
     prefix = keys.group_offsets(shard)
     start, end = prefix, prefix_end(prefix)
     held: tuple[str, list[Entry]] | None = None
     while True:
-        page = (await meta.scan(start, end, limit=PAGE)).entries
+        scan = await meta.scan(start, end, limit=PAGE)
+        if scan.revision < least:
+            raise StoreUnavailable("the metadata store answered from before the last commit")
+        page = scan.entries
         for name, entries in groupby(page, key=lambda entry: _group_of(entry, prefix)):
             if held is not None and held[0] == name:
                 held[1].extend(entries)

@@ -1,8 +1,8 @@
 """Removing offsets that have had their time, and groups that have nothing left.
 
 A sweep reads offsets from the store while clients go on to commit. It takes away nothing that it
-did not read: what was submitted before it began is durable before it reads, and groups that
-commit after that are left to the next sweep.
+did not read: what was submitted before it began is durable before it reads, an answer of the
+store from before that is refused, and groups that commit after that are left to the next sweep.
 """
 
 import asyncio
@@ -59,7 +59,8 @@ class Sweeper:
         try:
             await self._settled(shard)
             seen = set()
-            async for name, entries in expiry.offsets_by_group(self._meta, shard.number):
+            read = expiry.offsets_by_group(self._meta, shard.number, least=shard.written)
+            async for name, entries in read:
                 seen.add(name)
                 topics = await expiry.existing_topics(self._topics, entries)
                 if shard.left:
