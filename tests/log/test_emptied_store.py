@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headwater.clock import SystemClock
-from headwater.errors import ConfigurationError, KafkaError
+from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError
 from headwater.log.formats import Cluster
 from headwater.log.levels import LOOK_SECONDS
 from headwater.log.snapshots import EVERYTHING
@@ -73,6 +73,15 @@ async def test_no_name_to_write_under_is_taken(loss: str) -> None:
             await engine.become_new_incarnation()
         prefix = keys.incarnations(0)
         assert not [key for key in store.database.entries if key.startswith(prefix)]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_no_producer_id_is_given_again(loss: str) -> None:
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(store, objects, housekeeping=False) as engine:
+        LOSSES[loss](store)
+        with pytest.raises(KafkaStorageError, match=loss):
+            await engine.allocate_producer_id()
 
 
 @pytest.mark.parametrize("loss", LOSSES)

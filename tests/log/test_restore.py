@@ -290,6 +290,20 @@ async def test_a_store_that_is_in_use_is_not_restored_into() -> None:
         await place.snapshot()
         with pytest.raises(ConfigurationError, match=r"holds cluster .* already"):
             await place.restore()
+    place.lose_metadata()
+    place.meta.database.apply(Writes(puts={keys.NEXT_BROKER_EPOCH: b"", "topics/t": b""}))
+    with pytest.raises(ConfigurationError, match="not empty, topics/t is there"):
+        await place.restore()
+
+
+async def test_what_a_broker_counted_in_an_emptied_store_is_not_in_the_way() -> None:
+    place = Place()
+    async with place.engine():
+        await place.snapshot()
+    place.lose_metadata()
+    place.meta.database.apply(Writes(puts={keys.NEXT_BROKER_EPOCH: b""}))
+    await place.restore()
+    assert await place.meta.get(keys.NEXT_BROKER_EPOCH) is None
 
 
 async def test_an_empty_metadata_store_in_the_place_of_a_lost_one_deletes_nothing() -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 from headwater.clock import Clock
 from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
-from headwater.errors import ConfigurationError, KafkaError, StoreError
+from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreError
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.failed_producers import REMEMBERED_SECONDS, FailedProducers
@@ -25,7 +25,7 @@ from headwater.log.formats import (
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
-from headwater.log.levels import SPOKEN, ClusterFollower, check_level
+from headwater.log.levels import SPOKEN, ClusterFollower, check_level, check_same_cluster
 from headwater.log.maintenance import Maintenance
 from headwater.log.merger import Merger
 from headwater.log.names import take_name
@@ -350,6 +350,7 @@ class LogEngine:
     async def _take_producer_ids(self) -> range:
         def decide(values: Values) -> tuple[Writes, range]:
             writes = Writes()
+            check_same_cluster(values[keys.CLUSTER], self._record)  # else ids are given again
             there = values[keys.NEXT_PRODUCER]
             counter = decode(Counter, there.value) if there is not None else Counter()
             block = range(counter.next, counter.next + PRODUCER_ID_BLOCK)
@@ -357,7 +358,10 @@ class LogEngine:
             writes.put(keys.NEXT_PRODUCER, encode(counter))
             return writes, block
 
-        return await transact(self._meta, [keys.NEXT_PRODUCER], decide)
+        try:
+            return await transact(self._meta, [keys.CLUSTER, keys.NEXT_PRODUCER], decide)
+        except ConfigurationError as error:  # this broker ends in a moment
+            raise KafkaStorageError(str(error)) from error
 
     def _refresh_metrics(self) -> None:
         self._metrics.buffered_bytes.set(self._writer.held_bytes)

@@ -134,8 +134,14 @@ async def _choose(objects: ObjectStore, wanted: str | None) -> str:
 async def _check_target(meta: MetadataStore, cluster_id: str) -> None:
     stored = await meta.get(keys.CLUSTER)
     if stored is None:
-        if (await meta.scan(*EVERYTHING, limit=1)).entries:
-            raise ConfigurationError("the metadata store is not empty: restore into an empty one")
+        # A broker that outlived its store counts its registration there before it notices.
+        found = await meta.scan(*EVERYTHING, limit=2)
+        strange = [each.key for each in found.entries if each.key != keys.NEXT_BROKER_EPOCH]
+        if strange:
+            raise ConfigurationError(
+                f"the metadata store is not empty, {strange[0]} is there: stop all brokers, and "
+                "restore into an empty one"
+            )
         return
     there = decode(Cluster, stored.value)
     if not there.restoring or there.id != cluster_id:
