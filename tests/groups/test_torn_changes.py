@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from headwater.errors import CoordinatorNotAvailable, StoreUnavailable
+from headwater.errors import CoordinatorNotAvailable, KafkaError, StoreUnavailable
 from headwater.groups.consumer.embedded import write_assignment
 from headwater.groups.requests import JoinReply
 from headwater.groups.settings import GroupSettings
@@ -90,3 +90,30 @@ def test_a_change_of_kind_that_was_written_in_part_leaves_no_members_behind(cut:
         await again.stop()
 
     simulated(scenario)()
+
+
+@simulated
+async def test_a_group_too_large_for_the_store_is_refused_and_stays_as_it_was(
+    cluster: Cluster,
+) -> None:
+    store = MemoryStore(Limits(operations=128, value_bytes=2**20), database=cluster.database)
+    node = await cluster.node(1, store)
+    await asyncio.sleep(1)
+    beside = next(n for n in map(str, range(9999)) if shard_of(n) == shard_of("g"))
+    elsewhere = next(n for n in map(str, range(9999)) if shard_of(n) != shard_of("g"))
+    await node.groups.commit(committing(beside, {("t", 0): 7}))
+    for turn in range(2):
+        joined = await node.groups.join("g", joining())
+        large = {joined.member_id: b"x" * 2**20}
+        request = syncing(joined.member_id, joined.generation, **large)
+        sync = asyncio.create_task(node.groups.sync("g", request))
+        other = committing(elsewhere, {("t", 0): turn})
+        await asyncio.sleep(0)
+        assert await node.groups.commit(other) == {("t", 0): 0}
+        with pytest.raises(KafkaError) as refused:
+            await sync
+        assert not refused.value.retriable
+        assert (await node.groups.describe_classic("g")).members == ()
+    _, found = await node.groups.fetch(beside, None)
+    assert found["t", 0].offset == 7
+    await node.stop()

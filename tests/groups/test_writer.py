@@ -246,6 +246,48 @@ async def test_a_waiting_client_that_went_away_hinders_nobody() -> None:
     await bench.close()
 
 
+async def test_what_is_too_large_for_the_store_fails_alone() -> None:
+    bench = Bench(Limits(operations=128, value_bytes=1_000))
+    one, two = await bench.shard(0), await bench.shard(1)
+    bench.store.gate.clear()
+    first = bench.submit(two, "first", b"1")
+    await asyncio.sleep(0)
+    before = bench.submit(one, "before", b"1")
+    large, after = bench.submit(one, "large", b"x" * 1_001), bench.submit(one, "after", b"1")
+    beside = bench.submit(two, "beside", b"1")
+    bench.store.gate.set()
+    assert [await done for done in (first, before, beside)] == ["first", "before", "beside"]
+    with pytest.raises(KafkaError) as refused:
+        await large
+    assert not refused.value.retriable
+    with pytest.raises(CoordinatorNotAvailable):  # its machine is loaded again without "large"
+        await after
+    assert bench.left == [(0, CoordinatorNotAvailable)]
+    assert (bench.value("before"), bench.value("after")) == (b"1", None)
+    await bench.close()
+
+
+async def test_a_large_group_is_written_in_parts_or_not_at_all() -> None:
+    bench = Bench(Limits(operations=128, value_bytes=2**20))
+    shard = await bench.shard(3)
+    records = keys.records_of_group(3, "g")
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    changes: dict[str, bytes | None] = {f"{records}{n}": b"x" * 400_000 for n in range(9)}
+    bench.writer.submit(Write(shard, changes, waiting=[(done, None)]))
+    await done
+    written = bench.store.transactions
+    assert max(sum(map(len, writes.puts.values())) for writes in written) < 2**20
+    assert f"{records}{TORN_MARK}" in written[0].puts
+    assert f"{records}{TORN_MARK}" in written[-1].deletes
+    changes = {f"{records}{n}": b"y" * (2**18 * n) for n in range(6)}
+    failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    bench.writer.submit(Write(shard, changes, waiting=[(failed, None)]))
+    with pytest.raises(KafkaError):
+        await failed
+    assert bench.value(f"{records}0") == b"x" * 400_000
+    await bench.close()
+
+
 async def test_a_failure_that_nobody_foresaw_fails_its_batch_and_not_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

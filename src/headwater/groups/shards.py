@@ -47,6 +47,8 @@ class Write:
     ranges: tuple[tuple[str, str], ...] = ()
     waiting: list[Waiting] = field(default_factory=list)
     done: bool = False
+    size: int = 0
+    """About how many bytes it has; the writer weighs it."""
 
     def succeed(self) -> None:
         self.done = True

@@ -13,6 +13,9 @@ How one can fail, and what follows:
 - The store is away for longer than ``patience``: the shards involved are left. What their
   machines hold beyond the store is forgotten with them; whoever asks next takes the lease anew,
   which voids what may still be under way, and reads the groups again.
+- The store finds a transaction too large: its writes are written one by one. One that is too
+  large by itself fails for good, and its shard is left, because its group's machine is ahead of
+  the store; the other shards do not notice.
 """
 
 import asyncio
@@ -20,7 +23,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final
 
 from headwater.errors import (
@@ -30,6 +32,7 @@ from headwater.errors import (
     SessionLost,
     StoreError,
     StoreUnavailable,
+    TransactionTooLarge,
     UnknownOutcome,
 )
 from headwater.groups.shards import OFFSETS_MARK, TORN_MARK, Shard, Write
@@ -50,6 +53,8 @@ class _Torn(Value):
 
 
 TORN: Final = encode(_Torn())
+
+_LOADED_AGAIN: Final = CoordinatorNotAvailable("the groups of this shard are loaded again")
 
 Leave = Callable[[Shard, KafkaError], None]
 
@@ -81,7 +86,7 @@ class _Batch:
                 del self.changes[key]
             self.ranges.append((start, end))
         self.changes.update(write.changes)
-        self.size += weight(write)
+        self.size += write.size
 
     def operations_with(self, write: Write) -> int:
         """At most, with one more write: a lease may have to be written for each shard.
@@ -117,27 +122,41 @@ class Writer:
         self._working: asyncio.Task[None] | None = None
         operations = meta.limits.operations
         self._most_operations = MOST_CHANGES if operations is None else operations
+        self._value_bytes = meta.limits.value_bytes
 
     def submit(self, write: Write) -> None:
         """Write after all that was submitted before.
 
-        More changes than a transaction holds are written in several, in their order; their group
-        has its ``TORN_MARK`` from before the first to the last.
+        More than a transaction holds is written in several, in the order of its changes; their
+        group has its ``TORN_MARK`` from before the first to the last. Where a value is more
+        than the store takes, nothing of the write is written.
         """
+        write.size = weight(write)
         most = self._most_operations - len(write.ranges) - 1
         if write.ranges:
             most //= 2
-        if len(write.changes) > most and (marks := _torn_marks(write)):
-            self._queue.append(Write(write.shard, dict.fromkeys(marks, TORN)))
-            write.changes = {**write.changes, **dict.fromkeys(marks)}
-        while len(write.changes) > most:
-            first = dict(islice(write.changes.items(), most))
-            self._queue.append(Write(write.shard, first, write.ranges))
-            write.changes = {k: v for k, v in write.changes.items() if k not in first}
-            write.ranges = ()
+        limit = self._value_bytes
+        if limit is not None and write.size > limit and (large := _above(limit, write)):
+            write.changes, write.ranges = large, ()
+        elif len(write.changes) > most or (limit is not None and write.size > MOST_BYTES):
+            self._split(write, most)
         self._queue.append(write)
         if self._working is None or self._working.done():
             self._working = asyncio.create_task(self._work())
+
+    def _split(self, write: Write, most: int) -> None:
+        """Queue all but the last part of a write, which it becomes itself."""
+        parts = _parts(write.changes, most)
+        if len(parts) > 1 and (marks := _torn_marks(write)):
+            self._queue.append(Write(write.shard, dict.fromkeys(marks, TORN)))
+            parts = _parts({**write.changes, **dict.fromkeys(marks)}, most)
+        for part in parts[:-1]:
+            first = Write(write.shard, part, write.ranges)
+            first.size = weight(first)
+            self._queue.append(first)
+            write.ranges = ()
+        write.changes = parts[-1]
+        write.size = weight(write)
 
     def discard(self, shard: Shard, error: KafkaError) -> None:
         """Forget what a shard has queued; what is under way takes its course."""
@@ -172,16 +191,16 @@ class Writer:
             write = queue[0]
             if batch.writes and (
                 batch.operations_with(write) > self._most_operations
-                or batch.size + weight(write) > MOST_BYTES
+                or batch.size + write.size > MOST_BYTES
             ):
                 break
             batch.add(queue.popleft())
         return batch
 
-    async def _write(self, batch: _Batch) -> None:
+    async def _write(self, batch: _Batch, *, uncertain: bool = False) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        attempt, uncertain = 0, False
+        attempt = 0
         while batch.writes:
             try:
                 await self._attempt(batch, renewing=uncertain)
@@ -202,6 +221,9 @@ class Writer:
                 if gone:
                     batch = self._without(batch, gone)
                 continue
+            except TransactionTooLarge as error:
+                await self._write_apart(batch, error, uncertain=uncertain)
+                return
             except StoreError as error:
                 self._give_up(batch, error)
                 return
@@ -210,6 +232,22 @@ class Writer:
             for write in batch.writes:
                 write.succeed()
             return
+
+    async def _write_apart(
+        self, batch: _Batch, error: TransactionTooLarge, *, uncertain: bool
+    ) -> None:
+        """Write what was too large together one by one; what is so by itself fails alone."""
+        if len(batch.writes) == 1:
+            self._refuse(batch.writes[0], error)
+            return
+        for write in batch.writes:
+            if write.shard.left:
+                write.fail(_LOADED_AGAIN)
+                continue
+            alone = _Batch()
+            alone.add(write)
+            alone.shards[write.shard] = batch.shards[write.shard]
+            await self._write(alone, uncertain=uncertain)
 
     async def _attempt(self, batch: _Batch, *, renewing: bool) -> None:
         leases = {keys.coordinator_shard(shard.number): shard for shard in batch.shards}
@@ -260,6 +298,11 @@ class Writer:
             self._leave(shard, error)
         return rest
 
+    def _refuse(self, write: Write, reason: TransactionTooLarge) -> None:
+        logger.warning("a group is too large to be written: %s", reason)
+        write.fail(KafkaError(f"the metadata store does not take so large a group: {reason}"))
+        self._leave(write.shard, _LOADED_AGAIN)
+
     def _give_up(self, batch: _Batch, reason: BaseException) -> None:
         logger.warning("groups cannot be written: %s", str(reason) or type(reason).__name__)
         error = CoordinatorNotAvailable(f"the metadata store does not take writes: {reason}")
@@ -267,6 +310,25 @@ class Writer:
             write.fail(error)
         for shard in batch.shards:
             self._leave(shard, error)
+
+
+def _above(limit: int, write: Write) -> dict[str, bytes | None]:
+    """The changes whose values are too large."""
+    return {key: value for key, value in write.changes.items() if len(value or b"") > limit}
+
+
+def _parts(changes: dict[str, bytes | None], most: int) -> list[dict[str, bytes | None]]:
+    """The changes in their order, by what one transaction holds; the last may be empty."""
+    parts: list[dict[str, bytes | None]] = [{}]
+    size = 0
+    for key, value in changes.items():
+        weighs = len(key) + len(value or b"")
+        if parts[-1] and (len(parts[-1]) >= most or size + weighs > MOST_BYTES):
+            parts.append({})
+            size = 0
+        parts[-1][key] = value
+        size += weighs
+    return parts
 
 
 def _torn_marks(write: Write) -> set[str]:
