@@ -2,12 +2,15 @@
 
 import asyncio
 from dataclasses import dataclass
+from random import Random
 
 import pytest
 
+from headwater.groups.classic.group import ClassicGroup
+from headwater.groups.classic.records import member_name
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.expiry import expired
-from headwater.groups.machine import Effects
+from headwater.groups.machine import Effects, Ticket
 from headwater.groups.offsets import OffsetRecord
 from headwater.groups.requests import (
     CommitRequest,
@@ -88,6 +91,23 @@ def test_offsets_go_when_kafka_lets_them_go(
     machine: Fake | None, record: OffsetRecord, *, goes: bool
 ) -> None:
     assert expired(machine, "t", record, WEEK, WEEK) is goes
+
+
+def test_commit_times_count_in_a_group_that_was_stored_in_part() -> None:
+    settings = GroupSettings(initial_rebalance_delay_ms=0)
+    group = ClassicGroup("g", settings, Random(1), 0)
+    records: dict[str, bytes | None] = {}
+    records |= group.join(Ticket(1), joining(), 0.0, 0).records
+    records |= group.expire(1.0, 0).records
+    me = group.members[0].member_id
+    records |= group.sync(Ticket(2), syncing(me, group.generation, **{me: b"x"}), 1.0, 0).records
+    assert group.state == "Stable"
+    stored = {name: value for name, value in records.items() if value is not None}
+    del stored[member_name(me)]
+    again = ClassicGroup.restore("g", stored, settings, Random(1), 5.0)
+    assert again.empty
+    assert not expired(again, "t", offset(4 * WEEK - 1), 4 * WEEK, WEEK)
+    assert expired(again, "t", offset(3 * WEEK), 4 * WEEK, WEEK)
 
 
 async def sweep(node: Node) -> None:

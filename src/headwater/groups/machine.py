@@ -61,7 +61,9 @@ class Machine(Protocol):
 
     @property
     def empty_since_ms(self) -> int | None:
-        """Wall-clock time at which the last member left; None while there are members."""
+        """Wall-clock time at which the last member left; None while there are members, or where
+        nobody knows it.
+        """
         ...
 
     @property

@@ -67,6 +67,8 @@ class Generations:
         self._settings = settings
         self._state = State.EMPTY
         self._since_ms = now_ms
+        self._torn = False
+        """It was restored from a generation that was stored in part, and has not moved since."""
         self._generation = 0
         self._protocol_type = ""
         self._protocol: str | None = None
@@ -88,6 +90,7 @@ class Generations:
     def _move_to(self, state: State, step: Step) -> None:
         self._state = state
         self._since_ms = step.now_ms
+        self._torn = False
 
     # Deadlines
 

@@ -54,6 +54,7 @@ class ClassicGroup(Joining):
         group._saved_header = records[HEADER]
         group._saved_sums = stored.sums
         group._header_unknown = header.unknown
+        group._torn = not stored.whole
         for state in stored.members.values():
             group._restore_member(Member(state, saved=state), now)
         if stored.members:
@@ -140,7 +141,8 @@ class ClassicGroup(Joining):
 
     @property
     def empty_since_ms(self) -> int | None:
-        return self._since_ms if self.empty else None
+        # Who was in a generation that was stored in part may have read until just now.
+        return self._since_ms if self.empty and not self._torn else None
 
     @property
     def deadline(self) -> float | None:

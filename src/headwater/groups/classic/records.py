@@ -55,6 +55,8 @@ class StoredGroup:
     members: dict[str, ClassicMemberState]
     """By record name; empty where the records are not all of one generation."""
     sums: dict[str, int]
+    whole: bool
+    """The records are all of one generation."""
 
 
 def member_name(member_id: str) -> str:
@@ -97,7 +99,7 @@ def read_records(records: Mapping[str, bytes]) -> StoredGroup:
     sums = {name: record_sum(name, data) for name, data in stored.items()}
     whole = total(sums.values()) == header.members_sum
     members = {name: _member_state(data) for name, data in stored.items()} if whole else {}
-    return StoredGroup(header, members, sums)
+    return StoredGroup(header, members, sums, whole)
 
 
 def _member_state(data: bytes) -> ClassicMemberState:
