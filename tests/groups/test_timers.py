@@ -13,6 +13,7 @@ from headwater.groups.timers import Timers
 def group(number: int, deadline: float) -> Any:
     return SimpleNamespace(
         number=number,
+        name=f"group {number}",
         machine=SimpleNamespace(deadline=deadline),
         scheduled=None,
         shard=SimpleNamespace(left=False),
@@ -40,3 +41,37 @@ def test_deadlines_that_are_past_already_are_seen_to_among_others(factory: Any) 
 
     with asyncio.Runner(loop_factory=factory) as runner:
         assert runner.run(main()) == [1, 0, 3, 2]
+
+
+class Broken:
+    """A machine that gives its deadline once, and fails from then on."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadlines = [deadline]
+
+    @property
+    def deadline(self) -> float:
+        return self._deadlines.pop()
+
+
+async def test_a_group_that_fails_stops_no_other_groups_timers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen: list[int] = []
+
+    def due(one: Any, _now: float) -> None:
+        one.machine.deadline = None
+        seen.append(one.number)
+
+    timers = Timers(due)
+    now = asyncio.get_running_loop().time()
+    broken = group(0, now)
+    broken.machine = Broken(now + 0.01)
+    for one in (broken, group(1, now + 0.01), group(2, now + 0.03)):
+        timers.watch(one)
+    async with asyncio.timeout(5):
+        while len(seen) < 2:
+            await asyncio.sleep(0.001)
+    timers.close()
+    assert seen == [1, 2]
+    assert "group 0 could not be looked after" in caplog.text

@@ -1,12 +1,16 @@
 """When groups want to be looked at: one timer for all of them."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
+from headwater.groups.machine import Machine
 from headwater.groups.shards import Group
+
+logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS: Final = 1.0
 
@@ -58,11 +62,17 @@ class Timers:
             group.scheduled = None
             if group.shard.left or group.machine is None:
                 continue
-            wanted = group.machine.deadline
-            if wanted is not None and wanted <= now:
-                # Where it could not be looked after, by a lease in doubt, it is tried again.
-                self._schedule(group, now + AGAIN_SECONDS)
-                self._due(group, now)
-            else:
-                self.watch(group)
+            try:
+                self._look(group, group.machine, now)
+            except Exception:  # one group must not stop the clock of all
+                logger.exception("group %s could not be looked after", group.name)
         self._arm()
+
+    def _look(self, group: Group, machine: Machine, now: float) -> None:
+        wanted = machine.deadline
+        if wanted is not None and wanted <= now:
+            # Where it could not be looked after, by a lease in doubt, it is tried again.
+            self._schedule(group, now + AGAIN_SECONDS)
+            self._due(group, now)
+        else:
+            self.watch(group)
