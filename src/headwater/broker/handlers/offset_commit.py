@@ -38,7 +38,8 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     offsets: dict[Partition, CommittedOffset] = {}
     topics: list[Topic | None] = []
     for asked in request.topics:
-        topic = await find_topic(services, asked, by_id=by_id)
+        last = max((one.partition_index for one in asked.partitions), default=0)
+        topic = await find_topic(services, asked, by_id=by_id, partition=last)
         topics.append(topic)
         if topic is None:
             continue
