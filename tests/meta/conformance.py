@@ -139,6 +139,19 @@ class MetadataStoreConformance:
         whole = await store.scan("k/", "k0", reverse=True)
         assert len(whole.entries) == 20
 
+    async def test_a_bound_may_be_right_behind_a_key(self, store: MetadataStore) -> None:
+        await put(store, **{"k": b"", "k/a": b"", "k/a\x01": b"", "k/b": b"", "l": b""})
+        behind = await store.scan("k/a\0", "l", limit=9)
+        assert [entry.key for entry in behind.entries] == ["k/a\x01", "k/b"]
+        upto = await store.scan("k", "k/a\0", reverse=True)
+        assert [entry.key for entry in upto.entries] == ["k/a", "k"]
+
+        def delete(_values: Values) -> tuple[Writes, None]:
+            return Writes(range_deletes=[("k\0", "k/b\0")]), None
+
+        await store.transact(0, [], delete)
+        assert [entry.key for entry in (await store.scan("", "z")).entries] == ["k", "l"]
+
     async def test_a_scan_of_an_empty_range_has_the_current_revision(
         self, store: MetadataStore
     ) -> None:

@@ -148,7 +148,10 @@ class MetadataStore(Protocol):
     async def scan(
         self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
     ) -> Scan:
-        """Entries with ``start <= key < end`` in key order, or the reverse of it."""
+        """Entries with ``start <= key < end`` in key order, or the reverse of it.
+
+        No key has a NUL character; a bound may, so that a key with one added is right behind it.
+        """
         ...
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.meta.feed import Item
+from headwater.meta.postgres.bounds import bound
 from headwater.meta.store import Committed, Decide, Entry, Writes
 
 REFERENCED_BYTES = 32 * 1024
@@ -92,7 +93,7 @@ class Batch:
             if key not in step.writes.puts
         ]
         ranges = [
-            (number, start, end)
+            (number, bound(start), bound(end))
             for number, step in enumerate(self.steps, 1)
             for start, end in step.writes.range_deletes
         ]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from headwater.errors import WatchTrimmed
 from headwater.meta.feed import Item, Revisions
 from headwater.meta.postgres.address import Address
+from headwater.meta.postgres.bounds import bound
 from headwater.meta.postgres.connections import Connections
 from headwater.meta.postgres.failures import translated
 from headwater.meta.store import Entry, Scan
@@ -50,7 +51,8 @@ class Reader:
         return Entry(*rows[0]) if rows else None
 
     async def scan(self, start: str, end: str, limit: int | None, *, reverse: bool) -> Scan:
-        rows = await self._fetch(SCAN_BACKWARDS if reverse else SCAN, start, end, limit)
+        statement = SCAN_BACKWARDS if reverse else SCAN
+        rows = await self._fetch(statement, bound(start), bound(end), limit)
         entries = [
             Entry(key, value, revision) for _, key, value, revision in rows if key is not None
         ]

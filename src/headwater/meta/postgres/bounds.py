@@ -1,0 +1,13 @@
+"""Bounds of ranges as PostgreSQL's text, which holds every character but NUL."""
+
+
+def bound(text: str) -> str:
+    r"""The bound that divides keys, none of which has a NUL, as ``text`` does.
+
+    Right behind a key is what the least character adds to it.
+
+    >>> bound("k/a\0"), bound("k/a")
+    ('k/a\x01', 'k/a')
+    """
+    kept, nul, _ = text.partition("\0")
+    return f"{kept}\x01" if nul else text
