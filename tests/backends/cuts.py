@@ -12,6 +12,7 @@ class Cuts:
         self._target = port
         self._swallowing = False
         self._writers: set[asyncio.StreamWriter] = set()
+        self._silent: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -36,6 +37,10 @@ class Cuts:
     def heal(self) -> None:
         self._swallowing = False
 
+    def silence(self) -> None:
+        """Pass nothing more on of the connections that stand now, and end none of them."""
+        self._silent |= self._writers
+
     def cut(self) -> None:
         """End every connection now."""
         for writer in self._writers:
@@ -58,6 +63,8 @@ class Cuts:
             while data := await reader.read(2**16):
                 if answers and self._swallowing:
                     break
+                if writer in self._silent:
+                    continue
                 writer.write(data)
                 await writer.drain()
         writer.close()

@@ -299,6 +299,20 @@ async def test_revisions_become_visible_in_order_while_processes_write(
         assert written == [f"w/{name}/{number:04d}" for number in range(count)]
 
 
+async def test_a_session_outlives_connections_that_went_silent(
+    postgres: PostgresServers, backend: PostgresBackend
+) -> None:
+    async with Cuts(postgres.server.port) as cuts:
+        url = backend.url.replace(str(postgres.server.port), str(cuts.port))
+        async with opened(url) as store:
+            session = await store.session(ttl=3)
+            await asyncio.gather(*(store.get("a") for _ in range(4)))
+            cuts.silence()
+            await asyncio.sleep(5)
+            assert not session.lost
+            assert len(await backend.sql("SELECT FROM session")) == 1
+
+
 async def test_old_changes_are_trimmed_by_number_and_by_size(backend: PostgresBackend) -> None:
     async with opened(backend.url) as store:
         for _ in range(20):

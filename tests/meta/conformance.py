@@ -6,13 +6,13 @@ or a value above 1 MiB.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import chain
 from typing import Protocol
 
 import pytest
 
-from headwater.errors import SessionLost, WatchTrimmed
+from headwater.errors import SessionLost, TransactionTooLarge, WatchTrimmed
 from headwater.meta.store import (
     Change,
     Committed,
@@ -151,6 +151,31 @@ class MetadataStoreConformance:
 
         await store.transact(0, [], delete)
         assert [entry.key for entry in (await store.scan("", "z")).entries] == ["k", "l"]
+
+    async def test_a_scan_of_no_entries_has_none(self, store: MetadataStore) -> None:
+        revision = await put(store, a=b"1", b=b"2")
+        for reverse in (False, True):
+            scan = await store.scan("a", "c", limit=0, reverse=reverse)
+            assert (scan.entries, scan.revision) == ([], revision)
+
+    async def test_a_key_that_cannot_be_is_absent(self, store: MetadataStore) -> None:
+        name = "topics/a\0b"
+        assert await store.get(name) is None
+        seen, *others = await asyncio.gather(
+            store.transact(0, [name], lambda values: (Writes(), values[name])),
+            store.transact(0, [name, "n"], increment("n")),
+            store.transact(0, ["m"], increment("m")),
+        )
+        assert seen.result is None
+        assert [each.result for each in others] == [1, 1]
+
+    async def test_a_transaction_too_large_as_a_whole_does_no_harm(
+        self, store: MetadataStore, other: MetadataStore
+    ) -> None:
+        value = bytes(min(MIB, store.limits.value_bytes or MIB))
+        with suppress(TransactionTooLarge):
+            await store.transact(0, [], puts({f"k/{i}": value for i in range(40)}))
+        assert (await other.transact(0, ["n"], increment("n"))).result == 1
 
     async def test_a_scan_of_an_empty_range_has_the_current_revision(
         self, store: MetadataStore

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from headwater.errors import ConfigurationError, StorageFull, UnknownOutcome
+from headwater.errors import ConfigurationError, StorageFull, StoreUnavailable, UnknownOutcome
 from headwater.meta.etcd.address import Address
 from headwater.meta.etcd.compactor import Compactor
 from headwater.meta.etcd.leases import grant, keep_alive, lease_of, revoke, session_name
@@ -107,6 +107,8 @@ class EtcdStore:
         self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
     ) -> Scan:
         first, after = self._keys.path(start), self._keys.path(end)
+        if limit == 0:  # to etcd that is no limit
+            first = after
         if limit is not None and reverse:
             return await self._scan_last(first, after, limit)
         scan = await self._scan(first, after, limit, revision=0)
@@ -222,13 +224,18 @@ class EtcdStore:
         """
         keys = list(writes.puts)
         request = pb.TxnRequest(success=read_operations(self._keys, keys))
-        there = values_read(self._keys, keys, await self._members.read(TXN, request))
+        try:
+            there = values_read(self._keys, keys, await self._members.read(TXN, request))
+        except StoreUnavailable as error:
+            raise UnknownOutcome(str(full)) from error
         before = {key: entry.revision if entry else 0 for key, entry in seen.values.items()}
         after = {key: entry.revision if entry else 0 for key, entry in there.items()}
         if any(revision in (0, before.get(key)) for key, revision in after.items()):
             raise full
         ours = all(entry and entry.value == writes.puts[key] for key, entry in there.items())
-        if ours and len(set(after.values())) == 1:
+        # A key that was not read may have had the same value before.
+        read = any(key in before for key in keys)
+        if ours and read and len(set(after.values())) == 1:
             return next(iter(after.values()))
         raise UnknownOutcome(str(full)) from full
 

@@ -23,7 +23,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from headwater.errors import SessionLost, StoreError, StoreUnavailable, UnknownOutcome
+from headwater.errors import (
+    SessionLost,
+    StoreError,
+    StoreUnavailable,
+    TransactionTooLarge,
+    UnknownOutcome,
+)
 from headwater.meta.feed import Item
 from headwater.meta.limits import check_keys, check_writes
 from headwater.meta.oxia.layout import ABSENT, Head, Layout, Logged, Record, Write, stored
@@ -35,6 +41,9 @@ from headwater.meta.values import encode
 
 LIMITS = Limits(operations=1_000, value_bytes=2**20)
 """A commit travels whole, three times: bounds that keep it a matter of milliseconds."""
+BATCH_BYTES = 16 * 2**20
+"""What applies a commit has no more bytes. Oxia takes no batch that is larger than a segment of its
+log (64 MiB), and a commit that stands and cannot be applied stops every later one for ever."""
 OTHERS_APPLY_SECONDS = 0.05
 """How long another committer is left to apply its own commit,"""
 LOOK_AGAIN_SECONDS = 0.002
@@ -153,7 +162,7 @@ class Committer:
             for key, session in seen.head.owners.items()
             if key not in writes.puts and key not in deleted
         }
-        return Head(
+        head = Head(
             number=seen.head.number + 1,
             writes=[
                 *(Write(key, records[key].version, None) for key in gone),
@@ -161,6 +170,13 @@ class Committer:
             ],
             owners=owners | writes.ephemeral,
         )
+        size = self.batch(head).ByteSize()
+        if size > BATCH_BYTES:
+            raise TransactionTooLarge(
+                f"a transaction of {len(head.writes)} keys takes {size} bytes to apply, "
+                f"more than {BATCH_BYTES}"
+            )
+        return head
 
     async def _check_sessions(self, sessions: set[str]) -> None:
         if not sessions:

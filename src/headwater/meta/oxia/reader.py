@@ -28,7 +28,7 @@ class Reader:
         # Read before the entries, so that these are never older than the revision says.
         revision = await self.revision()
         entries: list[Entry] = []
-        if start < end:
+        if start < end and limit != 0:
             first, after = self._layout.path(start), self._layout.path(end)
             async for found in self._shard.scan(first, after):
                 entry = self._layout.record(self._layout.name(found.key), found).entry

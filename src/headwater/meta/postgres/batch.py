@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.meta.feed import Item
-from headwater.meta.postgres.bounds import bound
+from headwater.meta.postgres.bounds import bound, can_be
 from headwater.meta.store import Committed, Decide, Entry, Writes
 
 REFERENCED_BYTES = 32 * 1024
@@ -80,7 +80,8 @@ class Batch:
 
     def arguments(self, seen: Mapping[str, Entry | None]) -> list[Any]:
         """What ``commit_batch`` takes, with the revisions of every key that a step has read."""
-        read = dict.fromkeys(key for step in self.steps for key in step.waiting.keys)
+        keys = dict.fromkeys(key for step in self.steps for key in step.waiting.keys)
+        read = list(filter(can_be, keys))
         puts = [
             (number, key, value, step.writes.ephemeral.get(key))
             for number, step in enumerate(self.steps, 1)
@@ -98,7 +99,7 @@ class Batch:
             for start, end in step.writes.range_deletes
         ]
         return [
-            list(read),
+            read,
             [_revision(seen[key]) for key in read],
             len(self.steps),
             self.bytes,

@@ -1,4 +1,9 @@
-"""Bounds of ranges as PostgreSQL's text, which holds every character but NUL."""
+"""Keys and bounds of ranges as PostgreSQL's text, which holds every character but NUL."""
+
+
+def can_be(key: str) -> bool:
+    """Whether there can be such a key; clients ask for topics of any name."""
+    return "\0" not in key
 
 
 def bound(text: str) -> str:

@@ -21,6 +21,7 @@ from headwater.errors import (
 from headwater.meta.feed import Item
 from headwater.meta.postgres.address import Address
 from headwater.meta.postgres.batch import Batch, Waiting, decide_batch
+from headwater.meta.postgres.bounds import can_be
 from headwater.meta.postgres.connections import Connections
 from headwater.meta.postgres.failures import ERRORS, store_error
 from headwater.meta.store import Committed, Decide, Entry, T
@@ -151,7 +152,7 @@ async def _read(
     connection: "Connection", taken: Sequence[Waiting]
 ) -> tuple[dict[str, Entry | None], int]:
     seen: dict[str, Entry | None] = dict.fromkeys(key for each in taken for key in each.keys)
-    rows = await connection.fetch(READ, list(seen))
+    rows = await connection.fetch(READ, list(filter(can_be, seen)))
     for _, key, value, revision in rows:
         if key is not None:
             seen[key] = Entry(key, value, revision)

@@ -104,8 +104,11 @@ class Connections:
             connection = self._alive() or await connect(self._address)
             try:
                 yield connection
-            except BaseException:
+            except BaseException as error:
                 connection.terminate()
+                if isinstance(error, TimeoutError):  # what cut this one off cut off the others
+                    while self._idle:
+                        self._idle.pop().terminate()
                 raise
             if self._closed:
                 connection.terminate()

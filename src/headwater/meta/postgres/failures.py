@@ -23,11 +23,12 @@ ERRORS = (
 )
 """What a connection raises; one that is lost at a bad moment raises any of them."""
 
-UNDECIDED = ("08", "57P", "40003", "58", "XX")
+UNDECIDED = ("08", "57P", "25P04", "40003", "58", "XX")
 """SQLSTATEs after which a commit may have landed.
 
 A server that is told to stop while it waits for its replicas has committed already; the others
-are lost connections and failures of the server itself. Every other error rolls back.
+are lost connections and failures of the server itself. A ``transaction_timeout`` that runs out
+as the commit begins is told after it. Every other error rolls back.
 """
 
 _REFUSED_AT_START = (

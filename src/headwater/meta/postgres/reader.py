@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headwater.errors import WatchTrimmed
 from headwater.meta.feed import Item, Revisions
 from headwater.meta.postgres.address import Address
-from headwater.meta.postgres.bounds import bound
+from headwater.meta.postgres.bounds import bound, can_be
 from headwater.meta.postgres.connections import Connections
 from headwater.meta.postgres.failures import translated
 from headwater.meta.store import Entry, Scan
@@ -47,7 +47,7 @@ class Reader:
         self._label = address.label
 
     async def get(self, key: str) -> Entry | None:
-        rows = await self._fetch(GET, key)
+        rows = await self._fetch(GET, key) if can_be(key) else []
         return Entry(*rows[0]) if rows else None
 
     async def scan(self, start: str, end: str, limit: int | None, *, reverse: bool) -> Scan:

@@ -16,7 +16,7 @@ from headwater.meta.postgres.failures import translated, translated_at_start
 from headwater.meta.postgres.reader import Reader
 from headwater.meta.postgres.schema import migrate
 from headwater.meta.postgres.wakeups import Wakeups
-from headwater.meta.sessions import RenewedSession
+from headwater.meta.sessions import RENEWALS_PER_TTL, RenewedSession
 from headwater.meta.store import Change, Committed, Decide, Entry, Limits, Scan, Session, T
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class PostgresStore:
         await self._call(OPEN_SESSION, name, lease)
 
         async def renew() -> None:
-            if not await self._call(RENEW_SESSION, name, lease):
+            # One that falls on a silent connection leaves time for another.
+            if not await self._call(RENEW_SESSION, name, lease, within=ttl / RENEWALS_PER_TTL):
                 raise SessionLost(f"session {name} has ended")
 
         async def end() -> None:
@@ -162,7 +163,9 @@ class PostgresStore:
         if revision is not None:
             self._publish(revision, [(key, None) for key in gone])
 
-    async def _call(self, statement: str, *arguments: object) -> list["asyncpg.Record"]:
+    async def _call(
+        self, statement: str, *arguments: object, within: float | None = None
+    ) -> list["asyncpg.Record"]:
         with translated(self._label):
             async with self._reading.held() as connection:
-                return await connection.fetch(statement, *arguments)
+                return await connection.fetch(statement, *arguments, timeout=within)
