@@ -29,6 +29,10 @@ async def opened(path: Path) -> SqliteStore:
     return await SqliteStore.open(path, SystemClock(), busy_seconds=0.2)
 
 
+def move(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+
+
 def damage(path: Path, keep: int, filler: bytes) -> None:
     path.write_bytes((path.read_bytes()[:keep] if keep else b"") + filler)
 
@@ -123,6 +127,24 @@ async def test_a_database_locked_for_too_long_is_unavailable_and_reads_go_on(pat
     connection.execute("ROLLBACK")
     connection.close()
     await put(store, a=b"3")
+    await store.close()
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+async def test_a_file_that_another_took_the_place_of_is_not_written(path: Path, how: str) -> None:
+    store = await opened(path)
+    await put(store, a=b"1")
+    move(path)
+    if how == "replaced":
+        other = await opened(path)
+        assert await other.get("a") is None
+        await other.close()
+    await asyncio.sleep(1)
+    with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+        await put(store, b=b"2")
+    for call in (store.get("a"), store.scan("", "z")):
+        with pytest.raises(StoreUnavailable, match="put it back"):
+            await call
     await store.close()
 
 

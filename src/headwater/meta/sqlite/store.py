@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.clock import Clock
-from headwater.errors import StoreError
+from headwater.errors import StoreError, StoreUnavailable
 from headwater.meta.feed import ChangeFeed, Item
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.sqlite.checkpointer import Checkpointer
@@ -32,11 +32,16 @@ class SqliteStore:
     """A ``MetadataStore`` on one file; open it with ``SqliteStore.open``.
 
     Any number of stores, in any number of processes of one host, may share the file. A domain
-    is no unit of its own here: transactions of the whole file follow one another.
+    is no unit of its own here: transactions of the whole file follow one another. Where the file
+    was deleted or replaced by another, everything is refused from soon after: what is written to
+    it nobody else would see, and it would be gone with this process.
     """
 
     def __init__(self, path: Path, clock: Clock, connections: "_Connections") -> None:
         self._clock = clock
+        self._path = path
+        self._file = _identity(path)
+        self._lost = False
         self._writer = connections.writer
         self._reader = connections.reader
         self._checkpointer = connections.checkpointer
@@ -72,18 +77,28 @@ class SqliteStore:
     def limits(self) -> Limits:
         return LIMITS
 
+    def _require_file(self) -> None:
+        if self._lost:
+            raise StoreUnavailable(
+                f"metadata database {self._path} was deleted or replaced under this process: "
+                "put it back and start again"
+            )
+
     async def get(self, key: str) -> Entry | None:
+        self._require_file()
         return await self._reading.run(self._reader.get, key)
 
     async def scan(
         self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
     ) -> Scan:
+        self._require_file()
         return await self._reading.run(self._reader.scan, start, end, limit, reverse=reverse)
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         def publish(outcome: tuple[Committed[T], list[Item]]) -> None:
             self._publish((outcome[0].revision, outcome[1]))
 
+        self._require_file()
         committed, _ = await self._writing.run_then(publish, self._writer.transact, keys, decide)
         return committed
 
@@ -148,6 +163,7 @@ class SqliteStore:
     async def _sweep_sessions(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
+            self._lost = self._lost or _identity(self._path) != self._file
             try:
                 if await self._reading.run(self._reader.sessions_have_expired):
                     await self._writing.run_then(self._publish, self._writer.end_expired_sessions)
@@ -161,6 +177,15 @@ class _Connections:
     reader: Reader
     checkpointer: Checkpointer
     revision: int
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file stands there; None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _connect(path: Path, busy_seconds: float) -> _Connections:
