@@ -14,12 +14,13 @@ from typing import Any, Final, TypeVar
 
 from headwater.clock import Clock
 from headwater.engine import Topics
-from headwater.errors import NotCoordinator, StoreUnavailable
+from headwater.errors import NotCoordinator
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.keeper import Keeper
 from headwater.groups.kinds import fill
 from headwater.groups.leases import Members
 from headwater.groups.machine import Effects, Ticket
+from headwater.groups.reads import scan_since
 from headwater.groups.settings import GroupSettings
 from headwater.groups.shards import Group, Shard, Write, shard_of
 from headwater.groups.sweeper import Sweeper
@@ -195,9 +196,7 @@ class Driver:
 
     async def _load(self, shard: Shard) -> None:
         prefix = keys.group_records(shard.number)
-        found = await self._meta.scan(prefix, prefix_end(prefix))
-        if found.revision < shard.revision:
-            raise StoreUnavailable("the metadata store answered from before this broker's lease")
+        found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.revision)
         fill(shard, found.entries, self._settings, self._rng, self._loop.time())
         for group in shard.groups.values():
             if group.machine is None and group.records:

@@ -12,9 +12,9 @@ from typing import Final
 from urllib.parse import unquote
 
 from headwater.engine import Topic, Topics
-from headwater.errors import StoreUnavailable
 from headwater.groups.machine import Machine
 from headwater.groups.offsets import OffsetRecord, existing, newer, partition_of
+from headwater.groups.reads import scan_since
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, prefix_end
 from headwater.meta.values import decode
@@ -50,10 +50,7 @@ async def offsets_by_group(
     start, end = prefix, prefix_end(prefix)
     held: tuple[str, list[Entry]] | None = None
     while True:
-        scan = await meta.scan(start, end, limit=PAGE)
-        if scan.revision < least:
-            raise StoreUnavailable("the metadata store answered from before the last commit")
-        page = scan.entries
+        page = (await scan_since(meta, start, end, least, limit=PAGE)).entries
         for name, entries in groupby(page, key=lambda entry: _group_of(entry, prefix)):
             if held is not None and held[0] == name:
                 held[1].extend(entries)

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 from uuid import UUID
 
 from headwater.engine import Topic, Topics
-from headwater.errors import StoreUnavailable, UnknownTopicId, UnknownTopicOrPartition
+from headwater.errors import UnknownTopicId, UnknownTopicOrPartition
+from headwater.groups.reads import scan_since
 from headwater.groups.requests import CommitRequest, CommittedOffset, Partition
 from headwater.groups.shards import Group
 from headwater.meta import keys
@@ -141,9 +142,7 @@ async def read(
     wanted = None if partitions is None else set(partitions)
     known: dict[str, Topic | None] = {}
     for prefix in _prefixes(group_prefix, wanted):
-        scan = await meta.scan(prefix, prefix_end(prefix))
-        if scan.revision < least:
-            raise StoreUnavailable("the metadata store answered from before the last commit")
+        scan = await scan_since(meta, prefix, prefix_end(prefix), least)
         for entry in scan.entries:
             partition = partition_of(entry)
             if wanted is not None and partition not in wanted:

@@ -1,18 +1,10 @@
 """The names under which brokers write: taken in the cluster's own store, and never twice."""
 
-import asyncio
 from collections.abc import Callable
 
-from headwater.errors import (
-    KafkaStorageError,
-    RequestTimedOut,
-    StoreError,
-    StoreUnavailable,
-    UnknownOutcome,
-)
 from headwater.log.formats import Cluster, Incarnation
 from headwater.log.levels import check_same_cluster
-from headwater.log.transactions import PAUSES
+from headwater.log.transactions import again
 from headwater.meta import keys
 from headwater.meta.store import Decide, MetadataStore, Values, Writes
 from headwater.meta.values import encode
@@ -29,20 +21,13 @@ async def take_name(
     Raises ``ConfigurationError`` where the store is no longer ``cluster``'s, ``RequestTimedOut``
     where it stays silent, ``KafkaStorageError`` where it fails.
     """
-    last: StoreError | None = None
-    for pause in (*PAUSES, None):
+
+    async def attempt() -> str:
         key = keys.incarnation(0, name := new_name())
-        try:
-            await meta.transact(0, [keys.CLUSTER, key], _put(key, cluster, broker_id))
-        except (UnknownOutcome, StoreUnavailable) as error:
-            last = error
-        except StoreError as error:
-            raise KafkaStorageError(str(error)) from error
-        else:
-            return name
-        if pause is not None:
-            await asyncio.sleep(pause)
-    raise RequestTimedOut(f"the metadata store did not answer: {last}") from last
+        await meta.transact(0, [keys.CLUSTER, key], _put(key, cluster, broker_id))
+        return name
+
+    return await again(attempt)
 
 
 def _put(key: str, cluster: Cluster, broker_id: int) -> Decide[None]:

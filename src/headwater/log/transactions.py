@@ -1,7 +1,7 @@
 """Transactions whose functions can be run again: the retry around them, in one place."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from headwater.errors import (
@@ -29,10 +29,15 @@ async def commit(store: MetadataStore, keys: Sequence[str], decide: Decide[T]) -
     ``decide`` must find the same end when its first run has landed. Raises what it raises,
     ``RequestTimedOut`` where the store stays silent, ``KafkaStorageError`` where it fails.
     """
+    return await again(lambda: store.transact(0, keys, decide))
+
+
+async def again(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Make attempts until one lands; raises as ``commit`` does."""
     last: StoreError | None = None
     for pause in (*PAUSES, None):
         try:
-            return await store.transact(0, keys, decide)
+            return await attempt()
         except (UnknownOutcome, StoreUnavailable) as error:
             last = error
         except StoreError as error:
