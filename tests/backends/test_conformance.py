@@ -4,13 +4,14 @@ import pytest
 
 from headwater.meta.store import MetadataStore
 from tests.meta.conformance import MetadataStoreConformance
+from tests.meta.conformance_sessions import SessionConformance
 
 
-class TestOpenedTwice(MetadataStoreConformance):
+class TestOpenedTwice(MetadataStoreConformance, SessionConformance):
     pass
 
 
-class TestOpenedOnce(MetadataStoreConformance):
+class TestOpenedOnce(MetadataStoreConformance, SessionConformance):
     @pytest.fixture
     async def other(self, store: MetadataStore) -> MetadataStore:
         return store

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pytest
 
-from headwater.errors import SessionLost, TransactionTooLarge, WatchTrimmed
+from headwater.errors import TransactionTooLarge, WatchTrimmed
 from headwater.meta.store import (
     Change,
     Committed,
@@ -348,72 +348,3 @@ class MetadataStoreConformance:
         watch = late.watch("w/", scan.revision)
         revision = await put(store, **{"w/b": b"on"})
         assert await take(watch, 1) == [Change("w/b", b"on", revision)]
-
-    async def test_closing_a_session_deletes_its_keys(
-        self, store: MetadataStore, other: MetadataStore
-    ) -> None:
-        session = await store.session(ttl=20)
-        bound = await bind(store, session, "e/a")
-        await put(store, **{"e/b": b""})
-        assert not session.lost
-        await session.close()
-        assert session.lost
-        assert [e.key for e in (await other.scan("e/", "e0")).entries] == ["e/b"]
-        changes = await take(other.watch("e/a", bound.revision), 1)
-        assert changes[0].value is None
-
-    async def test_a_session_that_is_renewed_outlives_its_ttl(self, store: MetadataStore) -> None:
-        session = await store.session(ttl=1)
-        await bind(store, session, "e/a")
-        await asyncio.sleep(1.6)
-        assert not session.lost
-        assert await store.get("e/a") is not None
-        await session.close()
-
-    async def test_a_session_says_until_when_it_lives(
-        self, store: MetadataStore, backend: Backend
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        opened = loop.time()
-        session = await store.session(ttl=1)
-        assert opened < session.valid_until <= loop.time() + 1
-        first = session.valid_until
-        await asyncio.sleep(1)
-        assert first < session.valid_until <= loop.time() + 1
-        await bind(store, session, "e/a")
-        await backend.abandon(session)
-        await asyncio.sleep(session.valid_until - loop.time() - 0.3)
-        assert await store.get("e/a") is not None
-        await session.close()
-        assert session.valid_until < loop.time()
-
-    async def test_a_session_that_is_not_renewed_ends_with_its_keys(
-        self, backend: Backend, store: MetadataStore, other: MetadataStore
-    ) -> None:
-        session = await store.session(ttl=1)
-        bound = await bind(store, session, "e/a")
-        watch = other.watch("e/", bound.revision)
-        await backend.abandon(session)
-        assert [(c.key, c.value) for c in await take(watch, 1)] == [("e/a", None)]
-        assert session.lost
-        with pytest.raises(SessionLost):
-            await bind(store, session, "e/b")
-        assert await store.get("e/b") is None
-
-    async def test_a_plain_put_frees_a_key_from_its_session(self, store: MetadataStore) -> None:
-        session = await store.session(ttl=20)
-        await bind(store, session, "e/a")
-        await put(store, **{"e/a": b"mine"})
-        await session.close()
-        assert await store.get("e/a") is not None
-
-    async def test_a_key_moves_to_the_session_that_wrote_it_last(
-        self, store: MetadataStore
-    ) -> None:
-        first, second = await store.session(ttl=20), await store.session(ttl=20)
-        await bind(store, first, "e/a")
-        await bind(store, second, "e/a")
-        await first.close()
-        assert await store.get("e/a") is not None
-        await second.close()
-        assert await store.get("e/a") is None

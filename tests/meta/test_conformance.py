@@ -10,6 +10,7 @@ from headwater.meta.sessions import RenewedSession
 from headwater.meta.sqlite import SqliteStore
 from headwater.meta.store import Limits, MetadataStore, Session
 from tests.meta.conformance import MetadataStoreConformance
+from tests.meta.conformance_sessions import SessionConformance
 from tests.meta.faulty import FaultyStore
 
 
@@ -49,25 +50,25 @@ class Sqlite(Abandoning):
         connection.close()
 
 
-class TestMemory(MetadataStoreConformance):
+class TestMemory(MetadataStoreConformance, SessionConformance):
     @pytest.fixture
     def backend(self) -> Memory:
         return Memory()
 
 
-class TestFaultyWithoutFaults(MetadataStoreConformance):
+class TestFaultyWithoutFaults(MetadataStoreConformance, SessionConformance):
     @pytest.fixture
     def backend(self) -> Faulty:
         return Faulty()
 
 
-class TestSqliteOpenedTwice(MetadataStoreConformance):
+class TestSqliteOpenedTwice(MetadataStoreConformance, SessionConformance):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> Sqlite:
         return Sqlite(tmp_path / "meta.db")
 
 
-class TestSqliteOpenedOnce(MetadataStoreConformance):
+class TestSqliteOpenedOnce(MetadataStoreConformance, SessionConformance):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> Sqlite:
         return Sqlite(tmp_path / "meta.db")
