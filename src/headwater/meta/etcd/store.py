@@ -21,6 +21,7 @@ from headwater.meta.etcd.transactions import (
     values_read,
     write_operations,
 )
+from headwater.meta.etcd.turns import Turns
 from headwater.meta.etcd.watches import Watch
 from headwater.meta.limits import check_keys, check_writes
 from headwater.meta.sessions import RenewedSession
@@ -42,9 +43,8 @@ OLDEST = (3, 5, 8)
 INLINE_BYTES = 64 * 2**20
 """Of records; its quota is 2 GiB by default, of which superseded revisions take a part."""
 PAGE = 1_000
-LOSSES = 4
-PAUSE_FIRST = 0.002
-PAUSE_MOST = 0.1
+LOSSES = 3
+"""After so many a transaction asks for a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ class EtcdStore:
     def __init__(self, address: Address, random: Random) -> None:
         self._members = Members(address)
         self._keys = Keys(address.prefix)
-        self._limits = Limits(address.max_txn_ops, VALUE_BYTES, INLINE_BYTES)
+        self._turns = Turns(address.prefix)
+        # One operation of each transaction is about its turn.
+        self._limits = Limits(address.max_txn_ops - 1, VALUE_BYTES, INLINE_BYTES)
         self._random = random
         self._recent = Recent()
         self._losers = asyncio.Lock()
@@ -149,27 +151,29 @@ class EtcdStore:
         """See ``MetadataStore``; where comparisons are lost, it runs until one is won."""
         check_keys(self._limits, keys)
         wanted = list(dict.fromkeys(keys))
-        guessed = await self._guess(wanted, decide)
+        await self._turns.let_pass(domain)
+        guessed = await self._guess(domain, wanted, decide)
         if isinstance(guessed, Committed):
             return guessed
         writes, result = decide(guessed.values)
-        tried = await self._try(guessed, writes)
+        tried = await self._try(domain, guessed, writes)
         if isinstance(tried, int):
             return Committed(tried, result)
         # Of one process only one at a time tries again, so that few compete however many wait.
         async with self._losers:
-            losses = 1
+            loop = asyncio.get_running_loop()
+            losses, took, began = 1, 0.0, loop.time()
             while True:
-                if losses % LOSSES == 0:
-                    await self._pause(losses // LOSSES)
-                    tried = await self._read(wanted)
                 writes, result = decide(tried.values)
-                tried = await self._try(tried, writes)
+                asked = took if losses >= LOSSES and writes.puts else None
+                tried = await self._try(domain, tried, writes, asked)
                 if isinstance(tried, int):
                     return Committed(tried, result)
-                losses += 1
+                losses, took, began = losses + 1, loop.time() - began, loop.time()
 
-    async def _guess(self, wanted: Sequence[str], decide: Decide[T]) -> "Committed[T] | _Seen":
+    async def _guess(
+        self, domain: int, wanted: Sequence[str], decide: Decide[T]
+    ) -> "Committed[T] | _Seen":
         """Try with what was seen last; where that comes to nothing, what is there."""
         values = self._recent.values(wanted)
         if values is None:
@@ -180,7 +184,7 @@ class EtcdStore:
             return await self._read(wanted)
         if not writes:
             return await self._read(wanted)
-        tried = await self._try(_Seen(values, 0), writes)
+        tried = await self._try(domain, _Seen(values, 0), writes)
         return Committed(tried, result) if isinstance(tried, int) else tried
 
     async def _read(self, wanted: Sequence[str]) -> "_Seen":
@@ -193,22 +197,33 @@ class EtcdStore:
         self._recent.saw(values)
         return _Seen(values, answer.header.revision)
 
-    async def _try(self, seen: "_Seen", writes: Writes) -> "int | _Seen":
-        """The revision at which this transaction stands; what is there where it lost."""
+    async def _try(
+        self, domain: int, seen: "_Seen", writes: Writes, asked: float | None = None
+    ) -> "int | _Seen":
+        """The revision at which this transaction stands; what is there where it lost.
+
+        ``asked`` is how long an attempt takes of one that asks for a turn if it loses once more.
+        """
         if not writes:
             return seen.revision
         check_writes(self._limits, writes)
         leases = {key: lease_of(session) for key, session in writes.ephemeral.items()}
         wanted = list(seen.values)
+        won, lost = self._turns.look(domain), self._turns.look(domain)
+        if asked is not None:
+            won, lost = self._turns.thank(domain), self._turns.ask(domain, asked)
         request = pb.TxnRequest(
             compare=unchanged(self._keys, seen.values),
-            success=write_operations(self._keys, writes, leases),
-            failure=read_operations(self._keys, wanted),
+            success=[*write_operations(self._keys, writes, leases), won],
+            failure=[*read_operations(self._keys, wanted), lost],
         )
         try:
             answer = await self._members.write(TXN, request)
         except StorageFull as full:
             return await self._found_full(seen, writes, full)
+        if asked is None:
+            mark = answer.responses[-1].response_range.kvs
+            self._turns.met(domain, mark, asyncio.get_running_loop().time())
         if answer.succeeded:
             self._recent.wrote(seen.values, writes, answer.header.revision)
             return answer.header.revision
@@ -238,10 +253,6 @@ class EtcdStore:
         if ours and read and len(set(after.values())) == 1:
             return next(iter(after.values()))
         raise UnknownOutcome(str(full)) from full
-
-    async def _pause(self, times: int) -> None:
-        longest = min(PAUSE_FIRST * 2**times, PAUSE_MOST)
-        await asyncio.sleep(self._random.uniform(0, longest))
 
     def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
         return Watch(self._members, self._keys, prefix, after, self._random).changes()

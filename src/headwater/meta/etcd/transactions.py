@@ -42,9 +42,9 @@ def read_operations(keys: Keys, wanted: Sequence[str]) -> list[pb.RequestOp]:
 
 
 def values_read(keys: Keys, wanted: Sequence[str], answer: pb.TxnResponse) -> Values:
-    """What ``read_operations`` found."""
+    """What ``read_operations`` found, as the first of a transaction's operations."""
     values: dict[str, Entry | None] = {}
-    for key, response in zip(wanted, answer.responses, strict=True):
+    for key, response in zip(wanted, answer.responses[: len(wanted)], strict=True):
         stored = response.response_range.kvs
         values[key] = keys.entry(stored[0]) if stored else None
     return values

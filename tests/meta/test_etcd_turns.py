@@ -1,0 +1,63 @@
+"""Who asks for a turn is given one, and what the dead have left behind is heeded once."""
+
+import pytest
+
+from headwater.meta.etcd.rpc import etcd_pb2 as pb
+from headwater.meta.etcd.turns import LONGEST_SECONDS, SHORTEST_SECONDS, Turns
+
+DOMAIN = 3
+
+
+@pytest.fixture
+def turns() -> Turns:
+    return Turns("prod")
+
+
+def found(operation: pb.RequestOp, revision: int) -> list[pb.KeyValue]:
+    """The mark that ``operation`` puts, as a look finds it."""
+    put = operation.request_put
+    return [pb.KeyValue(key=put.key, value=put.value, mod_revision=revision)]
+
+
+def test_nobody_asks(turns: Turns) -> None:
+    turns.met(DOMAIN, [], now=100)
+    assert turns.held_until(DOMAIN) == 0
+
+
+@pytest.mark.parametrize(
+    ("attempt", "asked"),
+    [(0.0, SHORTEST_SECONDS), (0.02, 0.06), (60.0, LONGEST_SECONDS)],
+)
+def test_one_that_asks_is_given_the_time_for_some_attempts(
+    turns: Turns, attempt: float, asked: float
+) -> None:
+    turns.met(DOMAIN, found(turns.ask(DOMAIN, attempt), 7), now=100)
+    assert turns.held_until(DOMAIN) == pytest.approx(100 + asked)
+    assert turns.held_until(DOMAIN + 1) == 0
+
+
+def test_a_mark_is_heeded_once_and_a_newer_one_again(turns: Turns) -> None:
+    asking = turns.ask(DOMAIN, 0.02)
+    turns.met(DOMAIN, found(asking, 7), now=100)
+    turns.met(DOMAIN, found(asking, 7), now=200)
+    assert turns.held_until(DOMAIN) == pytest.approx(100.06)
+    turns.met(DOMAIN, found(asking, 8), now=200)
+    assert turns.held_until(DOMAIN) == pytest.approx(200.06)
+
+
+def test_one_that_had_its_turn_holds_nobody_back(turns: Turns) -> None:
+    turns.met(DOMAIN, found(turns.ask(DOMAIN, 0.02), 7), now=100)
+    turns.met(DOMAIN, [], now=100)
+    assert turns.held_until(DOMAIN) == 0
+
+
+def test_a_mark_beyond_all_bounds_asks_for_the_longest_turn(turns: Turns) -> None:
+    key = turns.ask(DOMAIN, 0.02).request_put.key
+    turns.met(DOMAIN, [pb.KeyValue(key=key, value=b"9999999", mod_revision=7)], now=100)
+    assert turns.held_until(DOMAIN) == pytest.approx(100 + LONGEST_SECONDS)
+
+
+def test_the_mark_stands_beside_the_data(turns: Turns) -> None:
+    for operation in (turns.look(DOMAIN).request_range, turns.thank(DOMAIN).request_delete_range):
+        assert operation.key == turns.ask(DOMAIN, 0).request_put.key
+        assert not operation.key.startswith(b"prod/")
