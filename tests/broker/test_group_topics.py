@@ -7,9 +7,10 @@ from uuid import UUID
 import pytest
 
 from headwater.broker.group_topics import find_topic
-from headwater.broker.handlers import offset_commit
+from headwater.broker.handlers import offset_commit, offset_fetch
 from headwater.broker.services import Call
 from headwater.errors import CoordinatorNotAvailable, KafkaStorageError
+from headwater.groups.requests import CommittedOffset, Partition
 from tests.groups.cluster import Topics
 
 
@@ -28,11 +29,23 @@ def services() -> Any:
     return SimpleNamespace(engine=SimpleNamespace(topics=Away()), clock=clock)
 
 
-@pytest.mark.parametrize("by_id", [False, True])
-async def test_a_store_that_is_away_is_a_coordinator_that_is_not_available(*, by_id: bool) -> None:
-    asked = SimpleNamespace(name="t", topic_id=UUID(int=1))
+@pytest.mark.parametrize("named", ["t", UUID(int=1)])
+async def test_a_store_that_is_away_is_a_coordinator_that_is_not_available(
+    named: str | UUID,
+) -> None:
     with pytest.raises(CoordinatorNotAvailable):
-        await find_topic(services(), asked, by_id=by_id)
+        await find_topic(services(), named)
+
+
+async def test_offsets_of_all_topics_by_id_are_not_given_in_part() -> None:
+    async def fetch(*_args: Any, **_kwargs: Any) -> tuple[int, dict[Partition, CommittedOffset]]:
+        return 0, {("t", 0): CommittedOffset(offset=7)}
+
+    away = services()
+    away.groups = SimpleNamespace(fetch=fetch)
+    request = SimpleNamespace(groups=[SimpleNamespace(group_id="g", topics=None)])
+    reply = await offset_fetch.handle(away, request, Call(10, "app", "127.0.0.1:1"))
+    assert [group["error_code"] for group in reply["groups"]] == [14]
 
 
 async def test_a_commit_asks_for_the_partition_that_may_have_been_added() -> None:

@@ -9,6 +9,7 @@ from headwater.errors import UnknownTopicOrPartition
 from headwater.log.engine import LogEngine
 from headwater.log.formats import Cluster, Incarnation, IndexEntry, ObjectRecord, Release
 from headwater.log.gc import GarbageCollector
+from headwater.log.pins import Pins
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -252,6 +253,28 @@ async def test_objects_stay_for_their_grace_time() -> None:
     assert await place.collector.collect_released() == 0
     place.clock.now += 1
     assert await place.collector.collect_released() == 1
+
+
+async def test_many_releases_take_few_transactions() -> None:
+    place = Place()
+    objects = [f"wal/old/{number:04d}.wo" for number in range(1_500)]
+    for number, key in enumerate(objects):
+        await place.objects.put(key, [b"data"])
+        release = Release(chunks=[(key, 0, 1)], released_ms=0, stream=1, end=number)
+        record = ObjectRecord(size=4, parts=1, live=[1], created_ms=0)
+        await place.write(
+            {
+                f"{keys.releases(0)}x/{number:04d}": encode(release),
+                keys.object_record(0, key, 0): encode(record),
+            }
+        )
+    await Pins(place.meta, place.clock).put(1, 1_490, "reader", 60_000)
+    before = (await place.meta.scan("", "~")).revision
+    # One that ends right at the pin's first offset is not held.
+    assert await place.collector.collect_released() == 1_491
+    assert (await place.meta.scan("", "~")).revision - before < 100
+    assert await place.stored() == set(objects[1_491:])
+    assert len(await place.keys(keys.releases(0))) == len(await place.keys(keys.objects(0))) == 9
 
 
 async def test_a_release_clears_its_own_streams_only() -> None:

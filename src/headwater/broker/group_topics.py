@@ -1,6 +1,7 @@
 """Topics as requests about offsets name them: by name, and by id in the newest versions."""
 
 from typing import Any, Final
+from uuid import UUID
 
 from headwater.broker.replies import Values
 from headwater.broker.services import Services
@@ -18,20 +19,20 @@ FIRST_VERSION_WITH_IDS: Final = 10
 
 
 async def find_topic(
-    services: Services, asked: Any, *, by_id: bool = False, partition: int = 0
+    services: Services, named: str | UUID | None, *, partition: int = 0
 ) -> Topic | None:
-    """The topic that an element of a request is about; None where there is none.
+    """The topic of a name or an id; None where there is none.
 
     Raises ``CoordinatorNotAvailable`` where the store does not answer: 56 is no code that
     clients expect of a coordinator.
     """
     topics = services.engine.topics
     try:
-        if not by_id:
-            return await topics.find(asked.name, partition=partition)
-        if asked.topic_id is None:
+        if named is None:
             return None
-        return await topics.find_by_id(asked.topic_id, partition=partition)
+        if isinstance(named, str):
+            return await topics.find(named, partition=partition)
+        return await topics.find_by_id(named, partition=partition)
     except (UnknownTopicId, UnknownTopicOrPartition):
         return None
     except KafkaStorageError as error:

@@ -166,7 +166,7 @@ class Broker:
             incarnation=lambda: self._engine.incarnation,
             fence=partial(fence, self._meta),
             exclusive=lock is not None,
-            metrics=settings.metrics.listen,
+            metrics=metrics_address(settings, advertised),
             session_seconds=settings.broker.session_timeout_s,
         )
         self._dynamic = DynamicState(
@@ -343,12 +343,19 @@ def advertised_address(settings: Settings, listening: Address) -> Address:
     """The address that clients are told; raises ``ConfigurationError`` where it must be set."""
     if settings.broker.advertise is not None:
         return Address.parse(settings.broker.advertise)
-    if listening.host in ("0.0.0.0", "::"):  # noqa: S104 - refused, not bound
+    if listening.is_everywhere:
         raise ConfigurationError(
             f"no client can connect to {listening.host}: "
             "give the address that they reach with --advertise HOST:PORT"
         )
     return listening
+
+
+def metrics_address(settings: Settings, advertised: Address) -> str | None:
+    """Where other hosts read the broker's metrics."""
+    if settings.metrics.listen is None:
+        return None
+    return str(Address.parse(settings.metrics.listen).seen_from_afar(advertised.host))
 
 
 def lock_broker_id(settings: Settings) -> BrokerLock | None:

@@ -24,6 +24,19 @@ class Address:
             raise ConfigurationError(f"{text!r} is not an address; expected HOST:PORT")
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether a listener has every address of its host, so that none can be told to others."""
+        return self.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
+    def seen_from_afar(self, host: str) -> "Address":
+        """Where others reach this listener, whose host they know as ``host``.
+
+        >>> str(Address("0.0.0.0", 9404).seen_from_afar("broker.example"))
+        'broker.example:9404'
+        """
+        return Address(host, self.port) if self.is_everywhere else self
+
     def shifted(self, by: int) -> "Address":
         """The address ``by`` ports further on; port 0, any free one, stays."""
         return Address(self.host, self.port + by if self.port else 0)

@@ -17,8 +17,19 @@ Nothing is deleted that a kept snapshot of the metadata may need (``snapshots``)
 the objects are not those of this metadata store (``claim``).
 """
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+from typing import TypeVar
 
 from headwater.clock import Clock
 from headwater.errors import ConfigurationError
@@ -36,7 +47,13 @@ from headwater.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
+A = TypeVar("A")
+R = TypeVar("R")
+
 PAGE = 100
+CHUNKS_AT_ONCE = 1_000
+"""Of releases that are carried out together: a call for each alone would be most of the time."""
+AT_ONCE = 16
 RECORDS_AT_ONCE = 50
 FILES_AT_ONCE = 1000
 WAL_PREFIX = "wal/"
@@ -68,18 +85,34 @@ class GarbageCollector:
         now_ms = self._clock.now_ms()
         await self._pins.remove_expired()
         needed_after = await horizon(self._meta)
+        due: dict[str, Release] = {}
+        chunks = 0
         async for entry in self._scan(keys.releases(0)):
             release = decode(Release, entry.value)
             if release.released_ms + self._settings.gc_grace_ms > now_ms:
                 continue
             if needed_after is not None and entry.revision > needed_after:
                 continue
-            # Asked after the release was found: a reader whose pin comes later has read an index
-            # that was without it.
-            if release.stream and await self._pins.hold(release.stream, release.end):
-                continue
-            deleted += await self._apply(entry.key, release)
-        return deleted
+            due[entry.key] = release
+            chunks += len(release.chunks)
+            if chunks >= CHUNKS_AT_ONCE:
+                deleted += await self._collect(due)
+                due, chunks = {}, 0
+        return deleted + await self._collect(due)
+
+    async def _collect(self, due: Mapping[str, Release]) -> int:
+        """Carry out those releases, by their keys, that no pin holds back."""
+        # Asked after the releases were found: a reader whose pin comes later has read an index
+        # that was without them.
+        streams = list({release.stream for release in due.values() if release.stream})
+        lows = dict(zip(streams, await _each(self._pins.lowest, streams), strict=True))
+        return await self._apply(
+            {
+                key: release
+                for key, release in due.items()
+                if (low := lows.get(release.stream)) is None or low >= release.end
+            }
+        )
 
     async def collect_snapshots(self) -> int:
         """Delete old snapshots, where none are taken any more; returns how many.
@@ -97,28 +130,35 @@ class GarbageCollector:
             await unlist(self._meta, old)
         return len(old)
 
-    async def _apply(self, release_key: str, release: Release) -> int:
-        finished = True
-        deleted = 0
+    async def _apply(self, releases: Mapping[str, Release]) -> int:
         by_record: dict[str, set[int]] = {}
-        for object_key, part, stream in release.chunks:
-            by_record.setdefault(keys.object_record(0, object_key, part), set()).add(stream)
+        for release in releases.values():
+            for object_key, part, stream in release.chunks:
+                by_record.setdefault(keys.object_record(0, object_key, part), set()).add(stream)
         await self._clear(by_record)
-        for object_key in {object_key for object_key, _, _ in release.chunks}:
-            # Asked first: what an incarnation without a key has recorded is all that it will.
-            writer = await self._writer_of(object_key)
-            records = await self._records(object_key)
-            if any(record.live for record in records.values()):
-                continue
-            if records and writer is not None and _may_get_parts(object_key, writer, records):
-                finished = False
-                continue
-            await self._delete(object_key)
-            deleted += 1
-            await self._drop(list(records))
-        if finished:
-            await self._drop([release_key])
-        return deleted
+        named = {chunk[0] for release in releases.values() for chunk in release.chunks}
+        found = {each.key: each for each in await _each(self._look_at, list(named))}
+        gone = [each for each in found.values() if each.garbage]
+        await _each(self._delete, [each.key for each in gone])
+        await self._drop([record for each in gone for record in each.records])
+        await self._drop(
+            [
+                key
+                for key, release in releases.items()
+                if not any(found[chunk[0]].grows for chunk in release.chunks)
+            ]
+        )
+        return len(gone)
+
+    async def _look_at(self, object_key: str) -> "_Found":
+        # Asked first: what an incarnation without a key has recorded is all that it will.
+        writer = await self._writer_of(object_key)
+        records = await self._records(object_key)
+        if any(record.live for record in records.values()):
+            return _Found(object_key, list(records))
+        if records and writer is not None and _may_get_parts(object_key, writer, records):
+            return _Found(object_key, list(records), grows=True)
+        return _Found(object_key, list(records), garbage=True)
 
     async def _clear(self, by_record: Mapping[str, Collection[int]]) -> None:
         """Take streams out of the records' live sets, some records at a time."""
@@ -277,6 +317,32 @@ class GarbageCollector:
             if len(found.entries) < PAGE:
                 return
             start = found.entries[-1].key + "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is known of an object that something was released of; ``records`` are keys."""
+
+    key: str
+    records: list[str]
+    garbage: bool = False
+    grows: bool = False
+    """Without a live chunk, but its writer may add to it."""
+
+
+async def _each(work: Callable[[A], Awaitable[R]], items: Sequence[A]) -> list[R]:
+    """The results of ``work`` in the order of ``items``, some at a time.
+
+    The first failure is raised when those beside it have ended; what follows is not begun.
+    """
+    done: list[R] = []
+    for start in range(0, len(items), AT_ONCE):
+        some = items[start : start + AT_ONCE]
+        for result in await asyncio.gather(*map(work, some), return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+            done.append(result)
+    return done
 
 
 def _incarnation_name(object_key: str) -> str:

@@ -67,13 +67,18 @@ class Pins:
             with contextlib.suppress(KafkaError):
                 await self.put(stream, low, reader, ttl_ms)
 
-    async def hold(self, stream: int, end: int) -> bool:
-        """Whether a living pin wants what the stream held below ``end``."""
+    async def lowest(self, stream: int) -> int | None:
+        """The first offset of a stream that a living pin wants; None where none does."""
         now_ms = self._clock.now_ms()
         prefix = keys.pins_of_stream(0, stream)
         found = (await self._meta.scan(prefix, prefix_end(prefix))).entries
         pins = [decode(Pin, entry.value) for entry in found]
-        return any(pin.low < end and pin.expires_ms > now_ms for pin in pins)
+        return min((pin.low for pin in pins if pin.expires_ms > now_ms), default=None)
+
+    async def hold(self, stream: int, end: int) -> bool:
+        """Whether a living pin wants what the stream held below ``end``."""
+        low = await self.lowest(stream)
+        return low is not None and low < end
 
     async def remove_expired(self) -> None:
         """Remove the pins of readers that are gone."""

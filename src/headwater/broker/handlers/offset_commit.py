@@ -39,7 +39,8 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     topics: list[Topic | None] = []
     for asked in request.topics:
         last = max((one.partition_index for one in asked.partitions), default=0)
-        topic = await find_topic(services, asked, by_id=by_id, partition=last)
+        named = asked.topic_id if by_id else asked.name
+        topic = await find_topic(services, named, partition=last)
         topics.append(topic)
         if topic is None:
             continue

@@ -24,7 +24,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         return {"error_code": Code.INVALID_GROUP_ID}
     known: list[Partition] = []
     for asked in request.topics:
-        if (topic := await find_topic(services, asked)) is not None:
+        if (topic := await find_topic(services, asked.name)) is not None:
             count = len(topic.streams)
             known += [
                 (topic.name, one.partition_index)

@@ -61,7 +61,7 @@ async def _fetch(services: Services, asked: Any, *, by_id: bool) -> Values:
             topics = await _all(services, offsets, by_id=by_id)
         else:
             named = [
-                (topic, await find_topic(services, topic, by_id=True) if by_id else None)
+                (topic, await find_topic(services, topic.topic_id) if by_id else None)
                 for topic in asked.topics
             ]
             code, offsets = await services.groups.fetch(
@@ -118,10 +118,10 @@ async def _all(
     for name, partitions in rows.items():
         topic: Values = {"name": name, "partitions": partitions}
         if by_id:
-            try:
-                topic["topic_id"] = (await services.engine.topics.find(name)).id
-            except KafkaError:
+            found = await find_topic(services, name)
+            if found is None:
                 continue
+            topic["topic_id"] = found.id
         topics.append(topic)
     return topics
 
