@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from headwater.errors import UnknownTopicOrPartition
+from headwater.errors import StoreUnavailable, UnknownTopicOrPartition
 from headwater.log.engine import LogEngine
 from headwater.log.formats import Cluster, Incarnation, IndexEntry, ObjectRecord, Release
 from headwater.log.gc import GarbageCollector
@@ -275,6 +275,56 @@ async def test_many_releases_take_few_transactions() -> None:
     assert (await place.meta.scan("", "~")).revision - before < 100
     assert await place.stored() == set(objects[1_491:])
     assert len(await place.keys(keys.releases(0))) == len(await place.keys(keys.objects(0))) == 9
+
+
+async def put_released(place: Place, objects: list[str], *, parts: int = 1) -> None:
+    """Objects of a writer that lives, all of whose parts are released."""
+    await place.write({keys.incarnation(0, "old"): encode(Incarnation(broker=1))})
+    for key in objects:
+        await place.objects.put(key, [b"data"])
+        chunks = [(key, part, 1) for part in range(parts)]
+        record = encode(ObjectRecord(size=4, parts=parts, live=[1], created_ms=0))
+        records = {keys.object_record(0, key, part): record for part in range(parts)}
+        release = encode(Release(chunks=chunks, released_ms=0))
+        await place.write({f"{keys.releases(0)}x/{key[-7:-3]}": release, **records})
+
+
+async def test_an_object_of_several_parts_is_never_left_looking_as_if_it_grew() -> None:
+    number, struck = 0, True
+    while struck:
+        place = Place()
+        await put_released(place, [f"wal/old/{n:04d}.wo" for n in range(40)], parts=3)
+        interruption = Interruption()
+        collector = GarbageCollector(
+            InterruptedStore(place.meta, interruption), place.objects, WHOLE, place.clock
+        )
+        interruption.strike(range(number, number + 1), Crash())
+        with contextlib.suppress(Crash):
+            await collector.collect_released()
+        struck = interruption.calls > number
+        await place.collector.collect_released()
+        assert await place.stored() == set(), f"after a crash at call {number}"
+        assert not await place.keys(keys.objects(0))
+        assert not await place.keys(keys.releases(0))
+        number += 7
+    assert number > 20
+
+
+async def test_an_object_that_cannot_be_deleted_holds_up_nothing_else() -> None:
+    class Stubborn(MemoryObjects):
+        async def delete(self, key: str) -> None:
+            if key == "wal/old/0005.wo":
+                raise StoreUnavailable(f"deleting {key} is forbidden")
+            await super().delete(key)
+
+    place = Place()
+    place.objects = Stubborn(clock=place.clock)
+    await put_released(place, [f"wal/old/{n:04d}.wo" for n in range(10)])
+    collector = GarbageCollector(place.meta, place.objects, WHOLE, place.clock)
+    with pytest.raises(StoreUnavailable, match="0005"):
+        await collector.collect_released()
+    assert await place.stored() == {"wal/old/0005.wo"}
+    assert len(await place.keys(keys.releases(0))) == 1
 
 
 async def test_a_release_clears_its_own_streams_only() -> None:

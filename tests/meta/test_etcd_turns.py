@@ -51,10 +51,23 @@ def test_one_that_had_its_turn_holds_nobody_back(turns: Turns) -> None:
     assert turns.held_until(DOMAIN) == 0
 
 
-def test_a_mark_beyond_all_bounds_asks_for_the_longest_turn(turns: Turns) -> None:
+def test_ever_new_marks_hold_nobody_back_for_more_than_a_quarter_of_the_time(turns: Turns) -> None:
+    held = 0.0
+    for tick in range(1_000):
+        now = 100 + tick / 100
+        turns.met(DOMAIN, found(turns.ask(DOMAIN, 0.05), tick), now)
+        held += 0.01 if turns.held_until(DOMAIN) > now else 0.0
+    assert 2.0 < held <= 2.8
+
+
+@pytest.mark.parametrize(
+    ("value", "asked"),
+    [(b"9999999", LONGEST_SECONDS), (b"60 of another release", SHORTEST_SECONDS)],
+)
+def test_a_mark_is_never_an_error(turns: Turns, value: bytes, asked: float) -> None:
     key = turns.ask(DOMAIN, 0.02).request_put.key
-    turns.met(DOMAIN, [pb.KeyValue(key=key, value=b"9999999", mod_revision=7)], now=100)
-    assert turns.held_until(DOMAIN) == pytest.approx(100 + LONGEST_SECONDS)
+    turns.met(DOMAIN, [pb.KeyValue(key=key, value=value, mod_revision=7)], now=100)
+    assert turns.held_until(DOMAIN) == pytest.approx(100 + asked)
 
 
 def test_the_mark_stands_beside_the_data(turns: Turns) -> None:

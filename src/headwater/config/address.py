@@ -1,6 +1,7 @@
 """HOST:PORT."""
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from headwater.errors import ConfigurationError
 
@@ -27,7 +28,10 @@ class Address:
     @property
     def is_everywhere(self) -> bool:
         """Whether a listener has every address of its host, so that none can be told to others."""
-        return self.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+        try:
+            return ip_address(self.host).is_unspecified
+        except ValueError:
+            return self.host == "0"
 
     def seen_from_afar(self, host: str) -> "Address":
         """Where others reach this listener, whose host they know as ``host``.

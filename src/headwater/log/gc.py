@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headwater.clock import Clock
-from headwater.errors import ConfigurationError
+from headwater.errors import ConfigurationError, StoreError, UnknownFormat
 from headwater.log.claim import check_claim
 from headwater.log.formats import GROWING, Cluster, Incarnation, ObjectRecord, Release
 from headwater.log.jobs import CREATED, TABLES, Job, job_of_file
@@ -73,22 +73,23 @@ class GarbageCollector:
         self._clock = clock
         self._pins = Pins(meta, clock)
         self._missing_since: dict[str, int] = {}
-        self._checked = False
-        """Whether this run has made sure that the objects are this cluster's."""
         self._recorded: set[str] = set()
         """Objects of fenced incarnations that were found to have records: they are no orphans."""
 
     async def collect_released(self) -> int:
         """Delete the objects whose last chunk was released long enough ago; returns how many."""
         deleted = 0
-        self._checked = False
         now_ms = self._clock.now_ms()
         await self._pins.remove_expired()
         needed_after = await horizon(self._meta)
         due: dict[str, Release] = {}
         chunks = 0
         async for entry in self._scan(keys.releases(0)):
-            release = decode(Release, entry.value)
+            try:
+                release = decode(Release, entry.value)
+            except UnknownFormat:
+                await self._collect(due)
+                raise
             if release.released_ms + self._settings.gc_grace_ms > now_ms:
                 continue
             if needed_after is not None and entry.revision > needed_after:
@@ -119,15 +120,16 @@ class GarbageCollector:
 
         Each holds back all garbage that came after it, which would be kept for ever.
         """
-        self._checked = False
         before_ms = self._clock.now_ms() - SNAPSHOT_LIFE_MS
         listed = await listed_snapshots(self._meta)
         old = [each.key for each in listed if each.taken_ms <= before_ms]
+        if not old:
+            return 0
+        await self._require_own_objects()
         for key in old:
             logger.info("deleting %s: no snapshots are taken any more", key)
-            await self._delete(key)
-        if old:
-            await unlist(self._meta, old)
+            await self._objects.delete(key)
+        await unlist(self._meta, old)
         return len(old)
 
     async def _apply(self, releases: Mapping[str, Release]) -> int:
@@ -138,17 +140,42 @@ class GarbageCollector:
         await self._clear(by_record)
         named = {chunk[0] for release in releases.values() for chunk in release.chunks}
         found = {each.key: each for each in await _each(self._look_at, list(named))}
-        gone = [each for each in found.values() if each.garbage]
-        await _each(self._delete, [each.key for each in gone])
-        await self._drop([record for each in gone for record in each.records])
+        garbage = [each for each in found.values() if each.garbage]
+        if garbage:
+            await self._require_own_objects()
+        failures = dict(await _each(self._try_delete, garbage))
+        gone = [each for each in garbage if failures[each.key] is None]
+        await self._drop_records(gone)
         await self._drop(
             [
                 key
                 for key, release in releases.items()
-                if not any(found[chunk[0]].grows for chunk in release.chunks)
+                if not any(found[name].grows or failures.get(name) for name, _, _ in release.chunks)
             ]
         )
+        # What could not be deleted holds up nothing but itself, and is told of.
+        for failure in failures.values():
+            if failure is not None:
+                raise failure
         return len(gone)
+
+    async def _try_delete(self, found: "_Found") -> tuple[str, StoreError | None]:
+        """The object's key, and why it could not be deleted."""
+        try:
+            await self._objects.delete(found.key)
+        except StoreError as error:
+            return found.key, error
+        return found.key, None
+
+    async def _drop_records(self, objects: Sequence["_Found"]) -> None:
+        """Those of an object go together: without some of them it looks like one that grows."""
+        some: list[str] = []
+        for each in objects:
+            if some and len(some) + len(each.records) > RECORDS_AT_ONCE:
+                await self._drop(some)
+                some = []
+            some += each.records
+        await self._drop(some)
 
     async def _look_at(self, object_key: str) -> "_Found":
         # Asked first: what an incarnation without a key has recorded is all that it will.
@@ -214,7 +241,6 @@ class GarbageCollector:
         process first missed it. Returns how many objects were deleted.
         """
         now_ms = self._clock.now_ms()
-        self._checked = False
         found = {
             entry.key.removeprefix(keys.incarnations(0)): entry.value
             async for entry in self._scan(keys.incarnations(0))
@@ -237,12 +263,10 @@ class GarbageCollector:
         deleted = 0
         fenced: dict[str, bool] = {}
         recorded: set[str] = set()
+        checked: set[str] = set()
         async for info in self._objects.list(WAL_PREFIX):
             name = _incarnation_name(info.key)
             if name not in fenced:
-                # Asked again after one of its objects was seen: where the cluster was restored
-                # since, this store does not know who writes now, and the mark came first.
-                self._checked = False
                 # An incarnation has its key before its first object and never gets it back,
                 # so a key that is absent now tells that no record can follow.
                 fenced[name] = await self._writer_of(info.key) is None
@@ -250,9 +274,14 @@ class GarbageCollector:
                 continue
             if info.key in self._recorded or await self._records(info.key):
                 recorded.add(info.key)
-            else:
-                await self._delete(info.key)
-                deleted += 1
+                continue
+            if name not in checked:
+                # Asked after one of its objects was seen: where the cluster was restored since,
+                # this store does not know who writes now, and the mark came first.
+                await self._require_own_objects()
+                checked.add(name)
+            await self._objects.delete(info.key)
+            deleted += 1
         self._recorded = recorded
         return deleted
 
@@ -263,7 +292,6 @@ class GarbageCollector:
         """
         deleted = 0
         old: list[str] = []
-        self._checked = False
         before_ms = self._clock.now_ms() - self._settings.orphan_grace_ms
         async for info in self._objects.list(TABLES):
             if info.modified_ms <= before_ms and job_of_file(info.key) is not None:
@@ -277,7 +305,6 @@ class GarbageCollector:
         """Delete those of some files, in key order, that are lost."""
         if not files:
             return 0
-        self._checked = False  # the files were seen first, as in ``_delete_orphans``
         writing = {
             job.id
             async for entry in self._scan(keys.jobs(0))
@@ -289,23 +316,19 @@ class GarbageCollector:
             async for entry in self._scan(first, prefix_end(last))
         }
         lost = [key for key in files if key not in recorded and job_of_file(key) not in writing]
+        if lost:  # the files were seen first, as in ``_delete_orphans``
+            await self._require_own_objects()
         for key in lost:
             logger.info("deleting %s, which no manifest names", key)
-            await self._delete(key)
+            await self._objects.delete(key)
         return len(lost)
 
-    async def _delete(self, key: str) -> None:
-        """Delete an object of this cluster.
-
-        Raises ``ConfigurationError`` where the objects are not those of this metadata store.
-        """
-        if not self._checked:
-            stored = await self._meta.get(keys.CLUSTER)
-            if stored is None:
-                raise ConfigurationError("the metadata store was emptied: nothing is deleted")
-            await check_claim(self._objects, decode(Cluster, stored.value))
-            self._checked = True
-        await self._objects.delete(key)
+    async def _require_own_objects(self) -> None:
+        """Raise ``ConfigurationError`` where the objects are not those of this metadata store."""
+        stored = await self._meta.get(keys.CLUSTER)
+        if stored is None:
+            raise ConfigurationError("the metadata store was emptied: nothing is deleted")
+        await check_claim(self._objects, decode(Cluster, stored.value))
 
     async def _scan(self, start: str, end: str | None = None) -> AsyncIterator[Entry]:
         """Every entry from ``start`` to ``end``; without an end, those with that prefix."""

@@ -55,9 +55,14 @@ def parse_address(url: str) -> Address:
         raise ConfigurationError(
             f"{url!r} has an unknown option {min(unknown)!r}; known are: {known}"
         )
+    prefix = unquote(parts.path).strip("/") or PREFIX
+    if "!" in prefix:
+        raise ConfigurationError(
+            f"{url!r}: the prefix {prefix!r} has a '!', behind which Headwater keeps its own keys"
+        )
     return Address(
         members=tuple(_member(url, host) for host in hosts.split(",")),
-        prefix=unquote(parts.path).strip("/") or PREFIX,
+        prefix=prefix,
         user=unquote(user) or None,
         password=unquote(password),
         max_txn_ops=_operations(url, options.pop(OPERATIONS, None)),

@@ -96,6 +96,8 @@ class EtcdStore:
             oldest = ".".join(map(str, OLDEST))
             raise ConfigurationError(f"etcd is {said}: Headwater needs {oldest} or later")
         await self.scan("", "\0")
+        # What stands beside the data is a matter of permissions too.
+        await self._members.read(TXN, pb.TxnRequest(success=[self._turns.look(0)]))
 
     @property
     def limits(self) -> Limits:
@@ -160,16 +162,27 @@ class EtcdStore:
         if isinstance(tried, int):
             return Committed(tried, result)
         # Of one process only one at a time tries again, so that few compete however many wait.
+        waited = self._losers.locked()
         async with self._losers:
-            loop = asyncio.get_running_loop()
-            losses, took, began = 1, 0.0, loop.time()
-            while True:
-                writes, result = decide(tried.values)
-                asked = took if losses >= LOSSES and writes.puts else None
-                tried = await self._try(domain, tried, writes, asked)
-                if isinstance(tried, int):
-                    return Committed(tried, result)
-                losses, took, began = losses + 1, loop.time() - began, loop.time()
+            if waited:
+                await self._turns.let_pass(domain)
+                tried = await self._read(wanted)
+            return await self._try_again(domain, tried, decide)
+
+    async def _try_again(self, domain: int, tried: "_Seen", decide: Decide[T]) -> Committed[T]:
+        """Try until one attempt wins; from the third loss on each asks for a turn."""
+        loop = asyncio.get_running_loop()
+        losses, took, marked = 1, 0.0, False
+        while True:
+            began = loop.time()
+            writes, result = decide(tried.values)
+            # A full etcd takes deletes alone, and no mark beside them.
+            asked = took if losses >= LOSSES and writes.puts else None
+            outcome = await self._try(domain, tried, writes, asked=asked, marked=marked)
+            if isinstance(outcome, int):
+                return Committed(outcome, result)
+            tried, losses, took = outcome, losses + 1, loop.time() - began
+            marked = marked or asked is not None
 
     async def _guess(
         self, domain: int, wanted: Sequence[str], decide: Decide[T]
@@ -198,20 +211,27 @@ class EtcdStore:
         return _Seen(values, answer.header.revision)
 
     async def _try(
-        self, domain: int, seen: "_Seen", writes: Writes, asked: float | None = None
+        self,
+        domain: int,
+        seen: "_Seen",
+        writes: Writes,
+        *,
+        asked: float | None = None,
+        marked: bool = False,
     ) -> "int | _Seen":
         """The revision at which this transaction stands; what is there where it lost.
 
-        ``asked`` is how long an attempt takes of one that asks for a turn if it loses once more.
+        One that asks for a turn if it loses says in ``asked`` how long an attempt takes;
+        ``marked`` is one that has asked before.
         """
         if not writes:
             return seen.revision
         check_writes(self._limits, writes)
         leases = {key: lease_of(session) for key, session in writes.ephemeral.items()}
         wanted = list(seen.values)
-        won, lost = self._turns.look(domain), self._turns.look(domain)
-        if asked is not None:
-            won, lost = self._turns.thank(domain), self._turns.ask(domain, asked)
+        turns = self._turns
+        won = turns.thank(domain) if marked else turns.look(domain)
+        lost = turns.look(domain) if asked is None else turns.ask(domain, asked)
         request = pb.TxnRequest(
             compare=unchanged(self._keys, seen.values),
             success=[*write_operations(self._keys, writes, leases), won],
@@ -221,9 +241,9 @@ class EtcdStore:
             answer = await self._members.write(TXN, request)
         except StorageFull as full:
             return await self._found_full(seen, writes, full)
-        if asked is None:
-            mark = answer.responses[-1].response_range.kvs
-            self._turns.met(domain, mark, asyncio.get_running_loop().time())
+        # Nothing is found where the mark was put or taken away: either is this transaction's own.
+        mark = answer.responses[-1].response_range.kvs
+        turns.met(domain, mark, asyncio.get_running_loop().time())
         if answer.succeeded:
             self._recent.wrote(seen.values, writes, answer.header.revision)
             return answer.header.revision

@@ -7,7 +7,8 @@ meets the mark holds back its next transaction of that domain for this long. The
 the data, where no scan or watch sees it.
 
 Nothing but fairness rests on it. Every transaction still compares its keys, and a mark is heeded
-once: what a process that died has left behind costs every other a single pause.
+once: what a process that died has left behind costs every other a single pause. However many ask,
+and however slow they are, nobody is held back for more than a quarter of the time.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ from headwater.meta.etcd.rpc import etcd_pb2 as pb
 ATTEMPTS = 3
 """How many of its attempts one that asks is given the time for."""
 SHORTEST_SECONDS = 0.005
-LONGEST_SECONDS = 1.0
+LONGEST_SECONDS = 0.5
+REST = 4
+"""After a pause no mark is heeded before so many times its length have passed since it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Turns:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._marks: dict[int, _Mark] = {}
+        self._rested: dict[int, float] = {}
 
     def _key(self, domain: int) -> bytes:
         return f"{self._prefix}!turns/{domain:04d}".encode()
@@ -58,9 +62,12 @@ class Turns:
             self._marks.pop(domain, None)
             return
         known = self._marks.get(domain)
-        if known is None or known.revision != found[0].mod_revision:
-            asked = min(int(found[0].value) / 1e3, LONGEST_SECONDS)
+        if known is not None and known.revision == found[0].mod_revision:
+            return
+        if now >= self._rested.get(domain, 0.0):
+            asked = _asked(found[0].value)
             self._marks[domain] = _Mark(found[0].mod_revision, now + asked)
+            self._rested[domain] = now + REST * asked
 
     def held_until(self, domain: int) -> float:
         """When the next transaction of a domain may begin; 0 where nobody asks for a turn."""
@@ -72,3 +79,8 @@ class Turns:
         left = self.held_until(domain) - asyncio.get_running_loop().time()
         if left > 0:
             await asyncio.sleep(left)
+
+
+def _asked(value: bytes) -> float:
+    """The seconds that a mark asks for; one that another release wrote may say it otherwise."""
+    return min(int(value) / 1e3, LONGEST_SECONDS) if value.isdigit() else SHORTEST_SECONDS
