@@ -147,4 +147,16 @@ def running_rig(directory: Path, *, metadata: str, brokers: int) -> Iterator[Rig
             )
             ending.callback(server.stop)
             running.append(Broker(server, metrics_port))
+        _wait_until_all_know_all(running)
         yield Rig(tuple(running), proxy)
+
+
+def _wait_until_all_know_all(brokers: list[Broker]) -> None:
+    """Clients that ask before would send everything to the brokers that they are told of."""
+    deadline = time.monotonic() + LEADERS_WITHIN
+    for broker in brokers:
+        admin = AdminClient({"bootstrap.servers": broker.server.bootstrap, "log_level": 0})
+        while len(admin.list_topics(timeout=60).brokers) < len(brokers):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{broker.server.bootstrap} does not know of all brokers")
+            time.sleep(0.1)
