@@ -243,6 +243,32 @@ async def test_without_room_nothing_is_taken_in_until_there_is(broker: RunningBr
         await client.close()
 
 
+async def test_without_room_a_request_to_produce_is_not_even_read(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    async with running_broker(FullEngine(broker.engine)) as full:
+        client = await full.connect()
+        size = 50_000_000
+        client.writer.write(struct.pack(">ihh", size, 0, 9))
+        client.writer.write(bytes(size - 4))
+        await asyncio.sleep(0.05)
+        (connection,) = full.server._connections
+        assert not connection._reading
+        assert connection._buffer.capacity < size // 2
+        client.writer.transport.abort()
+
+
+async def test_without_room_those_who_do_not_produce_are_served(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    async with running_broker(FullEngine(broker.engine)) as full:
+        producer, other = await full.connect(), await full.connect()
+        await producer.send(0, 9, **produce_fields("t", batch(b"a")))
+        for _ in range(3):
+            await other.send(3, 1, topics=[{"name": "t"}])
+            assert (await other.receive(3, 1))[1].topics[0].error_code == 0
+        await producer.close()
+        await other.close()
+
+
 async def test_too_many_unanswered_requests_stop_the_reading() -> None:
     settings = BrokerSettings(stop_timeout_s=0.1, max_queued_requests=4)
     async with running_broker(settings=settings) as broker:

@@ -16,7 +16,6 @@ from tests.invariants.groups_history import (
     UNKNOWN,
     Claim,
     Committed,
-    Fetched,
     GroupHistory,
     Reading,
 )
@@ -31,7 +30,7 @@ def violations(history: GroupHistory) -> list[str]:
         *_processed(history),
         *_one_owner(history.claims),
         *_no_jumps(history.readings),
-        *_never_back(history.committed, history.fetched),
+        *_never_back(history),
         *_late_commits_are_refused(history.claims, history.committed),
     ]
 
@@ -83,14 +82,15 @@ class _Seen:
     completed: float
 
 
-def _never_back(committed: Sequence[Committed], fetched: Sequence[Fetched]) -> Iterator[str]:
+def _never_back(history: GroupHistory) -> Iterator[str]:
     seen: dict[Stream, list[_Seen]] = defaultdict(list)
-    for one in committed:
+    for one in history.committed:
         how = f"a commit of {one.owner}"
         seen[one.group, one.partition].append(_Seen(one.offset, how, one.invoked, one.completed))
-    for read in fetched:
+    for read in history.fetched:
+        how = f"a read through broker {read.broker}"
         seen[read.group, read.partition].append(
-            _Seen(read.offset, "a read", read.invoked, read.completed)
+            _Seen(read.offset, how, read.invoked, read.completed)
         )
     for (group, partition), each in seen.items():
         ended = sorted(each, key=lambda one: one.completed)
@@ -104,8 +104,30 @@ def _never_back(committed: Sequence[Committed], fetched: Sequence[Fetched]) -> I
             if most is not None and later.offset < most.offset:
                 yield (
                     f"{group}: the committed offset of partition {partition} went back from "
-                    f"{most.offset}, by {most.how}, to {later.offset}, by {later.how}"
+                    f"{most.offset}, by {most.how}, to {later.offset}, by {later.how} begun "
+                    f"{later.invoked - most.completed:.3f} s after; commits of {later.offset}: "
+                    + (_attempts(history, (group, partition), later) or "none")
                 )
+
+
+def _attempts(history: GroupHistory, stream: Stream, read: _Seen) -> str:
+    """Who tried to commit what was read, when, and whether that was acknowledged."""
+    answered = {
+        (one.group, one.partition, one.owner, one.invoked): one.completed
+        for one in history.committed
+    }
+    told = []
+    for one in history.tried:
+        if ((one.group, one.partition), one.offset) != (stream, read.offset):
+            continue
+        completed = answered.get((one.group, one.partition, one.owner, one.invoked))
+        told.append(
+            f"by {one.owner} in generation {one.generation} {read.invoked - one.invoked:.3f} s "
+            "before the read, "
+            + ("not acknowledged" if completed is None
+               else f"acknowledged {read.invoked - completed:.3f} s before it")
+        )  # fmt: skip
+    return "; ".join(told)
 
 
 def _late_commits_are_refused(

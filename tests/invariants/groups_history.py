@@ -27,6 +27,18 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """A commit that was sent, whatever became of it."""
+
+    group: str
+    owner: str
+    generation: int
+    partition: int
+    offset: int
+    invoked: float
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """A commit that was acknowledged."""
 
@@ -49,6 +61,7 @@ class Fetched:
     offset: int
     invoked: float
     completed: float
+    broker: int
 
 
 @dataclass(slots=True)
@@ -69,6 +82,8 @@ class GroupHistory:
     processed: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
     """By group."""
     claims: list[Claim] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
+    """All commits of members, also those in ``committed``, which began at the same time."""
     committed: list[Committed] = field(default_factory=list)
     fetched: list[Fetched] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
@@ -94,6 +109,11 @@ class GroupHistory:
                 case "processed":
                     processed.add((event["partition"], event["offset"]))
                     current[event["partition"]].offsets.append(event["offset"])
+                case "tried":
+                    self.tried += [
+                        Tried(group=group, partition=partition, offset=offset, **event)
+                        for partition, offset in event.pop("offsets")
+                    ]
                 case "committed":
                     self.committed.append(Committed(group=group, **event))
                 case "refused":

@@ -165,6 +165,10 @@ class Member:
             return
         offsets = [TopicPartition(self._topic, each, self._processed[each]) for each in partitions]
         before, invoked = self._identity(), time.monotonic()
+        self._write(
+            "tried", owner=before[0], generation=before[1], invoked=invoked,
+            offsets=[(each, self._processed[each]) for each in partitions],
+        )  # fmt: skip
         try:
             results = self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:

@@ -68,7 +68,7 @@ async def watch_offsets(
                     found = await _committed(connection, group)
                     completed = now()
                     history.fetched += [
-                        Fetched(group, partition, offset, invoked, completed)
+                        Fetched(group, partition, offset, invoked, completed, broker.id)
                         for partition, offset in found.items()
                     ]
                     await asyncio.sleep(rng.uniform(0.05, 0.2))

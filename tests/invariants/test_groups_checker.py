@@ -13,6 +13,7 @@ from tests.invariants.groups_history import (
     Fetched,
     GroupHistory,
     Reading,
+    Tried,
 )
 
 A1 = Claim("g", "a", 1, frozenset({0, 1}), 1.0)
@@ -21,7 +22,7 @@ A2 = Claim("g", "a", 2, frozenset({1}), 5.0)
 B2 = Claim("g", "b", 2, frozenset({0, 2}), 5.1)
 EARLY = Committed("g", "a", 1, 0, 10, 2.0, 2.1)
 LATE = Committed("g", "b", 2, 0, 20, 6.0, 6.1)
-READ = Fetched("g", 0, 10, 3.0, 3.1)
+READ = Fetched("g", 0, 10, 3.0, 3.1, 2)
 
 
 def test_a_good_history_of_groups_has_no_violations() -> None:
@@ -97,7 +98,20 @@ def test_what_is_allowed_is_no_violation(history: GroupHistory) -> None:
         ),
         (
             GroupHistory(fetched=[READ, replace(READ, offset=9, invoked=4.0, completed=4.1)]),
-            "went back from 10, by a read, to 9, by a read",
+            "to 9, by a read through broker 2 begun 0.900 s after; commits of 9: none",
+        ),
+        (
+            GroupHistory(
+                tried=[
+                    Tried("g", "a", 1, 0, 9, 1.0),
+                    Tried("g", "a", 1, 0, 9, 1.5),
+                    Tried("g", "a", 1, 0, 10, 2.0),
+                    Tried("g", "a", 1, 1, 9, 2.0),
+                ],
+                committed=[replace(EARLY, offset=9, invoked=1.5, completed=1.9), EARLY],
+                fetched=[replace(READ, offset=9)],
+            ),
+            "2.000 s before the read, not acknowledged; by a in generation 1 1.500 s before",
         ),
         (
             GroupHistory(claims=[A1, B2], committed=[replace(EARLY, invoked=5.2)]),
@@ -114,9 +128,12 @@ def test_what_a_killed_member_wrote_is_read_up_to_its_last_whole_line(tmp_path: 
     file = tmp_path / "member"
     file.write_text(
         '{"event": "started", "partition": 0, "start": 3}\n'
-        '{"event": "processed", "partition": 0, "offset": 3}\n{"event": "processed", "part'
+        '{"event": "processed", "partition": 0, "offset": 3}\n'
+        '{"event": "tried", "owner": "a", "generation": 1, "invoked": 2.0, "offsets": [[0, 4]]}\n'
+        '{"event": "processed", "part'
     )
     history = GroupHistory()
     history.read("g", [file])
     assert history.processed == {"g": {(0, 3)}}
     assert history.readings == [Reading("g", 0, 3, [3])]
+    assert history.tried == [Tried("g", "a", 1, 0, 4, 2.0)]

@@ -5,8 +5,8 @@ Rules.
   admitted in its turn and they complete together. Any other request waits until every earlier
   one is answered and is handled alone, as Kafka's own broker does.
 - Replies leave in the order of their requests.
-- A connection is not read while too much of it is unanswered or the engine has no room, and
-  none of its requests is taken up while its replies are not being read.
+- A connection is not read while too much of it is unanswered, and one that produces while the
+  engine has no room; none of its requests is taken up while its replies are not being read.
 - A client over its quota is answered at once and then left alone for as long as it was told.
 - Whatever goes wrong here closes this connection, with one logged reason, and no other.
 """
@@ -66,6 +66,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writable = True
         self._reading = True
         self._ending = False
+        self._produces = False
+        """It has sent a Produce request, or begun to; only then it waits for the engine's room."""
         self._muted: asyncio.TimerHandle | None = None
         """Set while the client is throttled; then nothing of it is read or taken up."""
         self._idle: asyncio.Future[None] | None = None
@@ -131,6 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         except (FrameTooLarge, MalformedRequest) as error:
             self._refuse(str(error))
             return
+        self._produces = self._produces or buffer.coming() == ApiKey.PRODUCE
         self._take_up()
         self._regulate_reading()
 
@@ -150,6 +153,7 @@ class Connection(asyncio.BufferedProtocol):
             call, body = Call(header.version, None, self._peer), None
         else:
             if header.api_key == ApiKey.PRODUCE:
+                self._produces = True
                 frame = memoryview(bytes(frame))  # its records outlive the receive buffer
             request = parse_request(frame)
             call, body = Call(header.version, request.client_id, self._peer), request.payload
@@ -182,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
             or len(self._waiting) + len(self._unanswered) >= settings.max_queued_requests
             or self._ending
             or self._muted is not None
-            or not self._gate.admits(self)
+            or (self._produces and not self._gate.admits(self))
         )
         if full and self._reading:
             self._reading = False

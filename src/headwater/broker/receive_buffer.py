@@ -8,6 +8,7 @@ import struct
 from typing import Final
 
 _LENGTH: Final = struct.Struct(">i")
+_API_KEY: Final = struct.Struct(">h")
 START_SIZE: Final = 64 * 1024
 KEPT_SIZE: Final = 1024 * 1024 + START_SIZE
 """A buffer up to this size is kept between frames: a producer's default largest request."""
@@ -61,6 +62,12 @@ class ReceiveBuffer:
         start = self._start + 4
         self._start = end = start + length
         return self._view[start:end].toreadonly()
+
+    def coming(self) -> int | None:
+        """The API key of the frame that is not whole yet; None where that is not known."""
+        if self._end - self._start < _LENGTH.size + _API_KEY.size:
+            return None
+        return int(_API_KEY.unpack_from(self._view, self._start + _LENGTH.size)[0])
 
     def _needed(self) -> int:
         """Where in the buffer the frame that is coming in would end."""
