@@ -135,7 +135,7 @@ async def test_a_reassignment_to_living_brokers_is_done_at_once(broker: RunningB
 
 async def test_the_producers_of_a_partition_are_described(broker: RunningBroker) -> None:
     await broker.create_topic("t")
-    records = batch(b"a", b"b", producer_id=7, producer_epoch=3, base_sequence=10)
+    records = batch(b"a", b"b", producer_id=7, producer_epoch=3, base_sequence=0)
     await broker.call(0, 9, **produce_fields("t", records))
     asked = [
         {"name": "t", "partition_indexes": [0, 4]},
@@ -146,7 +146,7 @@ async def test_the_producers_of_a_partition_are_described(broker: RunningBroker)
     codes = [[p.error_code for p in topic.partitions] for topic in response.topics]
     assert codes == [[0, 3], [3], [17]]
     (producer,) = response.topics[0].partitions[0].active_producers
-    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 11)
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 1)
     assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (-1, -1)
     assert producer.last_timestamp > 0
 

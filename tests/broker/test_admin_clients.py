@@ -58,12 +58,12 @@ async def test_kafka_python_sees_producers_and_no_transactions(broker: RunningBr
     from kafka.errors import TransactionalIdNotFoundError
 
     await broker.create_topic("t")
-    records = batch(b"a", producer_id=7, producer_epoch=3, base_sequence=10)
+    records = batch(b"a", producer_id=7, producer_epoch=3, base_sequence=0)
     await broker.call(0, 9, **produce_fields("t", records))
     partition = TopicPartition("t", 0)
     found = await with_kafka_python(broker, lambda admin: admin.describe_producers([partition]))
     (producer,) = found[partition].active_producers
-    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 10)
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 0)
     listed = await with_kafka_python(broker, lambda admin: admin.list_transactions())
     assert listed == {1: []}
     with pytest.raises(TransactionalIdNotFoundError):

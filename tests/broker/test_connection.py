@@ -170,6 +170,20 @@ async def test_half_closed_client_gets_its_answers(broker: RunningBroker) -> Non
     await client.close()
 
 
+async def test_what_a_client_that_has_gone_had_queued_is_not_done(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    client = await broker.connect()
+    await client.send(1, 11, **fetch_fields("t", 0, max_wait=200), **SESSIONLESS)
+    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await asyncio.sleep(0.05)
+    client.writer.write_eof()
+    assert (await client.receive(1, 11))[1].responses[0].partitions[0].error_code == 0
+    assert await client.is_closed()
+    await client.close()
+    fetched = await broker.call(1, 11, **fetch_fields("t", 0, max_wait=0), **SESSIONLESS)
+    assert fetched.responses[0].partitions[0].high_watermark == 0
+
+
 async def test_reset_in_a_long_poll_leaves_nothing_behind(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     client = await broker.connect()

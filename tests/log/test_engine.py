@@ -10,8 +10,8 @@ from headwater.clock import SystemClock
 from headwater.engine import Read
 from headwater.errors import (
     InvalidProducerEpoch,
+    KafkaStorageError,
     OffsetOutOfRange,
-    OutOfOrderSequence,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
@@ -158,7 +158,7 @@ async def test_retry_through_another_broker_gets_the_first_offset(
         assert await append(two, "t", [first]) == 0
         assert await append(one, "t", [second]) == 5
         assert await read_all(one, "t") == [(0, b"a"), (5, b"b")]
-        with pytest.raises(OutOfOrderSequence):
+        with pytest.raises(KafkaStorageError, match="an earlier batch is missing"):
             await append(one, "t", [make_batch(producer_id=7, epoch=0, sequence=9)])
         assert await append(one, "t", [make_batch(b"c", producer_id=7, epoch=1, sequence=0)]) == 7
         with pytest.raises(InvalidProducerEpoch):

@@ -28,6 +28,15 @@ class Sent:
     size: int = 100
 
 
+def test_a_producer_without_state_that_is_no_latecomer_begins_with_0() -> None:
+    tail = Tail()
+    refused = [(0, OutOfOrderSequence.code, -1), (1, OutOfOrderSequence.code, -1)]
+    assert judge(tail, [Sent(3, 1234), Sent(2, 1237)], 0, {8}) == refused
+    assert tail.producers == {}
+    assert judge(tail, [Sent(3, 0), Sent(2, 3)], 0, ()) == []
+    assert judge(tail, [Sent(3, 1234, producer_id=8)], 0, {8}) == []
+
+
 def test_a_producer_without_state_begins_with_any_sequence() -> None:
     tail = Tail()
     assert judge(tail, [Sent(3, 1234), Sent(2, 1237)], 0) == []

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from headwater.engine import Appended
-from headwater.log.failed_producers import FailedProducers
 from headwater.log.formats import Incarnation, StreamCommit
+from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.settings import LogSettings
 from headwater.log.wal_object import Chunk
 from headwater.log.writer import Writer
@@ -27,7 +27,11 @@ class Bench:
     """A writer on stores that can be told to fail."""
 
     def __init__(
-        self, loop: SimulatedLoop, settings: LogSettings, store: MemoryStore | None = None
+        self,
+        loop: SimulatedLoop,
+        settings: LogSettings,
+        store: MemoryStore | None = None,
+        name: str = "a",
     ) -> None:
         clock = SimulatedClock(loop)
         self.loop = loop
@@ -38,28 +42,29 @@ class Bench:
         self.commits: list[tuple[int, int, int]] = []
         self.doubts = 0
         self._clock = clock
-        self._failed = FailedProducers()
+        self._gaps = SequenceGaps()
         self._settings = settings
+        self._name = name
         self.writer = self.make_writer()
 
     def make_writer(self) -> Writer:
         return Writer(
             meta=InterruptedStore(self.store, self.meta_faults),
             objects=InterruptedObjects(self.objects, self.object_faults),
-            incarnation="a",
+            incarnation=self._name,
             settings=self._settings,
             clock=self._clock,
             rng=Random(1),
             metrics=Metrics(),
             committed=self._committed,
             doubted=self._doubted,
-            failed=self._failed,
+            gaps=self._gaps,
         )
 
     async def start(self) -> None:
         def decide(_values: Values) -> tuple[Writes, None]:
             writes = Writes()
-            writes.put(keys.incarnation(0, "a"), encode(Incarnation(broker=1)))
+            writes.put(keys.incarnation(0, self._name), encode(Incarnation(broker=1)))
             return writes, None
 
         await self.store.transact(0, [], decide)

@@ -8,7 +8,7 @@ Rules.
 - A connection is not read while too much of it is unanswered, and one that produces while the
   engine has no room; none of its requests is taken up while its replies are not being read.
 - A client over its quota is answered at once and then left alone for as long as it was told.
-- Whatever goes wrong here closes this connection, with one logged reason, and no other.
+- Whatever goes wrong closes this connection, with one logged reason, and no other.
 """
 
 import asyncio
@@ -99,11 +99,12 @@ class Connection(asyncio.BufferedProtocol):
         self._closed(self)
 
     def eof_received(self) -> bool:
-        """The client sends no more; what it asked is still answered, for a moment.
+        """The client sends no more; what was taken up is still answered, for a moment.
 
-        A client that has gone looks the same, and must not keep its long poll waiting.
+        A client that has gone looks the same: it must not keep its long poll waiting, and what it
+        had queued is not done, because it may have sent newer things elsewhere since.
         """
-        self._ending = True
+        self._take_no_more()
         if self._is_idle():
             return False
         self._loop.call_later(_HALF_CLOSED_SECONDS, self._end)
@@ -165,8 +166,7 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse(self, reason: str) -> None:
         if self._transport is not None and not self._transport.is_closing():
             log.warning("closing the connection of %s: %s", self._peer, reason)
-            self._waiting.clear()
-            self._waiting_bytes = 0
+            self._take_no_more()
             self._transport.close()
 
     def _take_no_more(self) -> None:

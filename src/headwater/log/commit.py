@@ -11,7 +11,6 @@ Invariants:
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from headwater.errors import NotLeaderOrFollower
 from headwater.log.formats import (
@@ -34,7 +33,6 @@ from headwater.meta.values import decode, encode
 
 OPERATIONS_PER_STREAM = 2
 OPERATIONS_PER_COMMIT = 3
-NONE_FAILED: Mapping[int, Collection[int]] = MappingProxyType({})
 
 
 class Fenced(NotLeaderOrFollower):
@@ -76,11 +74,11 @@ def commit_part(
     part: Part,
     now_ms: int,
     producer_expiration_ms: int,
-    failed: Mapping[int, Collection[int]] = NONE_FAILED,
+    latecomers: Mapping[int, Collection[int]] | None = None,
 ) -> Decide[list[StreamCommit]]:
     """The pure function of the transaction; its result says what became of every batch.
 
-    ``failed`` are the producers of each stream whose batches failed a moment ago.
+    ``latecomers`` are the producers of each stream that may begin in the middle; None lets all.
     """
 
     def decide(values: Values) -> tuple[Writes, list[StreamCommit]]:
@@ -93,7 +91,7 @@ def commit_part(
         if last.number >= part.number:
             return writes, last.streams
         outcome = [
-            _commit_chunk(part, number, values, writes, now_ms, producer_expiration_ms, failed)
+            _commit_chunk(part, number, values, writes, now_ms, producer_expiration_ms, latecomers)
             for number in range(len(part.chunks))
         ]
         if part.section is not None:
@@ -131,7 +129,7 @@ def _commit_chunk(
     writes: Writes,
     now_ms: int,
     producer_expiration_ms: int,
-    failed: Mapping[int, Collection[int]],
+    latecomers: Mapping[int, Collection[int]] | None,
 ) -> StreamCommit:
     chunk = part.chunks[number]
     tail_key = keys.tail(part.domain, chunk.stream)
@@ -139,7 +137,8 @@ def _commit_chunk(
     tail = decode(Tail, committed.value) if committed is not None else Tail()
     start = tail.high_watermark
     forget_idle_producers(tail, now_ms, producer_expiration_ms)
-    verdicts = judge(tail, chunk.batches, now_ms, failed.get(chunk.stream, ()))
+    allowed = None if latecomers is None else latecomers.get(chunk.stream, ())
+    verdicts = judge(tail, chunk.batches, now_ms, allowed)
     end = tail.high_watermark
     if end == start:
         return StreamCommit(chunk.stream, verdicts, start, end, None)

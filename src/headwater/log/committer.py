@@ -20,9 +20,9 @@ from headwater.errors import (
     UnknownOutcome,
 )
 from headwater.log.commit import Part, chunks_per_part, commit_part
-from headwater.log.failed_producers import FailedProducers
 from headwater.log.formats import GROWING, StreamCommit
 from headwater.log.levels import NOTED_SECTIONS
+from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.wal_files import Section
 from headwater.log.wal_object import Chunk, Placement
 from headwater.meta.store import MetadataStore
@@ -40,7 +40,7 @@ class Committer:
     """Makes flushes part of the log; the caller sees to it that one is committed at a time.
 
     ``doubted`` is called where a transaction may have landed and its outcome is not told.
-    ``failed`` has to know of every batch that failed before a commit begins.
+    ``gaps`` has to know of every batch that failed before a commit begins.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Committer:
         metrics: Metrics,
         level: Callable[[], int],
         doubted: Callable[[], None],
-        failed: FailedProducers,
+        gaps: SequenceGaps,
     ) -> None:
         self._meta = meta
         self._incarnation = incarnation
@@ -64,7 +64,7 @@ class Committer:
         self._metrics = metrics
         self._level = level
         self._doubted = doubted
-        self._failed = failed
+        self._gaps = gaps
         self._most = chunks_per_part(meta.limits) or sys.maxsize
         self._step = self._most
         self._next_number = 1
@@ -131,7 +131,7 @@ class Committer:
         loop = asyncio.get_running_loop()
         lost = False
         decide = commit_part(
-            part, self._clock.now_ms(), self._producer_expiration_ms, self._failed.by_stream()
+            part, self._clock.now_ms(), self._producer_expiration_ms, self._gaps.latecomers()
         )
         pause = RETRY_FIRST
         while True:

@@ -11,7 +11,6 @@ from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffse
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreError
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.cleanup import TopicCleaner
-from headwater.log.failed_producers import REMEMBERED_SECONDS, FailedProducers
 from headwater.log.follow import Follower
 from headwater.log.formats import (
     INLINE,
@@ -35,6 +34,7 @@ from headwater.log.piece_loader import PieceLoader
 from headwater.log.pieces import PieceCache
 from headwater.log.reader import Reader
 from headwater.log.segments import SegmentSource
+from headwater.log.sequence_gaps import REMEMBERED_SECONDS, SequenceGaps
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import Snapshotter
 from headwater.log.streams import Streams, StreamWaiter
@@ -179,7 +179,7 @@ class LogEngine:
             own=lambda: self.incarnation,
             window_entries=settings.window_entries,
         )
-        self._failed = FailedProducers(max(REMEMBERED_SECONDS, settings.append_timeout_ms / 500))
+        self._gaps = SequenceGaps(max(REMEMBERED_SECONDS, settings.append_timeout_ms / 500))
         self._producer_ids = range(0)
         self._producer_ids_lock = asyncio.Lock()
         self.incarnation = ""
@@ -212,7 +212,7 @@ class LogEngine:
             metrics=self._metrics,
             committed=self._committed,
             doubted=self._follower.doubt,
-            failed=self._failed,
+            gaps=self._gaps,
             level=lambda: self._cluster.level,
             budget=self._budget,
         )
@@ -275,7 +275,7 @@ class LogEngine:
         return self._writer.append(topic.streams[partition], batches, cheap=cheap)
 
     def turned_away(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
-        self._failed.failed(topic.streams[partition], batches)
+        self._gaps.failed(topic.streams[partition], batches)
 
     def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
         """This broker's own commit: its records are readable before producers hear of them."""

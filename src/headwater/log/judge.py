@@ -2,16 +2,17 @@
 
 They are Kafka 4's own (``ProducerAppendInfo`` and ``ProducerStateEntry``):
 
-- A producer without state may begin with any sequence; but with 0, or it is refused (45), where
-  one of its batches ``failed`` a moment ago: this one may be behind that.
+- A producer without state may begin with any sequence. Kafka lets it at once; here one that does
+  not begin with 0 is refused (45) until it is among the ``latecomers``, because the batch in front
+  may be under way at another broker.
 - An epoch older than the one remembered is refused (47).
 - A newer epoch begins with sequence 0, or is refused (45).
 - A batch whose first and last sequence equal one of the last five of that epoch is a
   duplicate: it is answered with its first offset and not appended.
 - Any other batch must follow the last sequence, or is refused (45).
 
-Invariant: the verdicts depend on the committed tail, the batches' order and what had failed before
-alone, so judging the same batches again after a lost comparison is safe.
+Invariant: the verdicts depend on the committed tail, the batches' order and the latecomers alone,
+so judging the same batches again after a lost comparison is safe.
 """
 
 from collections.abc import Collection, Iterable
@@ -46,13 +47,16 @@ class JudgedBatch(Protocol):
 
 
 def judge(
-    tail: Tail, batches: Iterable[JudgedBatch], now_ms: int, failed: Collection[int] = ()
+    tail: Tail,
+    batches: Iterable[JudgedBatch],
+    now_ms: int,
+    latecomers: Collection[int] | None = None,
 ) -> list[tuple[int, int, int]]:
     """Append what may be appended to ``tail``; return (number, code, offset) of the others.
 
     ``tail`` is changed in place: its watermarks, size and producers are those after the
-    batches. The offset is a duplicate's first offset, and -1 with an error code. ``failed`` are
-    the producers whose batches failed a moment ago.
+    batches. The offset is a duplicate's first offset, and -1 with an error code. ``latecomers``
+    are the producers that may begin in the middle; None lets all.
     """
     verdicts: list[tuple[int, int, int]] = []
     offset, size = tail.high_watermark, tail.size
@@ -62,7 +66,12 @@ def judge(
             continue
         if batch.producer_id >= 0:
             new = batch.producer_id not in tail.producers
-            if new and batch.base_sequence != 0 and batch.producer_id in failed:
+            if (
+                new
+                and batch.base_sequence != 0
+                and latecomers is not None
+                and batch.producer_id not in latecomers
+            ):
                 verdicts.append((number, OutOfOrderSequence.code, -1))
                 continue
             code, known = _judge_sequence(tail.producers, batch, offset, now_ms)

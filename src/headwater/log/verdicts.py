@@ -13,9 +13,9 @@ from headwater.errors import (
     OutOfOrderSequence,
     UnknownTopicOrPartition,
 )
-from headwater.log.failed_producers import FailedProducers
 from headwater.log.formats import StreamCommit
 from headwater.log.judge import DUPLICATE
+from headwater.log.sequence_gaps import SequenceGaps
 from headwater.wire.batch import LOG_APPEND_TIME, Batch
 
 logger = logging.getLogger(__name__)
@@ -35,12 +35,12 @@ def settle(
     batches: Sequence[Batch],
     commit: StreamCommit,
     log_start: int,
-    failed: FailedProducers,
+    gaps: SequenceGaps,
 ) -> None:
     """Answer the appends of one stream, in the order in which they were made.
 
-    An append of several batches fails if one of them was refused. A batch that leaves a gap
-    because one before it ``failed`` here gets an error that may be retried.
+    An append of several batches fails if one of them was refused. A batch whose gap is excused
+    gets an error that may be retried.
     """
     offset = commit.start
     verdicts = {number: (code, known) for number, code, known in commit.verdicts}
@@ -53,9 +53,9 @@ def settle(
             code, known = verdicts.get(number, (0, offset))
             if code in (0, DUPLICATE):
                 base_offset = known if base_offset < 0 else base_offset
-                failed.arrived(commit.stream, batch)
-            elif code == OutOfOrderSequence.code and failed.explains(commit.stream, batch):
-                error = error or KafkaStorageError(f"{_who(batch)}: an earlier batch failed")
+                gaps.arrived(commit.stream, batch)
+            elif code == OutOfOrderSequence.code and gaps.excuses(commit.stream, batch):
+                error = error or KafkaStorageError(f"{_who(batch)}: an earlier batch is missing")
             else:
                 error = error or _error(code, batch)
                 logger.info("a batch for stream %d was refused: %s", commit.stream, error)

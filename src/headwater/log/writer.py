@@ -40,10 +40,10 @@ from headwater.errors import (
 )
 from headwater.log.commit import Fenced
 from headwater.log.committer import Committer
-from headwater.log.failed_producers import FailedProducers
 from headwater.log.formats import StreamCommit
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.levels import SPOKEN
+from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.settings import LogSettings
 from headwater.log.turns import end_of, pass_turn
 from headwater.log.verdicts import settle
@@ -84,13 +84,13 @@ class Writer:
         doubted: Callable[[], None] = lambda: None,
         level: Callable[[], int] = lambda: SPOKEN.highest,
         budget: InlineBudget | None = None,
-        failed: FailedProducers | None = None,
+        gaps: SequenceGaps | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
         self._committed = committed
-        self._failed = failed or FailedProducers()
+        self._gaps = gaps or SequenceGaps()
         self._committer = Committer(
             meta=meta,
             incarnation=incarnation,
@@ -100,7 +100,7 @@ class Writer:
             metrics=metrics,
             level=level,
             doubted=doubted,
-            failed=self._failed,
+            gaps=self._gaps,
         )
         self._loop = asyncio.get_running_loop()
         self._open = Buffer()
@@ -152,7 +152,7 @@ class Writer:
         """
         done: asyncio.Future[Appended] = self._loop.create_future()
         if self._failure is not None:
-            self._failed.failed(stream, batches)
+            self._gaps.failed(stream, batches)
             done.set_exception(self._failure)
             return done
         buffer = self._open
@@ -275,7 +275,7 @@ class Writer:
                     starts = self._committed(part.chunks, outcome)
                     for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
                         settle(
-                            buffer.waiting[chunk.stream], chunk.batches, commit, start, self._failed
+                            buffer.waiting[chunk.stream], chunk.batches, commit, start, self._gaps
                         )
             self._metrics.flushes.inc()
             self._metrics.flush_bytes.observe(buffer.size)
@@ -333,7 +333,7 @@ class Writer:
             for one in left:
                 one.done.set_exception(error)
             if left:
-                self._failed.failed(stream, buffer.batches[stream])
+                self._gaps.failed(stream, buffer.batches[stream])
 
     def _let_go(self, size: int) -> None:
         self._held -= size

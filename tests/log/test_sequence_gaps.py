@@ -1,4 +1,4 @@
-"""Batches behind one that failed: neither taken for the first, nor reason for a new epoch.
+"""Batches that leave a gap: neither taken for the first, nor at once reason for a new epoch.
 
 A client has several batches under way and sends those that failed again, in their order. It takes
 an answer for one that all before it arrived (librdkafka does), and error 45 for a reason to begin a
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from headwater.engine import Appended
 from headwater.errors import NotLeaderOrFollower, StoreUnavailable
-from headwater.log.failed_producers import FailedProducers
 from headwater.log.gc import fence
+from headwater.log.sequence_gaps import BEGIN_SECONDS, SequenceGaps, _Gap
 from headwater.log.settings import LogSettings
 from headwater.wire.batch import MAX_SEQUENCE, Batch
 from tests.log.harness import make_batch
@@ -32,6 +32,13 @@ def send(
     return bench.writer.append(stream, [batch])
 
 
+async def another(bench: Bench) -> Bench:
+    """A second broker on the same metadata."""
+    other = Bench(bench.loop, OVERLAPPING, bench.store, name="b")
+    await other.start()
+    return other
+
+
 def test_batches_behind_one_that_failed_may_be_retried() -> None:
     async def work(bench: Bench) -> None:
         assert await outcomes([send(bench, 0), send(bench, 0, producer=8)]) == [0, 1]
@@ -42,10 +49,9 @@ def test_batches_behind_one_that_failed_may_be_retried() -> None:
         assert await outcomes([first, *behind]) == [
             "KafkaStorageError",
             "KafkaStorageError",
-            "OutOfOrderSequence",
+            "KafkaStorageError",
         ]
         assert await outcomes([send(bench, 1), send(bench, 2)]) == [2, 3]
-        assert await outcomes([send(bench, 9)]) == ["OutOfOrderSequence"]
 
     simulate(work)
 
@@ -63,7 +69,67 @@ def test_a_batch_behind_a_producers_first_is_not_taken_for_it() -> None:
 
 def test_a_producer_that_was_forgotten_goes_on_where_it_was() -> None:
     async def work(bench: Bench) -> None:
-        assert await outcomes([send(bench, 17)]) == [0]
+        assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
+        await asyncio.sleep(1.9)
+        assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
+        await asyncio.sleep(0.2)
+        assert await outcomes([send(bench, 17), send(bench, 18)]) == [0, 1]
+
+    simulate(work)
+
+
+def test_a_new_producers_batch_waits_for_the_first_that_another_broker_holds() -> None:
+    async def work(bench: Bench) -> None:
+        other = await another(bench)
+        bench.object_faults.strike(range(1))  # an upload that takes its time
+        held = send(bench, 0)
+        await asyncio.sleep(0.1)
+        assert await outcomes([send(other, 1)]) == ["KafkaStorageError"]
+        assert await outcomes([send(other, 0), send(other, 1)]) == [0, 1]
+        bench.object_faults.stop()
+        assert await outcomes([held]) == [0]
+        assert max(end for _, _, end in bench.commits + other.commits) == 2
+        await other.writer.close()
+
+    simulate(work, OVERLAPPING)
+
+
+def test_a_batch_does_not_begin_an_epoch_while_another_broker_holds_the_one_in_front() -> None:
+    """librdkafka may send a batch to the next broker before the one in front of it."""
+
+    async def work(bench: Bench) -> None:
+        other = await another(bench)
+        assert await outcomes([send(bench, 0)]) == [0]
+        bench.object_faults.strike(range(1))
+        held = send(bench, 1)
+        await asyncio.sleep(20)
+        assert await outcomes([send(other, 2)]) == ["KafkaStorageError"]
+        bench.object_faults.stop()
+        assert await outcomes([held]) == [1]
+        assert await outcomes([send(other, 1), send(other, 2)]) == [1, 2]
+        await other.writer.close()
+
+    simulate(work, OVERLAPPING)
+
+
+def test_a_gap_that_stays_is_the_producers_own() -> None:
+    async def work(bench: Bench) -> None:
+        assert await outcomes([send(bench, 0)]) == [0]
+        for _ in range(6):
+            assert await outcomes([send(bench, 2)]) == ["KafkaStorageError"]
+            await asyncio.sleep(10)
+        assert await outcomes([send(bench, 2)]) == ["OutOfOrderSequence"]
+        assert await outcomes([send(bench, 1), send(bench, 3)]) == [1, "KafkaStorageError"]
+
+    simulate(work)
+
+
+def test_a_gap_is_another_one_where_nobody_came_for_a_while() -> None:
+    async def work(bench: Bench) -> None:
+        assert await outcomes([send(bench, 0)]) == [0]
+        for _ in range(3):
+            assert await outcomes([send(bench, 2)]) == ["KafkaStorageError"]
+            await asyncio.sleep(61)
 
     simulate(work)
 
@@ -145,39 +211,47 @@ def test_a_fenced_name_refuses_what_is_under_way_at_once(first: int) -> None:
     simulate(work, OVERLAPPING)
 
 
-def test_a_gap_long_after_a_failure_is_the_producers_own() -> None:
+def test_a_new_producer_does_not_begin_behind_a_batch_that_failed() -> None:
     async def work(bench: Bench) -> None:
-        await send(bench, 0)
         bench.object_faults.strike(range(1), DOWN)
-        assert await outcomes([send(bench, 1)]) == ["KafkaStorageError"]
-        await asyncio.sleep(61)
-        assert await outcomes([send(bench, 2)]) == ["OutOfOrderSequence"]
+        assert await outcomes([send(bench, 0)]) == ["KafkaStorageError"]
+        for _ in range(59):
+            assert await outcomes([send(bench, 1)]) == ["KafkaStorageError"]
+            await asyncio.sleep(1)
+        await asyncio.sleep(1)
+        assert await outcomes([send(bench, 1)]) == [0]
 
     simulate(work)
 
 
 async def test_the_furthest_failure_counts_across_epochs_and_the_end_of_the_numbers() -> None:
-    failed = FailedProducers()
+    gaps = SequenceGaps()
 
     def batch(sequence: int, epoch: int = 0) -> Batch:
         return make_batch(producer_id=7, epoch=epoch, sequence=sequence)
 
-    failed.failed(1, [batch(1)])
-    failed.failed(1, [batch(MAX_SEQUENCE)])
-    assert failed.by_stream() == {1: {7}}
-    failed.arrived(1, batch(MAX_SEQUENCE))
-    assert failed.by_stream() == {1: {7}}
-    failed.arrived(2, batch(1))
-    failed.arrived(1, make_batch(producer_id=8, epoch=0, sequence=1))
-    assert failed.by_stream() == {1: {7}}
-    failed.arrived(1, batch(1))
-    assert failed.by_stream() == {}
-    failed.failed(1, [batch(0, epoch=2)])
-    failed.failed(1, [batch(9, epoch=1)])
-    failed.arrived(1, batch(9, epoch=1))
-    assert failed.by_stream() == {1: {7}}
-    failed.arrived(1, batch(1, epoch=2))
-    assert failed.by_stream() == {}
+    def failing() -> bool:
+        """A failure keeps a producer without state from beginning, however often it comes."""
+        loop = asyncio.get_running_loop()
+        gaps._gaps[1, 7] = _Gap(loop.time() - BEGIN_SECONDS, loop.time())
+        return gaps.latecomers() == {}
+
+    gaps.failed(1, [batch(1)])
+    gaps.failed(1, [batch(MAX_SEQUENCE)])
+    assert failing()
+    gaps.arrived(1, batch(MAX_SEQUENCE))
+    assert failing()
+    gaps.arrived(2, batch(1))
+    gaps.arrived(1, make_batch(producer_id=8, epoch=0, sequence=1))
+    assert failing()
+    gaps.arrived(1, batch(1))
+    assert not failing()
+    gaps.failed(1, [batch(0, epoch=2)])
+    gaps.failed(1, [batch(9, epoch=1)])
+    gaps.arrived(1, batch(9, epoch=1))
+    assert failing()
+    gaps.arrived(1, batch(1, epoch=2))
+    assert not failing()
 
 
 @given(seed=st.integers(0, 2**32))
