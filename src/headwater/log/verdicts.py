@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from operator import attrgetter
+from typing import NamedTuple, Protocol
 
 from headwater.engine import Appended
 from headwater.errors import (
@@ -21,13 +22,52 @@ from headwater.wire.batch import LOG_APPEND_TIME, Batch
 logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
+SLICES = 4
+FEW = 32
+"""As many answers are always given at once."""
 
 
 class WaitingAppend(Protocol):
     @property
+    def number(self) -> int: ...
+    @property
     def batches(self) -> int: ...
     @property
     def done(self) -> asyncio.Future[Appended]: ...
+
+
+class Answer(NamedTuple):
+    """What became of an append, of which nobody was told yet."""
+
+    number: int
+    done: asyncio.Future[Appended]
+    outcome: Appended | KafkaError
+
+    def give(self) -> None:
+        if self.done.done():
+            return
+        if isinstance(self.outcome, Appended):
+            self.done.set_result(self.outcome)
+        else:
+            self.done.set_exception(self.outcome)
+
+
+def give(answers: list[Answer]) -> None:
+    """Give all answers, the oldest append's first.
+
+    Where there are many, some in each turn of the loop: who has waited longest does not wait for
+    everybody's answer to be written.
+    """
+    answers.sort(key=attrgetter("number"))
+    _give_some(answers, 0, max(FEW, -(-len(answers) // SLICES)))
+
+
+def _give_some(answers: Sequence[Answer], first: int, at_once: int) -> None:
+    after = first + at_once
+    for answer in answers[first:after]:
+        answer.give()
+    if after < len(answers):  # behind what these set off, so that they are sent first
+        asyncio.get_running_loop().call_soon(_give_some, answers, after, at_once)
 
 
 def settle(
@@ -36,12 +76,13 @@ def settle(
     commit: StreamCommit,
     log_start: int,
     gaps: SequenceGaps,
-) -> None:
-    """Answer the appends of one stream, in the order in which they were made.
+) -> list[Answer]:
+    """The answers to the appends of one stream.
 
     An append of several batches fails if one of them was refused. A batch whose gap is excused
     gets an error that may be retried.
     """
+    answers: list[Answer] = []
     offset = commit.start
     verdicts = {number: (code, known) for number, code, known in commit.verdicts}
     number = 0
@@ -62,15 +103,13 @@ def settle(
             if code == 0:
                 offset += batch.count
             number += 1
-        if one.done.done():
-            continue
-        if error is not None:
-            one.done.set_exception(error)
-        else:
+        outcome: Appended | KafkaError | None = error
+        if outcome is None:
             stamped = first.attributes & LOG_APPEND_TIME
-            one.done.set_result(
-                Appended(base_offset, first.max_timestamp if stamped else NO_TIMESTAMP, log_start)
-            )
+            time = first.max_timestamp if stamped else NO_TIMESTAMP
+            outcome = Appended(base_offset, time, log_start)
+        answers.append(Answer(one.number, one.done, outcome))
+    return answers
 
 
 def _error(code: int, batch: Batch) -> KafkaError:

@@ -10,8 +10,9 @@ from headwater.wire.batch import Batch
 
 @dataclass(slots=True)
 class Waiting:
-    """One append call: how many batches it added and who waits for them."""
+    """One append call: which of its buffer's it was, how many batches it added, and who waits."""
 
+    number: int
     batches: int
     done: asyncio.Future[Appended]
 
@@ -26,6 +27,8 @@ class Buffer:
     """The streams that never travel inside a metadata transaction, and their bytes."""
     size: int = 0
     count: int = 0
+    added: int = 0
+    """Appends that it ever had; ``count`` are those that it has."""
     expiry: asyncio.TimerHandle | None = None
 
     def add(
@@ -39,15 +42,16 @@ class Buffer:
     ) -> None:
         if stream in self.batches:
             self.batches[stream].extend(batches)
-            self.waiting[stream].append(Waiting(len(batches), done))
+            self.waiting[stream].append(Waiting(self.added, len(batches), done))
         else:
             self.batches[stream] = list(batches)
-            self.waiting[stream] = [Waiting(len(batches), done)]
+            self.waiting[stream] = [Waiting(self.added, len(batches), done)]
         # What is in one stream stays together, though its topic's choice changed meanwhile.
         if cheap or stream in self.cheap:
             self.cheap[stream] = self.cheap.get(stream, 0) + size
         self.size += size
         self.count += 1
+        self.added += 1
 
     @property
     def low_size(self) -> int:

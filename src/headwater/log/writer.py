@@ -46,7 +46,7 @@ from headwater.log.levels import SPOKEN
 from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.settings import LogSettings
 from headwater.log.turns import end_of, pass_turn
-from headwater.log.verdicts import settle
+from headwater.log.verdicts import Answer, give, settle
 from headwater.log.wal_files import Section, WalFiles
 from headwater.log.wal_object import Chunk, Placement, encode_section, join_batches
 from headwater.log.write_buffer import Buffer
@@ -273,10 +273,13 @@ class Writer:
                         self._fail(buffer, KafkaStorageError(str(outcome)), refused)
                         continue
                     starts = self._committed(part.chunks, outcome)
+                    answers: list[Answer] = []
                     for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
-                        settle(
-                            buffer.waiting[chunk.stream], chunk.batches, commit, start, self._gaps
-                        )
+                        waiting = buffer.waiting[chunk.stream]
+                        answers += settle(waiting, chunk.batches, commit, start, self._gaps)
+                    for chunk in part.chunks:
+                        del buffer.waiting[chunk.stream]  # nobody else answers them
+                    give(answers)
             self._metrics.flushes.inc()
             self._metrics.flush_bytes.observe(buffer.size)
             self._expected = buffer.count + self._open.count
