@@ -37,6 +37,10 @@ class MalformedRequest(HeadwaterError):
     """Raised when a request is cut short, has bytes left over or breaks its own schema."""
 
 
+class RequestSuperseded(HeadwaterError):
+    """Raised where a client gave a request up and asked the same again on another connection."""
+
+
 class UnknownApi(HeadwaterError):
     """Raised when a request names an API that Kafka's protocol does not have."""
 

@@ -184,6 +184,21 @@ async def test_what_a_client_that_has_gone_had_queued_is_not_done(broker: Runnin
     assert fetched.responses[0].partitions[0].high_watermark == 0
 
 
+async def test_what_a_client_that_has_gone_wants_no_answer_to_is_done(
+    broker: RunningBroker,
+) -> None:
+    await broker.create_topic("t", compression_type="zstd")
+    client = await broker.connect()
+    for number in range(5):  # each has to be decoded, so that the next one waits
+        data = batch(b"%d" % number * 2000, codec=1)
+        await client.send(0, 9, **produce_fields("t", data, acks=0))
+    client.writer.write_eof()
+    assert await client.is_closed()
+    await client.close()
+    fetched = await broker.call(1, 11, **fetch_fields("t", 0, max_wait=0), **SESSIONLESS)
+    assert fetched.responses[0].partitions[0].high_watermark == 5
+
+
 async def test_reset_in_a_long_poll_leaves_nothing_behind(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     client = await broker.connect()

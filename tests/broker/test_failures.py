@@ -2,10 +2,12 @@
 
 import pytest
 
-from headwater.broker.failures import error_reply
+from headwater.broker.failures import error_reply, reply_to_failure
+from headwater.broker.replies import NoReply
+from headwater.errors import RequestSuperseded
 from headwater.wire.api_versions import ADVERTISED, LOWEST_SERVED_PRODUCE, ApiKey
 from headwater.wire.encoder import encode_values
-from headwater.wire.requests import parse_request
+from headwater.wire.requests import Header, parse_request
 from tests.broker.running import fetch_fields, produce_fields, request_frame
 
 VERSIONS = [
@@ -46,3 +48,7 @@ def test_plain_names_are_named() -> None:
         ("a", -1),
         ("b", -1),
     ]
+
+
+def test_a_client_that_asked_again_elsewhere_is_not_answered() -> None:
+    assert reply_to_failure(None, Header(11, 9, 1), RequestSuperseded()) is NoReply.CLOSE

@@ -81,8 +81,6 @@ class Schedule(RuleBasedStateMachine):
         self.durable: dict[str, bytes] = {}
         self.queue: deque[Given] = deque()
         self.asked: dict[Ticket, Asked] = {}
-        self.abandoned: set[Ticket] = set()
-        """Joins whose client asked again: they need no answer."""
         self.clients = [Consumer(f"i{n}" if n < 2 else None) for n in range(5)]
         self.machine = ClassicGroup("g", self.settings, self.rng, self.now_ms)
         self.highest_synced = 0
@@ -189,10 +187,7 @@ class Schedule(RuleBasedStateMachine):
         """The client's connection broke and it sends its request once more."""
         waits = self.clients[n].waits
         if waits is not None:
-            request = self.asked[waits].request
-            if isinstance(request, JoinRequest):
-                self.abandoned.add(waits)
-            self.ask(n, request)
+            self.ask(n, self.asked[waits].request)
 
     def ask(self, n: int, request: JoinRequest | SyncRequest) -> None:
         ticket = Ticket(next(self.tickets))
@@ -292,7 +287,7 @@ class Schedule(RuleBasedStateMachine):
         if self.machine.deadline is None:
             assert self.machine.empty
             assert not self.machine.members
-            assert self.asked.keys() - self.abandoned == self.answered() - self.abandoned
+            assert self.asked.keys() == self.answered()
 
     @invariant()
     def no_instance_has_two_members(self) -> None:
@@ -312,7 +307,7 @@ class Schedule(RuleBasedStateMachine):
         assert self.machine.deadline is None
         assert self.machine.empty
         self.write(len(self.queue))
-        assert self.asked.keys() <= self.abandoned
+        assert not self.asked
 
 
 TestSchedule = Schedule.TestCase

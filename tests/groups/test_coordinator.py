@@ -3,6 +3,9 @@
 import asyncio
 from itertools import product
 
+import pytest
+
+from headwater.errors import RequestSuperseded
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.requests import (
     CommittedOffset,
@@ -46,6 +49,24 @@ async def test_a_member_joins_syncs_commits_and_leaves() -> None:
         left = await groups.leave("g", [LeavingMember(me, None)])
         assert left.members == ((me, None, 0),)
         assert (await groups.describe_classic("g")).state == "Empty"
+
+
+async def test_who_asks_again_elsewhere_gets_no_answer_to_the_first() -> None:
+    """Commits that are queued behind it would take effect after newer ones."""
+    async with one_node(Topics(orders=1)) as node:
+        joins = [asyncio.create_task(node.groups.join("g", joining())) for _ in range(2)]
+        members = [(await join).member_id for join in joins]
+        leader = (await joins[0]).leader
+        await asyncio.gather(
+            *(node.groups.sync("g", syncing(member, 1, **{leader: b"all"})) for member in members)
+        )
+        first = asyncio.create_task(node.groups.join("g", joining(leader)))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(node.groups.join("g", joining(leader)))
+        with pytest.raises(RequestSuperseded):
+            await first
+        assert not second.done()
+        second.cancel()
 
 
 async def test_another_coordinator_goes_on_with_generation_members_and_offsets() -> None:

@@ -130,7 +130,7 @@ def test_a_repeated_commit_returns_the_first_outcome_and_writes_nothing(
     assert again == first
     assert not writes
     assert table.values == before
-    assert first[0].verdicts == [(1, DUPLICATE, 0), (2, OutOfOrderSequence.code, -1)]
+    assert first[0].verdicts == [(1, DUPLICATE, 0), (2, OutOfOrderSequence.code, 1)]
 
 
 def test_a_fenced_incarnation_commits_nothing() -> None:

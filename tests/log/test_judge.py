@@ -31,10 +31,17 @@ class Sent:
 def test_a_producer_without_state_that_is_no_latecomer_begins_with_0() -> None:
     tail = Tail()
     refused = [(0, OutOfOrderSequence.code, -1), (1, OutOfOrderSequence.code, -1)]
-    assert judge(tail, [Sent(3, 1234), Sent(2, 1237)], 0, {8}) == refused
+    assert judge(tail, [Sent(3, 1234), Sent(2, 1237)], 0, {8: (0, 1234)}) == refused
     assert tail.producers == {}
-    assert judge(tail, [Sent(3, 0), Sent(2, 3)], 0, ()) == []
-    assert judge(tail, [Sent(3, 1234, producer_id=8)], 0, {8}) == []
+    assert judge(tail, [Sent(3, 0), Sent(2, 3)], 0, {}) == []
+
+
+def test_a_latecomer_begins_with_its_foremost_batch_alone() -> None:
+    tail, allowed = Tail(), {7: (2, 1234)}
+    for refused in (Sent(2, 1237, producer_epoch=2), Sent(3, 1234, producer_epoch=1)):
+        assert judge(tail, [refused], 0, allowed) == [(0, OutOfOrderSequence.code, -1)]
+    both = [Sent(3, 1234, producer_epoch=2), Sent(2, 1237, producer_epoch=2)]
+    assert judge(tail, both, 0, allowed) == []
 
 
 def test_a_producer_without_state_begins_with_any_sequence() -> None:
@@ -59,7 +66,7 @@ def test_a_newer_epoch_begins_at_zero(sequence: int) -> None:
     tail = Tail()
     judge(tail, [Sent(1, 0), Sent(1, 1)], 0)
     newer = [Sent(1, sequence, producer_epoch=1)]
-    assert judge(tail, newer, 0) == [(0, OutOfOrderSequence.code, -1)]
+    assert judge(tail, newer, 0) == [(0, OutOfOrderSequence.code, 0)]
     assert tail.producers[7].epoch == 0
     assert judge(tail, [Sent(1, 0, producer_epoch=1)], 0) == []
     assert tail.producers[7].epoch == 1
@@ -81,7 +88,7 @@ def test_the_last_five_batches_are_known_with_their_offsets() -> None:
     assert len(tail.producers[7].batches) == REMEMBERED_BATCHES
     for number in range(8):
         known = number >= 8 - REMEMBERED_BATCHES
-        expected = (0, DUPLICATE, 2 * number) if known else (0, OutOfOrderSequence.code, -1)
+        expected = (0, DUPLICATE, 2 * number) if known else (0, OutOfOrderSequence.code, 16)
         assert judge(tail, [sent[number]], 0) == [expected]
     assert tail.high_watermark == 16
 
@@ -89,7 +96,7 @@ def test_the_last_five_batches_are_known_with_their_offsets() -> None:
 def test_a_duplicate_needs_the_same_last_sequence_too() -> None:
     tail = Tail()
     judge(tail, [Sent(5, 0)], 0)
-    assert judge(tail, [Sent(3, 0)], 0) == [(0, OutOfOrderSequence.code, -1)]
+    assert judge(tail, [Sent(3, 0)], 0) == [(0, OutOfOrderSequence.code, 5)]
 
 
 def test_sequences_wrap() -> None:
@@ -161,7 +168,8 @@ def test_retries_append_nothing_twice_and_never_refuse_the_next(
             # The append in the middle may push the oldest out of what is remembered.
             forgotten = place > first and number <= appended - REMEMBERED_BATCHES
             code = OutOfOrderSequence.code if forgotten else DUPLICATE
-            expected.append((place, code, -1 if forgotten else offsets[number]))
+            behind = next_sequence(sent[appended].base_sequence, sent[appended].count)
+            expected.append((place, code, behind if forgotten else offsets[number]))
         assert verdicts == expected
         upcoming += 1
     assert tail.high_watermark == tail.last_stable == sum(counts)

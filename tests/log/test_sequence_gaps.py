@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.engine import Appended
 from headwater.errors import NotLeaderOrFollower, StoreUnavailable
+from headwater.log import sequence_gaps
 from headwater.log.gc import fence
 from headwater.log.sequence_gaps import BEGIN_SECONDS, SequenceGaps, _Gap
 from headwater.log.settings import LogSettings
@@ -70,12 +71,64 @@ def test_a_batch_behind_a_producers_first_is_not_taken_for_it() -> None:
 def test_a_producer_that_was_forgotten_goes_on_where_it_was() -> None:
     async def work(bench: Bench) -> None:
         assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
-        await asyncio.sleep(1.9)
+        await asyncio.sleep(BEGIN_SECONDS * 0.8)
         assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(BEGIN_SECONDS * 0.3)
         assert await outcomes([send(bench, 17), send(bench, 18)]) == [0, 1]
 
     simulate(work)
+
+
+def test_a_producer_that_was_forgotten_does_not_go_on_behind_its_foremost_batch() -> None:
+    """Its client would take the answer for one that all before it arrived."""
+
+    async def work(bench: Bench) -> None:
+        assert await outcomes([send(bench, 18)]) == ["KafkaStorageError"]
+        assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
+        await asyncio.sleep(BEGIN_SECONDS * 2)
+        assert await outcomes([send(bench, 18)]) == ["KafkaStorageError"]
+        assert await outcomes([send(bench, 17), send(bench, 18)]) == [0, 1]
+
+    simulate(work)
+
+
+def test_a_producer_that_was_forgotten_goes_on_with_the_batch_that_failed() -> None:
+    async def work(bench: Bench) -> None:
+        bench.object_faults.strike(range(1), DOWN)
+        assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
+        assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
+        await asyncio.sleep(BEGIN_SECONDS)
+        assert await outcomes([send(bench, 17)]) == [0]
+
+    simulate(work)
+
+
+def test_a_gap_is_another_one_where_another_sequence_is_missing() -> None:
+    async def work(bench: Bench) -> None:
+        other = await another(bench)
+        assert await outcomes([send(bench, 0)]) == [0]
+        assert await outcomes([send(bench, 2)]) == ["KafkaStorageError"]
+        await asyncio.sleep(50)
+        assert await outcomes([send(other, 1), send(other, 2)]) == [1, 2]
+        for _ in range(6):
+            assert await outcomes([send(bench, 4)]) == ["KafkaStorageError"]
+            await asyncio.sleep(10)
+        assert await outcomes([send(bench, 4)]) == ["OutOfOrderSequence"]
+        await other.writer.close()
+
+    simulate(work)
+
+
+async def test_when_too_many_gaps_are_known_the_next_is_excused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sequence_gaps, "MOST", 2)
+    gaps = SequenceGaps()
+    for producer in range(5):
+        batch = make_batch(producer_id=producer, epoch=0, sequence=9)
+        assert gaps.excuses(1, batch, 5)
+        assert gaps.excuses(1, batch, -1)
+    assert len(gaps._gaps) == len(gaps._beginners) == 2
 
 
 def test_a_new_producers_batch_waits_for_the_first_that_another_broker_holds() -> None:
@@ -232,8 +285,8 @@ async def test_the_furthest_failure_counts_across_epochs_and_the_end_of_the_numb
 
     def failing() -> bool:
         """A failure keeps a producer without state from beginning, however often it comes."""
-        loop = asyncio.get_running_loop()
-        gaps._gaps[1, 7] = _Gap(loop.time() - BEGIN_SECONDS, loop.time())
+        now = asyncio.get_running_loop().time()
+        gaps._beginners[1, 7] = _Gap((0, 3), now - BEGIN_SECONDS, now)
         return gaps.latecomers() == {}
 
     gaps.failed(1, [batch(1)])

@@ -14,26 +14,26 @@ Rules.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from itertools import takewhile
 from typing import Final, cast
 
 from headwater.broker.dispatch import Api
-from headwater.broker.failures import error_reply
+from headwater.broker.failures import reply_to_failure
 from headwater.broker.pending_request import PendingRequest
 from headwater.broker.quotas_throttle import Timed, throttle_ms, timed_call
 from headwater.broker.receive_buffer import FrameTooLarge, ReceiveBuffer
 from headwater.broker.replies import Encoded, NoReply, Reply, encode_reply
 from headwater.broker.room import RoomGate
 from headwater.broker.services import Call, Services
-from headwater.errors import KafkaError, MalformedRequest
+from headwater.errors import KafkaError, MalformedRequest, RequestSuperseded
 from headwater.wire.api_versions import ApiKey, is_served
 from headwater.wire.encoder import Segments
 from headwater.wire.requests import parse_request, read_header
 
 log = logging.getLogger(__name__)
 
-UNKNOWN_SERVER_ERROR: Final = -1
 _WRITE_BUFFER: Final = 256 * 1024
 """What may wait to be sent before requests are no longer taken up."""
 _HALF_CLOSED_SECONDS: Final = 1.0
@@ -102,9 +102,9 @@ class Connection(asyncio.BufferedProtocol):
         """The client sends no more; what was taken up is still answered, for a moment.
 
         A client that has gone looks the same: it must not keep its long poll waiting, and what it
-        had queued is not done, because it may have sent newer things elsewhere since.
+        had queued to be answered is not done: it may have sent newer things elsewhere since.
         """
-        self._take_no_more()
+        self._take_no_more(takewhile(PendingRequest.is_silent, self._waiting))
         if self._is_idle():
             return False
         self._loop.call_later(_HALF_CLOSED_SECONDS, self._end)
@@ -169,10 +169,10 @@ class Connection(asyncio.BufferedProtocol):
             self._take_no_more()
             self._transport.close()
 
-    def _take_no_more(self) -> None:
+    def _take_no_more(self, kept: Iterable[PendingRequest] = ()) -> None:
         """What is behind a request that ends the connection must not be done without it."""
-        self._waiting.clear()
-        self._waiting_bytes = 0
+        self._waiting = deque(kept)
+        self._waiting_bytes = sum(request.size for request in self._waiting)
         self._ending = True
         self._regulate_reading()
 
@@ -270,15 +270,9 @@ class Connection(asyncio.BufferedProtocol):
         if request.reply is not None:
             log.error("%s failed after its reply", request.api.name, exc_info=error)
             return
-        code, message = UNKNOWN_SERVER_ERROR, "the broker failed; its log says how"
-        if isinstance(error, KafkaError):
-            code, message = error.code, str(error)
-        else:
+        if not isinstance(error, KafkaError | RequestSuperseded):
             log.error("%s from %s failed", request.api.name, self._peer, exc_info=error)
-        header = request.header
-        self._finish(
-            request, error_reply(request.body, header.api_key, header.version, code, message)
-        )
+        self._finish(request, reply_to_failure(request.body, request.header, error))
 
     # Answering.
 
@@ -336,7 +330,7 @@ class Connection(asyncio.BufferedProtocol):
         if segments:
             self._transport.writelines(segments)
         if closing:
-            self._refuse("a produce request failed that cannot be answered")
+            self._refuse("a request cannot be answered")
         elif self._task is None:
             self._take_up()
 

@@ -10,11 +10,26 @@ from typing import Any, Final, get_args, get_origin
 
 from kio.index import load_response_schema
 
-from headwater.broker.replies import Values
+from headwater.broker.replies import NoReply, Values
+from headwater.errors import KafkaError, RequestSuperseded
+from headwater.wire.requests import Header
 
 _ARRAYS_WITHOUT_ANSWER: Final = frozenset({"forgotten_topics_data"})
 _PARTITION_NAMES: Final = ("partition_index", "index", "partition")
 _KEY_NAMES: Final = ("key", "name", "topic")
+
+
+UNKNOWN_SERVER_ERROR: Final = -1
+
+
+def reply_to_failure(request: Any, header: Header, error: Exception) -> Values | NoReply:
+    """What a client is told of an error that a handler raised."""
+    if isinstance(error, RequestSuperseded):
+        return NoReply.CLOSE
+    code, message = UNKNOWN_SERVER_ERROR, "the broker failed; its log says how"
+    if isinstance(error, KafkaError):
+        code, message = error.code, str(error)
+    return error_reply(request, header.api_key, header.version, code, message)
 
 
 def error_reply(request: Any, api_key: int, version: int, code: int, message: str) -> Values:

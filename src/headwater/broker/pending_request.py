@@ -5,6 +5,7 @@ from typing import Any
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import NoReply
 from headwater.broker.services import Call
+from headwater.wire.api_versions import ApiKey
 from headwater.wire.encoder import Segments
 from headwater.wire.requests import Header
 
@@ -24,3 +25,7 @@ class PendingRequest:
         self.size = size
         self.arrived = arrived
         self.reply: Segments | NoReply | None = None
+
+    def is_silent(self) -> bool:
+        """Its client waits for no answer, and may go once it has sent it."""
+        return self.header.api_key == ApiKey.PRODUCE and self.body.acks == 0

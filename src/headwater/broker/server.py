@@ -27,6 +27,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # What it accepts inherits this: a client that vanished is noticed at last.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             listener.bind(address)
             listener.listen(_BACKLOG)
         except OSError:

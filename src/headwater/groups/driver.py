@@ -14,12 +14,12 @@ from typing import Any, Final, TypeVar
 
 from headwater.clock import Clock
 from headwater.engine import Topics
-from headwater.errors import NotCoordinator
+from headwater.errors import NotCoordinator, RequestSuperseded
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.keeper import Keeper
 from headwater.groups.kinds import fill
 from headwater.groups.leases import Members
-from headwater.groups.machine import Effects, Ticket
+from headwater.groups.machine import SUPERSEDED, Effects, Ticket
 from headwater.groups.reads import scan_since
 from headwater.groups.settings import GroupSettings
 from headwater.groups.shards import Group, Shard, Write, shard_of
@@ -171,6 +171,9 @@ class Driver:
         for ticket, reply in effects.replies:
             future = entry.tickets.pop(ticket, None)
             if future is None or future.done():
+                continue
+            if reply is SUPERSEDED:
+                future.set_exception(RequestSuperseded())
                 continue
             if entry.last_write is None or entry.last_write.done:
                 future.set_result(reply)

@@ -19,10 +19,24 @@ The contract between a machine and the coordinator that drives it:
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NewType, Protocol
+from enum import Enum
+from typing import Any, Final, NewType, Protocol
 
 Ticket = NewType("Ticket", int)
 """Names a request that waits for its reply."""
+
+
+class Superseded(Enum):
+    """The reply to a request whose client gave up and asked the same again elsewhere.
+
+    Its connection ends without an answer: what the client had queued behind the request, such as a
+    commit, must not take effect after newer ones.
+    """
+
+    SUPERSEDED = "superseded"
+
+
+SUPERSEDED: Final = Superseded.SUPERSEDED
 
 
 @dataclass(slots=True)

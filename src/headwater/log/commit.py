@@ -9,7 +9,7 @@ Invariants:
 - A fenced incarnation commits nothing: its key is gone, and every commit compares it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import NotLeaderOrFollower
@@ -24,7 +24,7 @@ from headwater.log.formats import (
     StreamCommit,
     Tail,
 )
-from headwater.log.judge import forget_idle_producers, judge
+from headwater.log.judge import Place, forget_idle_producers, judge
 from headwater.log.wal_files import Section
 from headwater.log.wal_object import Chunk, Placement
 from headwater.meta import keys
@@ -74,11 +74,12 @@ def commit_part(
     part: Part,
     now_ms: int,
     producer_expiration_ms: int,
-    latecomers: Mapping[int, Collection[int]] | None = None,
+    latecomers: Mapping[int, Mapping[int, Place]] | None = None,
 ) -> Decide[list[StreamCommit]]:
     """The pure function of the transaction; its result says what became of every batch.
 
-    ``latecomers`` are the producers of each stream that may begin in the middle; None lets all.
+    ``latecomers`` are the batches of each stream's producers with which those without state may
+    begin in the middle; None lets all.
     """
 
     def decide(values: Values) -> tuple[Writes, list[StreamCommit]]:
@@ -129,7 +130,7 @@ def _commit_chunk(
     writes: Writes,
     now_ms: int,
     producer_expiration_ms: int,
-    latecomers: Mapping[int, Collection[int]] | None,
+    latecomers: Mapping[int, Mapping[int, Place]] | None,
 ) -> StreamCommit:
     chunk = part.chunks[number]
     tail_key = keys.tail(part.domain, chunk.stream)
@@ -137,7 +138,7 @@ def _commit_chunk(
     tail = decode(Tail, committed.value) if committed is not None else Tail()
     start = tail.high_watermark
     forget_idle_producers(tail, now_ms, producer_expiration_ms)
-    allowed = None if latecomers is None else latecomers.get(chunk.stream, ())
+    allowed = None if latecomers is None else latecomers.get(chunk.stream, {})
     verdicts = judge(tail, chunk.batches, now_ms, allowed)
     end = tail.high_watermark
     if end == start:

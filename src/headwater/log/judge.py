@@ -2,9 +2,9 @@
 
 They are Kafka 4's own (``ProducerAppendInfo`` and ``ProducerStateEntry``):
 
-- A producer without state may begin with any sequence. Kafka lets it at once; here one that does
-  not begin with 0 is refused (45) until it is among the ``latecomers``, because the batch in front
-  may be under way at another broker.
+- A producer without state may begin with any sequence. Kafka lets it at once; here a batch that is
+  not at 0 is refused (45) until it is among the ``latecomers``, because the one in front may be
+  under way at another broker.
 - An epoch older than the one remembered is refused (47).
 - A newer epoch begins with sequence 0, or is refused (45).
 - A batch whose first and last sequence equal one of the last five of that epoch is a
@@ -15,7 +15,7 @@ Invariant: the verdicts depend on the committed tail, the batches' order and the
 so judging the same batches again after a lost comparison is safe.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from headwater.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTopicOrPartition
@@ -29,6 +29,9 @@ STILL_RETRYING_MS = 15 * 60 * 1000
 APPENDED = 0
 DUPLICATE = -1
 """The code of a verdict that is no error: the batch is there already."""
+
+Place = tuple[int, int]
+"""An epoch and a sequence in it."""
 
 
 class JudgedBatch(Protocol):
@@ -50,13 +53,14 @@ def judge(
     tail: Tail,
     batches: Iterable[JudgedBatch],
     now_ms: int,
-    latecomers: Collection[int] | None = None,
+    latecomers: Mapping[int, Place] | None = None,
 ) -> list[tuple[int, int, int]]:
     """Append what may be appended to ``tail``; return (number, code, offset) of the others.
 
     ``tail`` is changed in place: its watermarks, size and producers are those after the
-    batches. The offset is a duplicate's first offset, and -1 with an error code. ``latecomers``
-    are the producers that may begin in the middle; None lets all.
+    batches. The offset is a duplicate's first offset, with 45 the sequence that was expected, and
+    -1 where there is none. ``latecomers`` are the producers that may begin in the middle, each
+    with one batch; None lets all.
     """
     verdicts: list[tuple[int, int, int]] = []
     offset, size = tail.high_watermark, tail.size
@@ -70,7 +74,7 @@ def judge(
                 new
                 and batch.base_sequence != 0
                 and latecomers is not None
-                and batch.producer_id not in latecomers
+                and latecomers.get(batch.producer_id) != (batch.producer_epoch, batch.base_sequence)
             ):
                 verdicts.append((number, OutOfOrderSequence.code, -1))
                 continue
@@ -100,15 +104,15 @@ def _judge_sequence(
         return InvalidProducerEpoch.code, -1
     if batch.producer_epoch > state.epoch:
         if first != 0:
-            return OutOfOrderSequence.code, -1
+            return OutOfOrderSequence.code, 0
         state.epoch = batch.producer_epoch
         state.batches = []
     else:
         for known_first, known_last, known_offset in state.batches:
             if known_first == first and known_last == last:
                 return DUPLICATE, known_offset
-        if state.batches and first != next_sequence(state.batches[-1][1], 1):
-            return OutOfOrderSequence.code, -1
+        if state.batches and first != (expected := next_sequence(state.batches[-1][1], 1)):
+            return OutOfOrderSequence.code, expected
     state.batches = [*state.batches[1 - REMEMBERED_BATCHES :], (first, last, offset)]
     state.seen_ms = now_ms
     return APPENDED, offset

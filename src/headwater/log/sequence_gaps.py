@@ -11,33 +11,42 @@ it is still under way, here or elsewhere. Two things must not happen to such a b
 - Where the producer has no state yet, the batch would be taken for its first. librdkafka takes an
   answer for one that all before it arrived, and would report the one in front as delivered.
 
-So a gap is excused for a while, and 45 is the answer where it stays; a producer without state that
-does not begin with 0 may begin when it has come again for a moment, and not while a failure of ours
-explains it. It is in order again when the furthest of its batches that failed, or one behind that,
-was appended: an earlier one may land late, and the gap behind it is still there.
+So a gap is excused for a while, and 45 is the answer where the same sequence stays missing. A
+producer without state may begin with the foremost batch that it has sent again for a moment, and
+with no other; not behind one that failed here. It is in order again when the furthest of its
+batches that failed, or one behind that, was appended: an earlier one may land late, and the gap
+behind it is still there.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from headwater.log.judge import Place
 from headwater.wire.batch import MAX_SEQUENCE, Batch
 
 REMEMBERED_SECONDS = 60.0
 """Longer than clients wait for an answer, and so longer than a batch behind a failed one takes."""
-BEGIN_SECONDS = 2.0
-"""How long a producer without state is asked for its first batch."""
+BEGIN_SECONDS = 0.2
+"""How long a producer without state is asked for its first batch. A client that sent another one
+before it has both at hand; Sarama gives up after 0.3 s."""
 MOST = 10_000
+"""Of each kind; beyond that a gap is excused and not remembered."""
+
+Key = tuple[int, int]
+"""A stream and a producer."""
 
 
 class _Failure(NamedTuple):
     until: float
-    epoch: int
-    sequence: int
-    """The first of the furthest batch."""
+    foremost: Place
+    furthest: Place
+    """The first sequences of batches."""
 
 
 class _Gap(NamedTuple):
+    place: Place
+    """What is missing; of a producer without state the foremost batch that came."""
     since: float
     seen: float
 
@@ -47,8 +56,9 @@ class SequenceGaps:
 
     def __init__(self, seconds: float = REMEMBERED_SECONDS) -> None:
         self._seconds = seconds
-        self._failures: dict[tuple[int, int], _Failure] = {}
-        self._gaps: dict[tuple[int, int], _Gap] = {}
+        self._failures: dict[Key, _Failure] = {}
+        self._gaps: dict[Key, _Gap] = {}
+        self._beginners: dict[Key, _Gap] = {}
 
     def failed(self, stream: int, batches: Iterable[Batch]) -> None:
         """These were not appended, and their producers were told so or will ask again."""
@@ -56,56 +66,78 @@ class SequenceGaps:
         for batch in batches:
             if batch.producer_id < 0:
                 continue
-            key = stream, batch.producer_id
+            key, place = (stream, batch.producer_id), _place(batch)
             known = self._failures.pop(key, None)
-            if known is None or _reaches(batch, known):
-                self._failures[key] = _Failure(until, batch.producer_epoch, batch.base_sequence)
-            else:
-                self._failures[key] = known._replace(until=until)
-        _bound(self._failures)
+            foremost = furthest = place
+            if known is not None:
+                same = known.foremost[0] == place[0]
+                foremost = known.foremost if same and _reaches(place, known.foremost) else place
+                furthest = place if _reaches(place, known.furthest) else known.furthest
+            self._failures[key] = _Failure(until, foremost, furthest)
+        while len(self._failures) > MOST:
+            del self._failures[next(iter(self._failures))]
 
-    def excuses(self, stream: int, batch: Batch) -> bool:
-        """Whether the producer of a batch that leaves a gap is to send it again."""
-        key = stream, batch.producer_id
+    def excuses(self, stream: int, batch: Batch, expected: int) -> bool:
+        """Whether the producer of a batch that leaves a gap is to send it again.
+
+        ``expected`` is the sequence that is missing, negative where the producer has no state.
+        """
+        key, place = (stream, batch.producer_id), _place(batch)
         now = asyncio.get_running_loop().time()
-        gap = self._gaps.pop(key, None)
-        if gap is None or now >= gap.seen + self._seconds:
-            gap = _Gap(now, now)
-        self._gaps[key] = gap._replace(seen=now)
-        _bound(self._gaps)
+        if expected < 0:
+            known = self._beginners.get(key)
+            if known is not None and known.place[0] == place[0] and _reaches(place, known.place):
+                place = known.place
+            self._note(self._beginners, key, place, now)
+            return True
+        since = self._note(self._gaps, key, (place[0], expected), now)
         failure = self._failures.get(key)
-        return now < gap.since + self._seconds or (failure is not None and now < failure.until)
+        return now < since + self._seconds or (failure is not None and now < failure.until)
 
-    def latecomers(self) -> Mapping[int, set[int]]:
-        """By stream, the producers that may begin in the middle where they have no state."""
-        found: dict[int, set[int]] = {}
-        if self._gaps:
+    def _note(self, gaps: dict[Key, _Gap], key: Key, place: Place, now: float) -> float:
+        """Remember a gap that came; since when it is this one."""
+        while gaps and now >= (oldest := next(iter(gaps.items())))[1].seen + self._seconds:
+            del gaps[oldest[0]]
+        known = gaps.pop(key, None)
+        since = known.since if known is not None and known.place == place else now
+        if len(gaps) < MOST:
+            gaps[key] = _Gap(place, since, now)
+        return since
+
+    def latecomers(self) -> Mapping[int, Mapping[int, Place]]:
+        """By stream and producer, the batch with which one without state may begin."""
+        found: dict[int, dict[int, Place]] = {}
+        if self._beginners:
             now = asyncio.get_running_loop().time()
-            for key, gap in self._gaps.items():
-                failure = self._failures.get(key)
-                if failure is not None and now < failure.until:
-                    continue
-                if gap.since + BEGIN_SECONDS <= now < gap.seen + self._seconds:
-                    found.setdefault(key[0], set()).add(key[1])
+            for key, gap in self._beginners.items():
+                ripe = gap.since + BEGIN_SECONDS <= now < gap.seen + self._seconds
+                if ripe and not self._is_behind_a_failure(key, gap.place, now):
+                    found.setdefault(key[0], {})[key[1]] = gap.place
         return found
+
+    def _is_behind_a_failure(self, key: Key, place: Place, now: float) -> bool:
+        failure = self._failures.get(key)
+        return failure is not None and now < failure.until and place != failure.foremost
 
     def arrived(self, stream: int, batch: Batch) -> None:
         """The batch is in the log."""
+        key = stream, batch.producer_id
         if self._failures:
-            failure = self._failures.get((stream, batch.producer_id))
-            if failure is not None and _reaches(batch, failure):
-                del self._failures[stream, batch.producer_id]
+            failure = self._failures.get(key)
+            if failure is not None and _reaches(_place(batch), failure.furthest):
+                del self._failures[key]
         if self._gaps:
-            self._gaps.pop((stream, batch.producer_id), None)
+            self._gaps.pop(key, None)
+        if self._beginners:
+            self._beginners.pop(key, None)
 
 
-def _bound(entries: dict[tuple[int, int], _Failure] | dict[tuple[int, int], _Gap]) -> None:
-    while len(entries) > MOST:
-        del entries[next(iter(entries))]
+def _place(batch: Batch) -> Place:
+    return batch.producer_epoch, batch.base_sequence
 
 
-def _reaches(batch: Batch, failure: _Failure) -> bool:
-    """Whether a batch is the one that failed, or further; sequence numbers start over."""
-    if batch.producer_epoch != failure.epoch:
-        return batch.producer_epoch > failure.epoch
-    return (batch.base_sequence - failure.sequence) % (MAX_SEQUENCE + 1) <= MAX_SEQUENCE // 2
+def _reaches(place: Place, other: Place) -> bool:
+    """Whether a batch is the other one, or further; sequence numbers start over."""
+    if place[0] != other[0]:
+        return place[0] > other[0]
+    return (place[1] - other[1]) % (MAX_SEQUENCE + 1) <= MAX_SEQUENCE // 2

@@ -95,7 +95,7 @@ def settle(
             if code in (0, DUPLICATE):
                 base_offset = known if base_offset < 0 else base_offset
                 gaps.arrived(commit.stream, batch)
-            elif code == OutOfOrderSequence.code and gaps.excuses(commit.stream, batch):
+            elif code == OutOfOrderSequence.code and gaps.excuses(commit.stream, batch, known):
                 error = error or KafkaStorageError(f"{_who(batch)}: an earlier batch is missing")
             else:
                 error = error or _error(code, batch)

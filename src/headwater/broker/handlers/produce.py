@@ -11,7 +11,8 @@ is none). A topic or partition that is not known is looked up in the store, and 
 clients ask for metadata first, which creates it. Where the store does not answer, the connection
 is closed: the request behind might find the topic, and be taken for its producer's first. A broker
 that drains answers 6, and so does one that is not the owner where ``enforce_owner`` is set; clients
-go on elsewhere.
+go on elsewhere. A batch of an idempotent producer that leaves a gap gets 56 for a minute, as the
+one in front may be under way at another broker, and 45 from then on.
 
 Left out: the request's own time-out (the engine's holds); transactions, whose batches get 48;
 per-record errors: a batch is refused as a whole with one message.

@@ -22,7 +22,7 @@ from headwater.groups.classic.records import (
 from headwater.groups.classic.roster import Roster
 from headwater.groups.classic.subscription import CONSUMER, subscribed_topics
 from headwater.groups.deadlines import Deadlines
-from headwater.groups.machine import Effects
+from headwater.groups.machine import Effects, Superseded
 from headwater.groups.requests import JoinedMember, JoinReply, SyncReply
 from headwater.groups.settings import GroupSettings
 from headwater.meta.values import encode
@@ -271,7 +271,7 @@ class Generations:
         if ticket is not None:
             step.effects.replies.append((ticket, reply))
 
-    def _answer_sync(self, member: Member, reply: SyncReply, step: Step) -> None:
+    def _answer_sync(self, member: Member, reply: SyncReply | Superseded, step: Step) -> None:
         if member.syncing is not None:
             step.effects.replies.append((member.syncing, reply))
             member.syncing = None

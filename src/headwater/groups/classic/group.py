@@ -14,7 +14,7 @@ from headwater.groups.classic.joining import Joining
 from headwater.groups.classic.member import ClassicMemberState, Member, choose_protocol
 from headwater.groups.classic.records import HEADER, read_records
 from headwater.groups.classic.subscription import CONSUMER
-from headwater.groups.machine import Effects, Ticket
+from headwater.groups.machine import SUPERSEDED, Effects, Ticket
 from headwater.groups.requests import (
     ClassicDescription,
     ClassicMemberDescription,
@@ -279,8 +279,7 @@ class ClassicGroup(Joining):
         self._has_synced(request.member_id)
         if self._state is State.STABLE:
             return self._present_assignment(member)
-        # Where its client asked before and gave up, that request is answered first.
-        self._answer_sync(member, SyncReply(error=Code.REBALANCE_IN_PROGRESS), step)
+        self._answer_sync(member, SUPERSEDED, step)
         member.syncing = ticket
         if request.member_id == self._roster.leader:
             self._assign(request.assignments, step)

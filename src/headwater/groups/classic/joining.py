@@ -12,7 +12,7 @@ from headwater.groups.classic.member import (
     choose_protocol,
     distinct_protocols,
 )
-from headwater.groups.machine import Ticket
+from headwater.groups.machine import SUPERSEDED, Ticket
 from headwater.groups.requests import JoinReply, JoinRequest, SyncReply
 from headwater.groups.settings import GroupSettings
 from headwater.wire.error_codes import Code
@@ -131,23 +131,20 @@ class Joining(Generations):
             return self._present_generation(member)
         if self._state is State.STABLE and same and not leads:
             return self._present_generation(member)
-        self._wait_again(member, ticket, request)
+        self._wait_again(member, ticket, request, step)
         self._rebalance(step)
         return None
 
-    def _wait_again(self, member: Member, ticket: Ticket, request: JoinRequest) -> None:
-        """Wait with a new request; one before it is never answered, as by Kafka.
-
-        Its client gave up and asked again on another connection. An answer would let what it had
-        queued behind the first request, such as a commit, take effect after newer ones.
-        """
+    def _wait_again(self, member: Member, ticket: Ticket, request: JoinRequest, step: Step) -> None:
         self._roster.change(
             member,
             protocols=request.protocols,
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
         )
-        self._roster.await_generation(member, ticket)
+        before = self._roster.await_generation(member, ticket)
+        if before is not None:
+            step.effects.replies.append((before, SUPERSEDED))
 
     def _replace_static(
         self, member_id: str, ticket: Ticket, request: JoinRequest, step: Step
@@ -157,7 +154,7 @@ class Joining(Generations):
         leader_before = self._roster.leader
         member = self._rename(self._roster.instances[request.instance_id], member_id, step)
         member.state = replace(member.state, client=request.client)
-        self._wait_again(member, ticket, request)
+        self._wait_again(member, ticket, request, step)
         self._start_session(member, step.now)
         if self._state is not State.STABLE or not self._keeps_protocol():
             self._rebalance(step)

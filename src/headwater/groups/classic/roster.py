@@ -49,11 +49,12 @@ class Roster:
         longest = max((state.rebalance_timeout_ms for state in self.states()), default=0)
         return max(longest, 0) / 1000
 
-    def await_generation(self, member: Member, ticket: Ticket) -> None:
-        """Let a member wait for the next generation, with this ticket and no other."""
-        self.end_wait(member)
+    def await_generation(self, member: Member, ticket: Ticket) -> Ticket | None:
+        """Let a member wait for the next generation; gives the ticket that it waited with."""
+        before = self.end_wait(member)
         member.joining = ticket
         self.joining += 1
+        return before
 
     def end_wait(self, member: Member) -> Ticket | None:
         """Let a member wait no longer; gives the ticket that it waited with."""
