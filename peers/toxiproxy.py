@@ -1,6 +1,7 @@
 """Toxiproxy 2.5: a proxy between two parties that slows, cuts and resets what passes."""
 
 import json
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Any, Literal
 from peers.go_tool import go_program
 from peers.process import ServerError, free_port
 from peers.service import Service
+
+HEAL_SECONDS = 60.0
 
 Direction = Literal["upstream", "downstream"]
 """``upstream`` is what clients send, ``downstream`` what they receive."""
@@ -75,10 +78,23 @@ class Proxy:
         self.server.ask("POST", f"/proxies/{self.name}", {"enabled": False})
 
     def heal(self) -> None:
-        """Let everything pass: no toxics and no cut."""
-        for toxic in self.server.ask("GET", f"/proxies/{self.name}")["toxics"]:
-            self.remove(toxic["name"])
-        self.server.ask("POST", f"/proxies/{self.name}", {"enabled": True})
+        """Let everything pass: no toxics and no cut.
+
+        Toxiproxy does not remove a toxic while a party that is stopped takes nothing in, and
+        answers 503 after ten seconds; then it is asked again.
+        """
+        deadline = time.monotonic() + HEAL_SECONDS
+        while True:
+            try:
+                for toxic in self.server.ask("GET", f"/proxies/{self.name}")["toxics"]:
+                    self.remove(toxic["name"])
+                self.server.ask("POST", f"/proxies/{self.name}", {"enabled": True})
+            except (TimeoutError, ServerError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+            else:
+                return
 
     def close(self) -> None:
         """Remove the proxy itself."""
