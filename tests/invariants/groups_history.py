@@ -39,16 +39,12 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """A commit that was acknowledged."""
+class Committed(Tried):
+    """A commit that was acknowledged.
 
-    group: str
-    owner: str
-    generation: int
-    """``UNKNOWN`` where it changed while the commit was under way."""
-    partition: int
-    offset: int
-    invoked: float
+    Its generation is ``UNKNOWN`` where that changed while the commit was under way.
+    """
+
     completed: float
 
 

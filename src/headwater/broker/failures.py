@@ -12,6 +12,7 @@ from kio.index import load_response_schema
 
 from headwater.broker.replies import NoReply, Values
 from headwater.errors import KafkaError, RequestSuperseded
+from headwater.wire.error_codes import Code
 from headwater.wire.requests import Header
 
 _ARRAYS_WITHOUT_ANSWER: Final = frozenset({"forgotten_topics_data"})
@@ -19,14 +20,11 @@ _PARTITION_NAMES: Final = ("partition_index", "index", "partition")
 _KEY_NAMES: Final = ("key", "name", "topic")
 
 
-UNKNOWN_SERVER_ERROR: Final = -1
-
-
 def reply_to_failure(request: Any, header: Header, error: Exception) -> Values | NoReply:
     """What a client is told of an error that a handler raised."""
     if isinstance(error, RequestSuperseded):
         return NoReply.CLOSE
-    code, message = UNKNOWN_SERVER_ERROR, "the broker failed; its log says how"
+    code, message = int(Code.UNKNOWN_SERVER_ERROR), "the broker failed; its log says how"
     if isinstance(error, KafkaError):
         code, message = error.code, str(error)
     return error_reply(request, header.api_key, header.version, code, message)
