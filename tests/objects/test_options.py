@@ -26,10 +26,14 @@ async def put_head(options: str, executor: Executor) -> str:
         return head
 
 
+CYCLIC = ["x-amz-checksum-crc64nvme: ", "x-amz-content-sha256: unsigned-payload"]
+
+
 @pytest.mark.parametrize(
     ("options", "headers"),
     [
-        ("", ["put /bucket/key http", "if-none-match: *", "x-amz-content-sha256: 6b86b273ff"]),
+        ("", ["put /bucket/key http", "if-none-match: *", *CYCLIC]),
+        ("&checksum=none", ["x-amz-content-sha256: 6b86b273ff"]),
         ("&encryption=AES256", ["x-amz-server-side-encryption: aes256"]),
         (
             "&encryption=aws:kms&kms_key=arn:aws:kms:eu-central-1:1:key/2",
@@ -43,7 +47,7 @@ async def put_head(options: str, executor: Executor) -> str:
             "&checksum=SHA256",
             ["x-amz-checksum-sha256: a4ayc/80/ogda4bo/1o/v0etpoqilx1jwb5s3behw0s="],
         ),
-        ("&checksum=CRC64NVME", ["x-amz-checksum-crc64nvme: "]),
+        ("&checksum=CRC64NVME", CYCLIC),
     ],
 )
 async def test_an_option_is_seen_in_every_put(
@@ -52,6 +56,18 @@ async def test_an_option_is_seen_in_every_put(
     head = await put_head(options, executor)
     for header in headers:
         assert header in head
+
+
+async def test_without_a_checksum_the_content_is_signed(executor: Executor) -> None:
+    assert "x-amz-checksum" not in await put_head("&checksum=none", executor)
+
+
+async def test_a_variable_names_the_checksum_where_the_url_does_not(
+    monkeypatch: pytest.MonkeyPatch, executor: Executor
+) -> None:
+    monkeypatch.setenv("AWS_CHECKSUM_ALGORITHM", "sha256")
+    assert "x-amz-checksum-sha256: " in await put_head("", executor)
+    assert CYCLIC[0] in await put_head("&checksum=CRC64NVME", executor)
 
 
 async def test_a_session_token_goes_with_every_request(
@@ -83,7 +99,7 @@ async def test_buckets_of_google_and_azure_write_conditionally(
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("s3://bucket?checksum=md5", "checksum is one of SHA256, CRC64NVME, not 'md5'"),
+        ("s3://bucket?checksum=md5", "checksum is one of CRC64NVME, SHA256, none, not 'md5'"),
         ("s3://bucket?encryption=rot13", "encryption is one of AES256"),
         ("s3://bucket?kms_key=x", "kms_key needs encryption=aws:kms"),
         ("s3://bucket?kms_key=x&encryption=AES256", "kms_key needs encryption=aws:kms"),

@@ -21,6 +21,7 @@ from headwater.objects.urls import open_objects
 from peers.minio import start_minio
 from peers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from tests.objects.conformance import ObjectStoreConformance
+from tests.stores.changed_bytes import refuses_what_changed
 
 pytestmark = pytest.mark.usefixtures("s3_credentials")
 
@@ -42,6 +43,14 @@ class TestMinio(ObjectStoreConformance):
         store = open_objects(url, clock=SystemClock(), random=Random(0), executor=executor)
         yield store
         await store.close()
+
+
+@pytest.mark.parametrize("checksum", ["CRC64NVME", "SHA256", "none"])
+async def test_bytes_that_change_on_their_way_are_refused(
+    minio: S3Server, bucket: str, checksum: str
+) -> None:
+    minio.create_bucket(bucket)
+    await refuses_what_changed(minio, bucket, checksum)
 
 
 def assumed_role(server: S3Server) -> dict[str, str]:

@@ -27,6 +27,7 @@ from headwater.objects.s3 import open_bucket, open_s3
 from peers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from peers.versitygw import start_versitygw
 from tests.stores.certificates import issue
+from tests.stores.changed_bytes import refuses_what_changed
 
 pytestmark = pytest.mark.usefixtures("s3_credentials")
 
@@ -95,6 +96,14 @@ async def test_a_checksum_is_sent_checked_and_kept(versitygw: S3Server, bucket: 
     digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
     assert kept_checksum(versitygw, f"{bucket}/plain/wal/1.wo") is None
     assert kept_checksum(versitygw, f"{bucket}/checked/wal/1.wo") == digest
+
+
+@pytest.mark.parametrize("checksum", ["CRC64NVME", "SHA256", "none"])
+async def test_bytes_that_change_on_their_way_are_refused(
+    versitygw: S3Server, bucket: str, checksum: str
+) -> None:
+    versitygw.create_bucket(bucket)
+    await refuses_what_changed(versitygw, bucket, checksum)
 
 
 def kept_checksum(server: S3Server, path: str) -> str | None:

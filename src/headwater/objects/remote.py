@@ -52,10 +52,10 @@ class RemoteObjects:
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
         check_key(key)
         self.traffic.puts += 1
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
-        async with self._request(f"writing {key}", len(body)):
-            await self._put(key, body)
-        self.traffic.bytes_written += len(body)
+        size = sum(map(len, parts))
+        async with self._request(f"writing {key}", size):
+            await self._put(key, parts)
+        self.traffic.bytes_written += size
 
     def grow(self, key: str) -> None:
         """Objects are written whole."""
@@ -118,9 +118,9 @@ class RemoteObjects:
     async def close(self) -> None:
         """Nothing to let go of: connections close with the process."""
 
-    async def _put(self, key: str, body: Buffer) -> None:
+    async def _put(self, key: str, parts: Sequence[Buffer]) -> None:
         try:
-            await obstore.put_async(self._bucket, key, body, mode="create", use_multipart=False)
+            await obstore.put_async(self._bucket, key, parts, mode="create", use_multipart=False)
         except NotImplementedError as error:
             raise StoreUnavailable(
                 f"writing {key} in {self._where} failed: conditional puts are needed, "

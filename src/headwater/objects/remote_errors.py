@@ -18,6 +18,8 @@ _INSTANCE_CREDENTIALS = ("http://169.254.", "http://metadata.google.internal")
 """Where a library looks for credentials on a cloud's own machines, when it was given none."""
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
 _TRANSIENT_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"}
+_CHANGED_CODES = {"BadDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch"}
+"""What arrived is not what was sent."""
 _FULL = 507
 _EXPIRED = {"ExpiredToken", "TokenRefreshRequired"}
 _UNKNOWN_USER = {"InvalidAccessKeyId", "XAdminUserNotFound"}
@@ -40,6 +42,8 @@ def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCE
         return ObjectNotFound(f"{doing} in {where}: no such object")
     if status == _FULL:
         return StorageFull(f"{failed}: no space left ({answer}); add space to the object store")
+    if code in _CHANGED_CODES:
+        return TransientFailure(f"{failed}: its bytes were changed on their way ({answer})")
     if status is None or status in _TRANSIENT or code in _TRANSIENT_CODES:
         reason = answer or text.partition("\n")[0]
         return TransientFailure(f"{failed}: {reason}; check that the object store answers")

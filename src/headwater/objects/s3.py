@@ -33,8 +33,9 @@ OPTIONS = ("endpoint", "region", "path_style", "ca", "encryption", "kms_key", "c
 _ALLOWED = {
     "path_style": ("true", "false"),
     "encryption": ("AES256", "aws:kms", "aws:kms:dsse"),
-    "checksum": ("SHA256", "CRC64NVME"),
+    "checksum": ("CRC64NVME", "SHA256", "none"),
 }
+_CYCLIC = "CRC64NVME"
 
 
 def open_s3(
@@ -42,7 +43,7 @@ def open_s3(
 ) -> RemoteObjects:
     """The bucket that a URL names. Nothing is sent yet. Raises ``ConfigurationError``."""
     return RemoteObjects(
-        open_bucket(url),
+        open_bucket(url, checksum=_CYCLIC),
         id="s3",
         where=f"s3://{url.netloc}/{bucket_prefix(url)}",
         access=S3_ACCESS,
@@ -51,8 +52,13 @@ def open_s3(
     )
 
 
-def open_bucket(url: SplitResult, *, retries: int = 0) -> S3Store:
-    """The same as obstore has it, for what blocks and runs outside a broker's loop."""
+def open_bucket(url: SplitResult, *, retries: int = 0, checksum: str = "none") -> S3Store:
+    """The same as obstore has it, for what blocks and runs outside a broker's loop.
+
+    ``checksum`` is what goes with every object where neither URL nor variable names one. Where
+    it is a CRC64NVME, requests are not signed over their content too: to hash four megabytes
+    takes a broker as long as to send them, and the server as long again.
+    """
     bucket, prefix = bucket_name(url), bucket_prefix(url)
     options = s3_options(url.query)
     config: S3Config = {}
@@ -69,8 +75,10 @@ def open_bucket(url: SplitResult, *, retries: int = 0) -> S3Store:
         config["server_side_encryption"] = encryption
     if kms_key := options.get("kms_key"):
         config["sse_kms_key_id"] = kms_key
-    if checksum := options.get("checksum"):
+    checksum = options.get("checksum") or os.environ.get("AWS_CHECKSUM_ALGORITHM") or checksum
+    if checksum != "none":
         config["checksum_algorithm"] = checksum
+        config["unsigned_payload"] = checksum.upper() == _CYCLIC
     with one_line_errors(f"s3://{bucket}"):
         return S3Store(
             bucket,
