@@ -1,7 +1,7 @@
 """What the Oxia backend alone has to stand: committers that stop between the two steps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from random import Random
@@ -12,10 +12,11 @@ import uvloop
 from headwater.clock import SystemClock
 from headwater.errors import SessionLost, StoreUnavailable, UnknownOutcome, WatchTrimmed
 from headwater.meta.memory import MemoryStore
-from headwater.meta.oxia import OxiaStore, shard, trimmer
+from headwater.meta.oxia import OxiaStore, recall, shard, trimmer
 from headwater.meta.oxia.address import parse_address
 from headwater.meta.oxia.layout import Head
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
+from headwater.meta.oxia.seen import Seen
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.urls import open_store
 from peers.oxia import Oxia, start_oxia
@@ -78,10 +79,10 @@ class Stopped:
         self.go = asyncio.Event()
         apply = store._committer._apply
 
-        async def wait(head: Head) -> None:
+        async def wait(head: Head) -> pb.WriteResponse:
             self.proposed.set()
             await self.go.wait()
-            await apply(head)
+            return await apply(head)
 
         monkeypatch.setattr(store._committer, "_apply", wait)
 
@@ -182,7 +183,7 @@ async def test_a_lost_answer_is_unknown_and_a_lost_connection_recovers(
         await eventually(through, n=b"1")
         propose = through._committer._propose
 
-        async def swallowed(head: Head, version: int) -> bool:
+        async def swallowed(head: Head, version: int) -> int | None:
             proxy.swallow(direction="downstream")
             return await propose(head, version)
 
@@ -270,6 +271,72 @@ async def test_many_processes_lose_no_increment(url: str, store: OxiaStore) -> N
 
     results = await asyncio.gather(*(add() for _ in range(6)))
     assert sorted(number for some in results for number in some) == list(range(1, 61))
+
+
+def counting_looks(store: OxiaStore, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    looks: list[Sequence[str]] = []
+    look = store._committer._look
+
+    async def counted(keys: Sequence[str]) -> Seen:
+        looks.append(keys)
+        return await look(keys)
+
+    monkeypatch.setattr(store._committer, "_look", counted)
+    return looks
+
+
+async def test_who_committed_last_need_not_look_again(
+    store: OxiaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(store, n=b"1", m=b"")
+    looks = counting_looks(store, monkeypatch)
+    for result in range(2, 12):
+        assert (await store.transact(0, ["n"], increment("n"))).result == result
+    assert not looks
+    await store.transact(0, ["other"], lambda _: (Writes(puts={"n": b"5"}), None))
+    assert looks == [["other"]]
+    monkeypatch.setattr(recall, "KEPT_SECONDS", 0.0)
+    await put(store, n=b"6")
+    assert (await store.transact(0, ["n"], increment("n"))).result == 7
+    assert looks == [["other"], ["n"]]
+
+
+async def test_what_is_remembered_is_never_more_than_a_guess(
+    store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a read nor a refusal comes of it, and a commit only if it is true."""
+    monkeypatch.setattr(store._committer, "heard", lambda _: None)
+
+    def refuse(values: Values) -> tuple[Writes, None]:
+        entry = values["n"]
+        if entry is None or entry.value != b"9":
+            raise KeyError("n")
+        return Writes(puts={"n": b"1"}), None
+
+    for decide, expected in (
+        (lambda values: (Writes(), values["n"].value), b"9"),
+        (refuse, None),
+        (increment("n"), 10),
+    ):
+        await put(store, n=b"1")
+        await put(other, n=b"9")
+        assert (await store.transact(0, ["n"], decide)).result == expected
+    with pytest.raises(KeyError):
+        await store.transact(0, ["n"], refuse)
+
+
+async def test_a_deleted_key_is_remembered_with_the_version_of_its_mark(store: OxiaStore) -> None:
+    for value in (b"1", b"2"):
+        await put(store, n=value)
+        await store.transact(0, ["n"], lambda _: (Writes(deletes=["n"]), None))
+        committed = await store.transact(
+            0, ["n"], lambda values: (Writes(puts={"m": b""}), values["n"])
+        )
+        assert committed.result is None
+        await put(store, n=b"again")
+        entry = await store.get("n")
+        assert entry is not None
+        assert entry.value == b"again"
 
 
 async def test_a_server_that_is_not_there_is_one_line() -> None:

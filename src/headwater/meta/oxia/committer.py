@@ -19,8 +19,8 @@ is older than ``APPLY_SECONDS`` looks at the head again instead of being sent.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 
 from headwater.errors import (
@@ -32,11 +32,13 @@ from headwater.errors import (
 )
 from headwater.meta.feed import Item
 from headwater.meta.limits import check_keys, check_writes
-from headwater.meta.oxia.layout import ABSENT, Head, Layout, Logged, Record, Write, stored
+from headwater.meta.oxia.layout import ABSENT, Head, Layout, Logged, Write, stored
 from headwater.meta.oxia.reader import Reader
+from headwater.meta.oxia.recall import Recall
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
+from headwater.meta.oxia.seen import Seen
 from headwater.meta.oxia.shard import Shard
-from headwater.meta.store import Committed, Limits, T, Values, Writes
+from headwater.meta.store import Committed, Limits, T, Writes
 from headwater.meta.values import encode
 
 LIMITS = Limits(operations=1_000, value_bytes=2**20)
@@ -57,19 +59,6 @@ PAUSE_MOST = 0.01
 Publish = Callable[[int, list[Item]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A head whose commit is applied, and keys as they were while it stood."""
-
-    head: Head
-    version: int
-    records: Mapping[str, Record]
-
-    @property
-    def values(self) -> Values:
-        return {key: record.entry for key, record in self.records.items()}
-
-
 Plan = Callable[[Seen], tuple[Writes | Head, T]]
 """From what was seen to what is written; a ``Head`` is a commit that only purges."""
 
@@ -85,26 +74,53 @@ class Committer:
         self._reader = reader
         self._random = random
         self._publish = publish
+        self._recall = Recall()
         self._turn = asyncio.Lock()
 
     async def commit(self, keys: Sequence[str], plan: Plan[T]) -> Committed[T]:
         """Run ``plan`` until what it writes is committed and applied."""
         check_keys(LIMITS, keys)
-        losses = 0
+        asked = list(dict.fromkeys(keys))
         async with self._turn:
+            head: Head | None = None
+            if seen := self._recall.recall(asked):
+                with suppress(Exception):  # it may come of what is no longer so: look, then raise
+                    head, result = await self._decide(seen, plan)
+                if head is not None and await self._carry_out(seen, head):
+                    return Committed(head.number, result)
+            losses = 0
             while True:
-                seen = await self._look(list(dict.fromkeys(keys)))
-                writes, result = plan(seen)
-                head = writes if isinstance(writes, Head) else await self._prepare(seen, writes)
+                seen = await self._look(asked)
+                head, result = await self._decide(seen, plan)
                 if head is None:
                     return Committed(seen.head.number, result)
-                if await self._propose(head, seen.version):
-                    await self._finish(head)
-                    self._publish(head.number, head.changes)
+                if await self._carry_out(seen, head):
                     return Committed(head.number, result)
                 losses += 1
                 longest = min(PAUSE_FIRST * 2**losses, PAUSE_MOST)
                 await asyncio.sleep(self._random.uniform(0, longest))
+
+    def heard(self, number: int) -> None:
+        """Somebody applied a commit."""
+        self._recall.heard(number)
+
+    async def _decide(self, seen: Seen, plan: Plan[T]) -> tuple[Head | None, T]:
+        """The commit that follows from what was seen; None where there is nothing to write."""
+        writes, result = plan(seen)
+        head = writes if isinstance(writes, Head) else await self._prepare(seen, writes)
+        return head, result
+
+    async def _carry_out(self, seen: Seen, head: Head) -> bool:
+        """Both steps; False where another commit was faster."""
+        version = await self._propose(head, seen.version)
+        if version is None:
+            return False
+        self._recall.proposed(head)
+        applied = await self._finish(head)
+        if applied is not None:
+            self._recall.keep(seen, head, version, applied)
+        self._publish(head.number, head.changes)
+        return True
 
     async def _look(self, keys: Sequence[str]) -> Seen:
         """Read keys under one head, after its commit is applied."""
@@ -187,28 +203,27 @@ class Committer:
             if found.status == pb.KEY_NOT_FOUND:
                 raise SessionLost(f"session {name} has ended: no key can be bound to it")
 
-    async def _propose(self, head: Head, version: int) -> bool:
-        """The first step; False where another commit was faster."""
+    async def _propose(self, head: Head, version: int) -> int | None:
+        """The first step, and the head's new version; None where another commit was faster."""
         put = pb.PutRequest(
             key=self._layout.head,
             value=encode(head),
             expected_version_id=version,
             partition_key=self._layout.partition,
         )
-        answer = await self._shard.write(pb.WriteRequest(puts=[put]))
-        return bool(answer.puts[0].status == pb.OK)
+        answer = (await self._shard.write(pb.WriteRequest(puts=[put]))).puts[0]
+        return answer.version.version_id if answer.status == pb.OK else None
 
-    async def _finish(self, head: Head) -> None:
-        """The second step, until it is certain that it was done, by whomever."""
+    async def _finish(self, head: Head) -> pb.WriteResponse | None:
+        """The second step, until it is certain that it was done; None where not by this call."""
         loop = asyncio.get_running_loop()
         proposed = loop.time()
         while True:
             try:
                 if loop.time() < proposed + APPLY_SECONDS:
-                    await self._apply(head)
-                    return
+                    return await self._apply(head)
                 if await self._reader.revision() >= head.number:
-                    return
+                    return None
                 await self._look([])
             except StoreError as error:
                 if not isinstance(error, StoreUnavailable | UnknownOutcome):
@@ -219,8 +234,8 @@ class Committer:
                     ) from error
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _apply(self, head: Head) -> None:
-        await self._shard.write(self.batch(head))
+    async def _apply(self, head: Head) -> pb.WriteResponse:
+        return await self._shard.write(self.batch(head))
 
     def batch(self, head: Head) -> pb.WriteRequest:
         """What applies a commit; sent again, or too late, it changes nothing."""

@@ -11,10 +11,11 @@ from uuid import uuid4
 
 from headwater.errors import SessionLost, StoreUnavailable
 from headwater.meta.channels import Method
-from headwater.meta.oxia.committer import Committer, Seen
+from headwater.meta.oxia.committer import Committer
 from headwater.meta.oxia.failures import NO_SESSION
 from headwater.meta.oxia.layout import Layout
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
+from headwater.meta.oxia.seen import Seen
 from headwater.meta.oxia.shard import SERVICE, Shard
 from headwater.meta.store import Writes
 

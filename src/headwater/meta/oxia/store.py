@@ -8,11 +8,12 @@ from random import Random
 from headwater.errors import StoreError
 from headwater.meta.feed import ChangeFeed, Item
 from headwater.meta.oxia.address import Address
-from headwater.meta.oxia.committer import LIMITS, Committer, Seen
+from headwater.meta.oxia.committer import LIMITS, Committer
 from headwater.meta.oxia.layout import Layout
 from headwater.meta.oxia.leases import Leases
 from headwater.meta.oxia.reader import Reader
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
+from headwater.meta.oxia.seen import Seen
 from headwater.meta.oxia.shard import Shard
 from headwater.meta.oxia.trimmer import Trimmer, is_turn
 from headwater.meta.sessions import RenewedSession
@@ -148,6 +149,8 @@ class OxiaStore:
         for key, noted in batch.notifications.items():
             if key.startswith(self._layout.logs):
                 self._changed.set()
+                if noted.type == pb.KEY_CREATED:
+                    self._committer.heard(self._layout.log_number(key))
             elif key.startswith(self._layout.sessions) and noted.type == pb.KEY_DELETED:
                 self._orphaned.set()
 

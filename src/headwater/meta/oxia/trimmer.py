@@ -5,10 +5,11 @@ to be elected. Age is Oxia's own: how much older a commit's record is than the n
 marks go first, by a commit of their own; then the part of the log that named them.
 """
 
-from headwater.meta.oxia.committer import LIMITS, Committer, Seen
+from headwater.meta.oxia.committer import LIMITS, Committer
 from headwater.meta.oxia.layout import Head, Layout, Logged
 from headwater.meta.oxia.reader import Reader
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
+from headwater.meta.oxia.seen import Seen
 from headwater.meta.oxia.shard import Shard
 from headwater.meta.store import Writes
 from headwater.meta.values import decode

@@ -1,0 +1,88 @@
+"""What a committer knows without a look, right after commits of its own.
+
+Once a commit is proposed and applied, its head's version and those of all its keys are known. While
+the head stands, no key changes, and the next proposal compares the head: a commit that begins with
+what is remembered here either finds it true or is refused. So it may only be used for what ends in
+a proposal; whoever writes nothing has to look.
+
+It is kept for a moment only, and not beside the commits of others, which would refuse most of what
+begins with it. A moment is also too short for an Oxia that lost its data and counts versions anew.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from headwater.meta.oxia.layout import Head, Record
+from headwater.meta.oxia.rpc import oxia_pb2 as pb
+from headwater.meta.oxia.seen import Seen
+from headwater.meta.store import Entry
+
+KEPT_SECONDS: Final = 1.0
+KEPT_KEYS: Final = 4_096
+KEPT_BYTES: Final = 4 * 2**20
+
+
+class Recall:
+    """Keys as they are under the last head of this process, if nobody has committed since."""
+
+    def __init__(self) -> None:
+        self._head: Head | None = None
+        self._version = 0
+        self._records: dict[str, Record] = {}
+        """From the one that was written or read longest ago to the newest."""
+        self._size = 0
+        self._until = 0.0
+        self._own = 0
+
+    def proposed(self, head: Head) -> None:
+        """The commit of that number is this process's."""
+        self._own = head.number
+
+    def keep(self, before: Seen, head: Head, version: int, applied: pb.WriteResponse) -> None:
+        """Remember what was read before a commit and what the commit made of it.
+
+        ``version`` is the head's, and ``applied`` the answer to the batch that applied it.
+        """
+        if self._head is None or before.version != self._version:
+            self._records, self._size = {}, 0
+        if head.purged or any(put.status != pb.OK for put in applied.puts):
+            self._head = None  # what it purged is not told of, what another applied not known
+            return
+        self._head, self._version = head, version
+        self._until = asyncio.get_running_loop().time() + KEPT_SECONDS
+        for key, record in before.records.items():
+            self._add(key, record)
+        for write, put in zip(head.writes, applied.puts, strict=False):  # the last is the log's
+            value = write.value
+            entry = None if value is None else Entry(write.key, value, head.number)
+            self._add(write.key, Record(put.version.version_id, entry, head.number))
+        while len(self._records) > KEPT_KEYS or self._size > KEPT_BYTES:
+            self._drop(next(iter(self._records)))
+
+    def _add(self, key: str, record: Record) -> None:
+        self._drop(key)
+        self._records[key] = record
+        self._size += _size(record)
+
+    def _drop(self, key: str) -> None:
+        if record := self._records.pop(key, None):
+            self._size -= _size(record)
+
+    def recall(self, keys: Sequence[str]) -> Seen | None:
+        """The keys under the last head; None where one is not known."""
+        if self._head is None or asyncio.get_running_loop().time() >= self._until:
+            return None
+        known = self._records
+        if any(key not in known for key in keys):
+            return None
+        return Seen(self._head, self._version, {key: known[key] for key in keys})
+
+    def heard(self, number: int) -> None:
+        """Somebody applied a commit."""
+        if number > self._own:
+            self._head = None
+
+
+def _size(record: Record) -> int:
+    return 0 if record.entry is None else len(record.entry.value)
