@@ -125,6 +125,8 @@ def puts(rig: Rig, metadata: str, seconds: float) -> list[Row]:
             "produce", rig.bootstrap, topic, partitions, int(PUT_RATE * seconds), RECORD_BYTES,
             PUT_RATE, ALL,
         )  # fmt: skip
+        # To each PUT the pause that follows it: a window between two has one more than pauses.
+        time.sleep(1 / PUTS_A_SECOND)
         rate = (rig.puts() - before) / (time.monotonic() - began) / len(rig.brokers)
         fewest = fewest or rate
         rows.append(

@@ -22,18 +22,18 @@ async def put_head(options: str, executor: Executor) -> str:
     """The head of a put's request, in lower case."""
     async with canned() as (server, url):
         await opened(url + options, executor).put("key", [b"1"])
-        [head] = server.heads
-        return head
+        return server.heads[0]
 
 
+SIGNED = ["x-amz-content-sha256: 6b86b273ff"]
 CYCLIC = ["x-amz-checksum-crc64nvme: ", "x-amz-content-sha256: unsigned-payload"]
 
 
 @pytest.mark.parametrize(
     ("options", "headers"),
     [
-        ("", ["put /bucket/key http", "if-none-match: *", *CYCLIC]),
-        ("&checksum=none", ["x-amz-content-sha256: 6b86b273ff"]),
+        ("", ["put /bucket/key http", "if-none-match: *", *SIGNED]),
+        ("&checksum=none", SIGNED),
         ("&encryption=AES256", ["x-amz-server-side-encryption: aes256"]),
         (
             "&encryption=aws:kms&kms_key=arn:aws:kms:eu-central-1:1:key/2",
@@ -58,6 +58,35 @@ async def test_an_option_is_seen_in_every_put(
         assert header in head
 
 
+async def test_a_server_that_checks_sums_gets_no_content_signed(executor: Executor) -> None:
+    async with canned() as (server, url):
+        store = opened(url, executor)
+        server.answers = [(200, ""), (400, "BadDigest"), (200, "")]
+        for key in ("a", "b", "c"):
+            await store.put(key, [b"1"])
+        first, asked, second, third = server.heads
+    assert SIGNED[0] in first
+    assert "x-amz-checksum" not in first
+    assert "put /bucket/check/" in asked
+    assert "x-amz-checksum-crc64nvme: aaaaaaaaaaa=" in asked
+    for head in (second, third):
+        assert all(line in head for line in CYCLIC)
+
+
+@pytest.mark.parametrize("answer", [(200, ""), (403, "AccessDenied"), (501, "NotImplemented")])
+async def test_a_server_that_does_not_check_sums_gets_content_that_is_signed(
+    answer: tuple[int, str], executor: Executor
+) -> None:
+    async with canned() as (server, url):
+        store = opened(url, executor)
+        server.answers = [(200, ""), answer, (200, "")]
+        for key in ("a", "b"):
+            await store.put(key, [b"1"])
+    assert server.requests.count("POST") == (answer[0] == 200), "what it took is taken away"
+    assert "put /bucket/b http" in server.heads[-1]
+    assert SIGNED[0] in server.heads[-1]
+
+
 async def test_without_a_checksum_the_content_is_signed(executor: Executor) -> None:
     assert "x-amz-checksum" not in await put_head("&checksum=none", executor)
 
@@ -68,6 +97,8 @@ async def test_a_variable_names_the_checksum_where_the_url_does_not(
     monkeypatch.setenv("AWS_CHECKSUM_ALGORITHM", "sha256")
     assert "x-amz-checksum-sha256: " in await put_head("", executor)
     assert CYCLIC[0] in await put_head("&checksum=CRC64NVME", executor)
+    with pytest.raises(ConfigurationError, match="unset one of them"):
+        await put_head("&checksum=none", executor)
 
 
 async def test_a_session_token_goes_with_every_request(

@@ -25,6 +25,8 @@ class ChangingProxy:
         self._host, _, port = address.partition(":")
         self._port = int(port)
         self.changed = 0
+        self.head = b""
+        """Of the request that was changed, and what its body begins with."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, answers = await asyncio.open_connection(self._host, self._port)
@@ -43,6 +45,7 @@ class ChangingProxy:
             at = seen.find(END_OF_HEAD) + len(END_OF_HEAD) + SOMEWHERE
             if not self.changed and END_OF_HEAD in seen and before <= at < len(seen):
                 self.changed += 1
+                self.head = seen[seen.rfind(b"PUT ", 0, at) : at]  # a connection has several
                 other = bytes([data[at - before] ^ 1])
                 data = data[: at - before] + other + data[at - before + 1 :]
             writer.write(data)
@@ -72,10 +75,13 @@ async def refuses_what_changed(server: S3Server, bucket: str, checksum: str) -> 
     data = Random(3).randbytes(50_000)
     async with changing(server.address) as (proxy, address):
         url = server.url(bucket).replace(server.address, address)
-        store = open_s3(urlsplit(f"{url}&checksum={checksum}"))
+        store = open_s3(urlsplit(url + (f"&checksum={checksum}" if checksum else "")))
+        await store.put("small", [b"1"])  # without a checksum's name, it is asked what is checked
         with pytest.raises(TransientFailure, match="its bytes were changed on their way"):
             await store.put("wal/1.wo", [data[:10], data[10:]])
         assert proxy.changed == 1
+        unsigned = checksum in ("", "CRC64NVME")
+        assert (b"UNSIGNED-PAYLOAD" in proxy.head) == unsigned
         with pytest.raises(ObjectNotFound):
             await store.get("wal/1.wo")
         await store.put("wal/1.wo", [data[:10], data[10:]])

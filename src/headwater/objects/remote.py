@@ -4,7 +4,7 @@ obstore's own retries are off: ``RetryingObjects`` does them for every backend a
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 import obstore
@@ -19,6 +19,8 @@ from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import Buffer, ObjectInfo, Traffic
 
 LIST_CHUNK = 1_000
+MOST_PARTS = 256
+"""Of more than these obstore is given a copy in one: it takes the interpreter lock for each."""
 CONCURRENCY = 64
 """Requests under way at once, where nothing else is said."""
 
@@ -28,7 +30,9 @@ class RemoteObjects:
 
     ``where`` is the bucket's name in error texts, and ``access`` what to check where access is
     denied. At most ``concurrency`` requests are under way at once; the others wait their turn.
-    ``health`` is told of every request, and may refuse it with ``StoreSuspended``.
+    ``health`` is told of every request, and may refuse it with ``StoreSuspended``. ``quicker`` is
+    asked after the first put, when the store is known to answer, for a bucket that the next ones
+    go to.
     """
 
     def __init__(
@@ -40,10 +44,12 @@ class RemoteObjects:
         access: str,
         concurrency: int = CONCURRENCY,
         health: StoreHealth | None = None,
+        quicker: Callable[[], Awaitable[Bucket | None]] | None = None,
     ) -> None:
         self.id = id
         self.traffic = Traffic()
         self._bucket = bucket
+        self._quicker = quicker
         self._where = where
         self._access = access
         self._health = health or StoreHealth()
@@ -54,8 +60,12 @@ class RemoteObjects:
         self.traffic.puts += 1
         size = sum(map(len, parts))
         async with self._request(f"writing {key}", size):
-            await self._put(key, parts)
+            await self._put(key, parts if len(parts) <= MOST_PARTS else [b"".join(parts)])
         self.traffic.bytes_written += size
+        if self._quicker is not None:
+            quicker, self._quicker = self._quicker, None
+            async with self._turns:
+                self._bucket = await quicker() or self._bucket
 
     def grow(self, key: str) -> None:
         """Objects are written whole."""

@@ -42,12 +42,18 @@ def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCE
         return ObjectNotFound(f"{doing} in {where}: no such object")
     if status == _FULL:
         return StorageFull(f"{failed}: no space left ({answer}); add space to the object store")
-    if code in _CHANGED_CODES:
+    if arrived_changed(error):
         return TransientFailure(f"{failed}: its bytes were changed on their way ({answer})")
     if status is None or status in _TRANSIENT or code in _TRANSIENT_CODES:
         reason = answer or text.partition("\n")[0]
         return TransientFailure(f"{failed}: {reason}; check that the object store answers")
     return StoreUnavailable(f"{failed}: the object store refused it ({answer})")
+
+
+def arrived_changed(error: Exception) -> bool:
+    """Whether a put was refused because its bytes and their checksum do not agree."""
+    found = _CODE.search(str(error))
+    return found is not None and found[1] in _CHANGED_CODES
 
 
 def _refusal(error: Exception, code: str | None, access: str) -> str | None:

@@ -8,9 +8,13 @@ not taken from a URL, because URLs end up in logs and process lists.
 """
 
 import os
+import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
+import obstore
+from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from headwater.errors import ConfigurationError
@@ -24,7 +28,7 @@ from headwater.objects.buckets import (
 )
 from headwater.objects.health import StoreHealth
 from headwater.objects.remote import CONCURRENCY, RemoteObjects
-from headwater.objects.remote_errors import S3_ACCESS
+from headwater.objects.remote_errors import S3_ACCESS, arrived_changed
 
 if TYPE_CHECKING:  # obstore has this in its type stubs only
     from obstore.store import S3Config
@@ -36,33 +40,51 @@ _ALLOWED = {
     "checksum": ("CRC64NVME", "SHA256", "none"),
 }
 _CYCLIC = "CRC64NVME"
+_WRONG_SUM = {"x-amz-checksum-crc64nvme": "AAAAAAAAAAA="}
 
 
 def open_s3(
     url: SplitResult, *, concurrency: int = CONCURRENCY, health: StoreHealth | None = None
 ) -> RemoteObjects:
-    """The bucket that a URL names. Nothing is sent yet. Raises ``ConfigurationError``."""
+    """The bucket that a URL names. Nothing is sent yet. Raises ``ConfigurationError``.
+
+    Where no checksum is named, puts are signed over their content until the server has shown that
+    it checks a CRC64NVME. That takes its place then: to hash four megabytes takes the broker as
+    long as to send them, and the server as long again. Amazon's own is known to check it.
+    """
+    named = _checksum(s3_options(url.query))
+    cyclic = named is None and _endpoint(s3_options(url.query)) is None
+
+    async def quicker() -> S3Store | None:
+        return open_bucket(url, checksum=_CYCLIC) if await _checks_sums(url) else None
+
     return RemoteObjects(
-        open_bucket(url, checksum=_CYCLIC),
+        open_bucket(url, checksum=_CYCLIC if cyclic else None),
         id="s3",
         where=f"s3://{url.netloc}/{bucket_prefix(url)}",
         access=S3_ACCESS,
         concurrency=concurrency,
         health=health,
+        quicker=quicker if named is None and not cyclic else None,
     )
 
 
-def open_bucket(url: SplitResult, *, retries: int = 0, checksum: str = "none") -> S3Store:
+def open_bucket(
+    url: SplitResult,
+    *,
+    retries: int = 0,
+    checksum: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> S3Store:
     """The same as obstore has it, for what blocks and runs outside a broker's loop.
 
-    ``checksum`` is what goes with every object where neither URL nor variable names one. Where
-    it is a CRC64NVME, requests are not signed over their content too: to hash four megabytes
-    takes a broker as long as to send them, and the server as long again.
+    ``checksum`` goes with every object where neither URL nor variable names one; beside a
+    CRC64NVME requests are not signed over their content. ``headers`` go with every request.
     """
     bucket, prefix = bucket_name(url), bucket_prefix(url)
     options = s3_options(url.query)
     config: S3Config = {}
-    endpoint = options.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = _endpoint(options)
     if endpoint:
         config["endpoint"] = endpoint
     if region := options.get("region"):
@@ -75,18 +97,48 @@ def open_bucket(url: SplitResult, *, retries: int = 0, checksum: str = "none") -
         config["server_side_encryption"] = encryption
     if kms_key := options.get("kms_key"):
         config["sse_kms_key_id"] = kms_key
-    checksum = options.get("checksum") or os.environ.get("AWS_CHECKSUM_ALGORITHM") or checksum
-    if checksum != "none":
+    checksum = _checksum(options) or checksum
+    if checksum is not None and checksum != "none":
         config["checksum_algorithm"] = checksum
-        config["unsigned_payload"] = checksum.upper() == _CYCLIC
+    if checksum == _CYCLIC or headers:
+        config["unsigned_payload"] = True
+    client = client_options(options, endpoint)
+    if headers:
+        client["default_headers"] = dict(headers)
     with one_line_errors(f"s3://{bucket}"):
         return S3Store(
             bucket,
             prefix=prefix or None,
             config=config,
-            client_options=client_options(options, endpoint),
+            client_options=client,
             retry_config=retry_config(retries),
         )
+
+
+async def _checks_sums(url: SplitResult) -> bool:
+    """Whether the server refuses an object whose CRC64NVME is wrong, for that reason."""
+    bucket = open_bucket(url, headers=_WRONG_SUM)
+    key = f"check/{uuid.uuid4().hex}/sum"
+    try:
+        await obstore.put_async(bucket, key, b"not this sum", use_multipart=False)
+        await obstore.delete_async(bucket, key)
+    except (BaseError, FileNotFoundError) as error:
+        return arrived_changed(error)
+    return False
+
+
+def _endpoint(options: Mapping[str, str]) -> str | None:
+    return options.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def _checksum(options: Mapping[str, str]) -> str | None:
+    """What URL or variable names. Raises ``ConfigurationError`` where they contradict."""
+    named, variable = options.get("checksum"), os.environ.get("AWS_CHECKSUM_ALGORITHM")
+    if named == "none" and variable:
+        raise ConfigurationError(
+            f"checksum=none, but AWS_CHECKSUM_ALGORITHM is {variable}; unset one of them"
+        )
+    return named or (variable.upper() if variable else None)
 
 
 def s3_options(query: str) -> dict[str, str]:

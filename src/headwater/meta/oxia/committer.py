@@ -63,6 +63,10 @@ Plan = Callable[[Seen], tuple[Writes | Head, T]]
 """From what was seen to what is written; a ``Head`` is a commit that only purges."""
 
 
+class _Overtaken(Exception):
+    """The head is no longer the one that was seen."""
+
+
 class Committer:
     """Commits one after another; ``publish`` is told of each."""
 
@@ -82,23 +86,37 @@ class Committer:
         check_keys(LIMITS, keys)
         asked = list(dict.fromkeys(keys))
         async with self._turn:
-            head: Head | None = None
-            if seen := self._recall.recall(asked):
-                with suppress(Exception):  # it may come of what is no longer so: look, then raise
-                    head, result = await self._decide(seen, plan)
-                if head is not None and await self._carry_out(seen, head):
-                    return Committed(head.number, result)
+            if (seen := self._recall.recall(asked)) and (
+                committed := await self._guess(seen, plan)
+            ):
+                return committed
             losses = 0
             while True:
                 seen = await self._look(asked)
-                head, result = await self._decide(seen, plan)
-                if head is None:
-                    return Committed(seen.head.number, result)
-                if await self._carry_out(seen, head):
+                with suppress(_Overtaken):
+                    head, result = await self._decide(seen, plan)
+                    if head is None:
+                        return Committed(seen.head.number, result)
+                    await self._carry_out(seen, head)
                     return Committed(head.number, result)
                 losses += 1
                 longest = min(PAUSE_FIRST * 2**losses, PAUSE_MOST)
                 await asyncio.sleep(self._random.uniform(0, longest))
+
+    async def _guess(self, seen: Seen, plan: Plan[T]) -> Committed[T] | None:
+        """Commit by what is remembered; None where a look has to say."""
+        try:
+            head, result = await self._decide(seen, plan)
+        except StoreUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 - it may come of what is no longer so
+            return None
+        if head is None:
+            return None
+        with suppress(_Overtaken):
+            await self._carry_out(seen, head)
+            return Committed(head.number, result)
+        return None
 
     def heard(self, number: int) -> None:
         """Somebody applied a commit."""
@@ -110,17 +128,16 @@ class Committer:
         head = writes if isinstance(writes, Head) else await self._prepare(seen, writes)
         return head, result
 
-    async def _carry_out(self, seen: Seen, head: Head) -> bool:
-        """Both steps; False where another commit was faster."""
+    async def _carry_out(self, seen: Seen, head: Head) -> None:
+        """Both steps; raises ``_Overtaken`` where another commit was faster."""
         version = await self._propose(head, seen.version)
         if version is None:
-            return False
+            raise _Overtaken
         self._recall.proposed(head)
         applied = await self._finish(head)
         if applied is not None:
             self._recall.keep(seen, head, version, applied)
         self._publish(head.number, head.changes)
-        return True
 
     async def _look(self, keys: Sequence[str]) -> Seen:
         """Read keys under one head, after its commit is applied."""
@@ -150,15 +167,19 @@ class Committer:
                 return Seen(head, version, records)
 
     async def _prepare(self, seen: Seen, writes: Writes) -> Head | None:
-        """The next commit; None where there is nothing to write."""
+        """The next commit; None where there is nothing to write.
+
+        What is read here is of the same head: ``_Overtaken`` where it is not, also because a
+        server answered that does not know yet that it leads no more.
+        """
         if not writes:
             return None
         check_writes(LIMITS, writes)
         await self._check_sessions(set(writes.ephemeral.values()))
         records = dict(seen.records)
         unread = [key for key in (*writes.puts, *writes.deletes) if key not in records]
-        gets = [pb.GetRequest(key=self._layout.path(key), include_value=True) for key in unread]
-        for key, found in zip(unread, await self._shard.read(gets) if gets else [], strict=True):
+        read = await self._read_under(seen, unread) if unread else []
+        for key, found in zip(unread, read, strict=True):
             records[key] = self._layout.record(key, found)
         deleted = {key for key in writes.deletes if records[key].entry is not None}
         for start, end in writes.range_deletes:
@@ -170,6 +191,8 @@ class Committer:
                 records[key] = self._layout.record(key, found)
                 if records[key].entry is not None:
                     deleted.add(key)
+        if writes.range_deletes:
+            await self._read_under(seen, [])
         gone = sorted(deleted - writes.puts.keys())
         if not gone and not writes.puts:
             return None
@@ -193,6 +216,15 @@ class Committer:
                 f"more than {BATCH_BYTES}"
             )
         return head
+
+    async def _read_under(self, seen: Seen, keys: Sequence[str]) -> list[pb.GetResponse]:
+        """Keys as they are under the head that was seen; raises ``_Overtaken``."""
+        gets = [pb.GetRequest(key=self._layout.path(key), include_value=True) for key in keys]
+        *found, head = await self._shard.read([*gets, pb.GetRequest(key=self._layout.head)])
+        absent = head.status == pb.KEY_NOT_FOUND
+        if (ABSENT if absent else head.version.version_id) != seen.version:
+            raise _Overtaken
+        return found
 
     async def _check_sessions(self, sessions: set[str]) -> None:
         if not sessions:

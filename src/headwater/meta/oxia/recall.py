@@ -5,11 +5,14 @@ the head stands, no key changes, and the next proposal compares the head: a comm
 what is remembered here either finds it true or is refused. So it may only be used for what ends in
 a proposal; whoever writes nothing has to look.
 
-It is kept for a moment only, and not beside the commits of others, which would refuse most of what
-begins with it. A moment is also too short for an Oxia that lost its data and counts versions anew.
+It is used for a moment only, which is too short for an Oxia that lost its data and counts versions
+anew; and not right away, because who never looks is faster than all others, and would leave them
+no turn. Nor is it used beside the commits of others, which would refuse most of what begins with
+it.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,6 +21,10 @@ from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.oxia.seen import Seen
 from headwater.meta.store import Entry
 
+log = logging.getLogger(__name__)
+
+REST_SECONDS: Final = 0.02
+"""What others have to commit something, about twice what that takes."""
 KEPT_SECONDS: Final = 1.0
 KEPT_KEYS: Final = 4_096
 KEPT_BYTES: Final = 4 * 2**20
@@ -32,8 +39,9 @@ class Recall:
         self._records: dict[str, Record] = {}
         """From the one that was written or read longest ago to the newest."""
         self._size = 0
-        self._until = 0.0
+        self._kept = 0.0
         self._own = 0
+        self._heard = 0
 
     def proposed(self, head: Head) -> None:
         """The commit of that number is this process's."""
@@ -46,11 +54,15 @@ class Recall:
         """
         if self._head is None or before.version != self._version:
             self._records, self._size = {}, 0
-        if head.purged or any(put.status != pb.OK for put in applied.puts):
-            self._head = None  # what it purged is not told of, what another applied not known
+        *keys, logged = (put.status == pb.OK for put in applied.puts)
+        if logged and not all(keys):
+            log.error("commit %d replaced other versions than it was to replace", head.number)
+        # What a commit purged is not told of, and what another process applied is not known.
+        if head.purged or not logged or not all(keys) or self._heard > head.number:
+            self._head = None
             return
-        self._head, self._version = head, version
-        self._until = asyncio.get_running_loop().time() + KEPT_SECONDS
+        self._head, self._version = Head(number=head.number, owners=head.owners), version
+        self._kept = asyncio.get_running_loop().time()
         for key, record in before.records.items():
             self._add(key, record)
         for write, put in zip(head.writes, applied.puts, strict=False):  # the last is the log's
@@ -71,15 +83,17 @@ class Recall:
 
     def recall(self, keys: Sequence[str]) -> Seen | None:
         """The keys under the last head; None where one is not known."""
-        if self._head is None or asyncio.get_running_loop().time() >= self._until:
-            return None
+        age = asyncio.get_running_loop().time() - self._kept
         known = self._records
+        if self._head is None or not REST_SECONDS <= age < KEPT_SECONDS:
+            return None
         if any(key not in known for key in keys):
             return None
         return Seen(self._head, self._version, {key: known[key] for key in keys})
 
     def heard(self, number: int) -> None:
         """Somebody applied a commit."""
+        self._heard = max(self._heard, number)
         if number > self._own:
             self._head = None
 
