@@ -32,7 +32,7 @@ class RemoteObjects:
     denied. At most ``concurrency`` requests are under way at once; the others wait their turn.
     ``health`` is told of every request, and may refuse it with ``StoreSuspended``. ``quicker`` is
     asked after the first put, when the store is known to answer, for a bucket that the next ones
-    go to.
+    go to; where that fails with ``TransientFailure``, after a later one again.
     """
 
     def __init__(
@@ -62,10 +62,13 @@ class RemoteObjects:
         async with self._request(f"writing {key}", size):
             await self._put(key, parts if len(parts) <= MOST_PARTS else [b"".join(parts)])
         self.traffic.bytes_written += size
-        if self._quicker is not None:
-            quicker, self._quicker = self._quicker, None
-            async with self._turns:
-                self._bucket = await quicker() or self._bucket
+        if (quicker := self._quicker) is not None:
+            self._quicker = None  # the others need not ask too
+            try:
+                async with self._turns:
+                    self._bucket = await quicker() or self._bucket
+            except TransientFailure:
+                self._quicker = quicker
 
     def grow(self, key: str) -> None:
         """Objects are written whole."""

@@ -10,6 +10,7 @@ not taken from a URL, because URLs end up in logs and process lists.
 import os
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
@@ -28,7 +29,8 @@ from headwater.objects.buckets import (
 )
 from headwater.objects.health import StoreHealth
 from headwater.objects.remote import CONCURRENCY, RemoteObjects
-from headwater.objects.remote_errors import S3_ACCESS, arrived_changed
+from headwater.objects.remote_errors import S3_ACCESS, arrived_changed, remote_error
+from headwater.objects.retrying import TransientFailure
 
 if TYPE_CHECKING:  # obstore has this in its type stubs only
     from obstore.store import S3Config
@@ -116,14 +118,23 @@ def open_bucket(
 
 
 async def _checks_sums(url: SplitResult) -> bool:
-    """Whether the server refuses an object whose CRC64NVME is wrong, for that reason."""
+    """Whether the server refuses an object whose CRC64NVME is wrong, for that reason.
+
+    Raises ``TransientFailure`` where it does not say at the moment.
+    """
     bucket = open_bucket(url, headers=_WRONG_SUM)
     key = f"check/{uuid.uuid4().hex}/sum"
     try:
         await obstore.put_async(bucket, key, b"not this sum", use_multipart=False)
-        await obstore.delete_async(bucket, key)
     except (BaseError, FileNotFoundError) as error:
-        return arrived_changed(error)
+        if arrived_changed(error):
+            return True
+        failure = remote_error(error, f"writing {key}", f"s3://{url.netloc}")
+        if isinstance(failure, TransientFailure):
+            raise failure from error
+        return False
+    with suppress(BaseError, FileNotFoundError):  # the next check sees to what is left behind
+        await obstore.delete_async(bucket, key)
     return False
 
 
