@@ -22,13 +22,14 @@ from headwater.log.merge import (
     OPERATIONS_PER_SWAP,
     Merged,
     Swap,
+    apart,
     plan_merge,
     plan_relief,
     swap_runs,
 )
 from headwater.log.wal_object import Placement
 from headwater.meta import keys
-from headwater.meta.store import Entry, Writes
+from headwater.meta.store import Entry, Limits, Writes
 from headwater.meta.values import decode, encode
 
 SMALL = 1 << 20
@@ -109,6 +110,46 @@ def test_merging_ends_and_leaves_few_small_entries(
         if one.length >= SMALL or one.end != following.start:
             assert len(small) < FAN_IN or 2 * max(small) > sum(small)
             small = []
+
+
+@given(LENGTHS, st.integers(2, 40))
+def test_a_run_has_no_more_entries_than_asked_for(lengths: list[int], most: int) -> None:
+    entries = log_of(lengths)
+    run = plan_merge(entries, fan_in=FAN_IN, small_bytes=SMALL, max_bytes=MOST, max_entries=most)
+    assert len(run) <= most
+    inline = [entry(one.start, one.end, one.length, INLINE) for one in entries]
+    relief = plan_relief(inline, MOST, most)
+    assert relief == plan_relief(inline, MOST)[:most]
+
+
+def test_one_large_entry_is_not_rewritten_for_as_many_tiny_ones_as_a_run_may_have() -> None:
+    entries = log_of([SMALL - 1, *[100] * 100])
+    run = plan_merge(entries, fan_in=32, small_bytes=SMALL, max_bytes=MOST, max_entries=64)
+    assert [one.length for one in run] == [100] * 64
+
+
+@given(
+    st.lists(st.integers(1, 80), max_size=40),
+    st.none() | st.integers(6, 128),
+    st.none() | st.integers(1, 100),
+)
+def test_runs_are_swapped_by_what_a_transaction_takes(
+    lengths: list[int], operations: int | None, range_keys: int | None
+) -> None:
+    merged = [
+        Merged(stream, log_of([100] * length), 1, 100 * length, Placement(0, 1, 1))
+        for stream, length in enumerate(lengths)
+    ]
+    limits = Limits(operations=operations, range_keys=range_keys)
+    transactions = list(apart(merged, limits))
+    assert [one for some in transactions for one in some] == merged
+    for some in transactions:
+        assert some
+        if operations is not None:
+            needed = OPERATIONS_PER_SWAP + OPERATIONS_PER_STREAM * len(some)
+            assert needed <= operations
+        if range_keys is not None:
+            assert len(some) == 1 or sum(len(one.run) for one in some) <= range_keys
 
 
 def test_a_large_neighbour_does_not_make_a_short_run_worth_while() -> None:

@@ -12,7 +12,7 @@ Invariants:
   delete, is never referenced.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.log.commit import Fenced
@@ -21,7 +21,7 @@ from headwater.log.jobs import Job
 from headwater.log.releases import release
 from headwater.log.wal_object import Placement
 from headwater.meta import keys
-from headwater.meta.store import Decide, Values, Writes
+from headwater.meta.store import Decide, Limits, Values, Writes
 from headwater.meta.values import decode, encode
 
 SMALLEST_RANK = 4 * 1024
@@ -59,13 +59,19 @@ def mergeable(entries: Sequence[IndexEntry], job: Job | None) -> list[IndexEntry
 
 
 def plan_merge(
-    entries: Sequence[IndexEntry], *, fan_in: int, small_bytes: int, max_bytes: int
+    entries: Sequence[IndexEntry],
+    *,
+    fan_in: int,
+    small_bytes: int,
+    max_bytes: int,
+    max_entries: int = RUN_ENTRIES,
 ) -> Sequence[IndexEntry]:
     """The run of neighbouring small entries that is most worth merging; empty if none is.
 
     Low ranks come first: they are cheap to merge and make the most entries. Entries of
     ``small_bytes`` and more are left alone.
     """
+    fan_in = min(fan_in, max_entries)
     largest = rank(small_bytes - 1)
     ranks = [rank(entry.length) if entry.length < small_bytes else largest + 1 for entry in entries]
     for limit in range(largest + 1):
@@ -73,8 +79,9 @@ def plan_merge(
         size = 0
         for entry, own in zip(entries, ranks, strict=True):
             mergeable = own <= limit
-            full = mergeable and (size + entry.length > max_bytes or len(run) == RUN_ENTRIES)
-            if not mergeable or full or (run and run[-1].end != entry.start):
+            full = mergeable and size + entry.length > max_bytes
+            long = len(run) == max_entries
+            if not mergeable or full or long or (run and run[-1].end != entry.start):
                 if _worth_while(run, size, fan_in) or (full and len(run) > 1):
                     return run
                 run, size = [], 0
@@ -86,7 +93,9 @@ def plan_merge(
     return []
 
 
-def plan_relief(entries: Sequence[IndexEntry], max_bytes: int) -> Sequence[IndexEntry]:
+def plan_relief(
+    entries: Sequence[IndexEntry], max_bytes: int, max_entries: int = RUN_ENTRIES
+) -> Sequence[IndexEntry]:
     """The first run of neighbours that are inline, however few: the metadata store is crowded."""
     run: list[IndexEntry] = []
     size = 0
@@ -97,7 +106,7 @@ def plan_relief(entries: Sequence[IndexEntry], max_bytes: int) -> Sequence[Index
         if entry.kind == INLINE:
             run.append(entry)
             size += entry.length
-        if len(run) == RUN_ENTRIES:
+        if len(run) == max_entries:
             break
     return run
 
@@ -120,6 +129,23 @@ class Merged:
     generation: int
     length: int
     placement: Placement
+
+
+def apart(merged: Sequence[Merged], limits: Limits) -> Iterator[Sequence[Merged]]:
+    """In the order given, as many at a time as one transaction takes."""
+    most = len(merged)
+    if limits.operations is not None:
+        most = (limits.operations - OPERATIONS_PER_SWAP) // OPERATIONS_PER_STREAM
+    some: list[Merged] = []
+    entries = 0
+    for one in merged:
+        entries += len(one.run)
+        if some and (len(some) == most or (limits.range_keys and entries > limits.range_keys)):
+            yield some
+            some, entries = [], len(one.run)
+        some.append(one)
+    if some:
+        yield some
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.jobs import Job
 from headwater.log.merge import (
-    OPERATIONS_PER_STREAM,
-    OPERATIONS_PER_SWAP,
+    RUN_ENTRIES,
     Merged,
     Swap,
+    apart,
     inline_size,
     mergeable,
     plan_merge,
@@ -62,6 +62,7 @@ class Merger:
         self._clock = clock
         self._budget = budget
         self._next_object = 0
+        self._run_entries = min(RUN_ENTRIES, meta.limits.range_keys or RUN_ENTRIES)
 
     async def merge(self, streams: Iterable[int], *, relieve: bool = False) -> list[int]:
         """Merge what is worth it; returns the streams that may have more to merge.
@@ -107,12 +108,14 @@ class Merger:
         self._budget.measured(stream, inline_size(entries))
         free = mergeable(entries, job)
         if relieve:
-            return layout.generation, plan_relief(free, self._settings.merge_bytes)
+            run = plan_relief(free, self._settings.merge_bytes, self._run_entries)
+            return layout.generation, run
         run = plan_merge(
             free,
             fan_in=self._settings.merge_fan_in,
             small_bytes=self._settings.merge_small_bytes,
             max_bytes=self._settings.merge_bytes,
+            max_entries=self._run_entries,
         )
         return layout.generation, run
 
@@ -150,21 +153,17 @@ class Merger:
         return swapped
 
     async def _swap(self, key: str, size: int, merged: Sequence[Merged]) -> list[int]:
-        operations = self._meta.limits.operations
-        step = len(merged)
-        if operations is not None:
-            step = (operations - OPERATIONS_PER_SWAP) // OPERATIONS_PER_STREAM
-        starts = range(0, len(merged), step)
+        transactions = list(apart(merged, self._meta.limits))
         swapped: list[int] = []
-        for part, start in enumerate(starts):
+        for part, some in enumerate(transactions):
             swap = Swap(
                 incarnation=self._incarnation,
                 store=self._objects.id,
                 key=key,
                 size=size,
                 part=part,
-                parts=len(starts),
-                merged=merged[start : start + step],
+                parts=len(transactions),
+                merged=some,
             )
             swapped += await transact(self._meta, swap.keys, swap_runs(swap, self._clock.now_ms()))
         for one in merged:

@@ -103,6 +103,9 @@ class Limits:
 
     operations: int | None = None
     value_bytes: int | None = None
+    range_keys: int | None = None
+    """How many keys the ranges that it deletes should hold, where each takes a write of its own:
+    more are possible, and hold all others up for longer."""
     inline_bytes: int = 256 * 2**20
     """How many bytes of records the whole store may hold before they are moved to objects."""
 
