@@ -17,6 +17,7 @@ from headwater.errors import (
 )
 from headwater.meta.sqlite import SqliteStore, checkpointer
 from headwater.meta.sqlite.failures import store_error
+from headwater.meta.sqlite.store import BUSY_SECONDS
 from tests.meta.conformance import put, puts, take
 
 
@@ -25,8 +26,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "meta.db"
 
 
-async def opened(path: Path) -> SqliteStore:
-    return await SqliteStore.open(path, SystemClock(), busy_seconds=0.2)
+async def opened(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> SqliteStore:
+    return await SqliteStore.open(path, SystemClock(), busy_seconds=busy_seconds)
 
 
 def move(path: Path) -> None:
@@ -115,7 +116,7 @@ async def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_database_locked_for_too_long_is_unavailable_and_reads_go_on(path: Path) -> None:
-    store = await opened(path)
+    store = await opened(path, busy_seconds=0.2)
     await put(store, a=b"1")
     connection = apsw.Connection(str(path))
     connection.execute("BEGIN IMMEDIATE")
