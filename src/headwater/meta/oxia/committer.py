@@ -41,7 +41,7 @@ from headwater.meta.oxia.shard import Shard
 from headwater.meta.store import Committed, Limits, T, Writes
 from headwater.meta.values import encode
 
-LIMITS = Limits(operations=1_000, value_bytes=2**20, range_keys=64)
+LIMITS = Limits(operations=1_000, value_bytes=2**20, range_keys=1_000)
 """A commit travels whole, three times: bounds that keep it a matter of milliseconds."""
 BATCH_BYTES = 16 * 2**20
 """What applies a commit has no more bytes. Oxia takes no batch that is larger than a segment of its
