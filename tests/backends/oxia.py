@@ -1,5 +1,7 @@
 """Oxia under test."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from headwater.meta.oxia import OxiaStore
@@ -10,6 +12,16 @@ from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import MetadataStore, Session
 from peers.oxia import Oxia, install, start_oxia
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[OxiaStore]:
+    """The store that a URL names, until it is left."""
+    store = await OxiaStore.open(parse_address(url))
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 class OxiaBackend:

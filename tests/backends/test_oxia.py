@@ -1,8 +1,7 @@
 """What the Oxia backend alone has to stand: committers that stop between the two steps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import count
 from random import Random
 
@@ -12,16 +11,16 @@ import uvloop
 from headwater.clock import SystemClock
 from headwater.errors import SessionLost, StoreUnavailable, UnknownOutcome, WatchTrimmed
 from headwater.meta.memory import MemoryStore
-from headwater.meta.oxia import OxiaStore, recall, shard, trimmer
+from headwater.meta.oxia import OxiaStore, shard, trimmer
 from headwater.meta.oxia.address import parse_address
 from headwater.meta.oxia.layout import Head
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.seen import Seen
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.urls import open_store
 from peers.oxia import Oxia, start_oxia
 from peers.process import free_port
 from peers.toxiproxy import Proxy
+from tests.backends.oxia import opened
 from tests.backends.waiting import eventually
 from tests.meta.conformance import increment, put, take
 
@@ -43,15 +42,6 @@ def prefix() -> str:
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard, "CALL_SECONDS", 1.0)
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[OxiaStore]:
-    store = await OxiaStore.open(parse_address(url))
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @pytest.fixture
@@ -271,112 +261,6 @@ async def test_many_processes_lose_no_increment(url: str, store: OxiaStore) -> N
 
     results = await asyncio.gather(*(add() for _ in range(6)))
     assert sorted(number for some in results for number in some) == list(range(1, 61))
-
-
-def counting_looks(store: OxiaStore, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
-    looks: list[Sequence[str]] = []
-    look = store._committer._look
-
-    async def counted(keys: Sequence[str]) -> Seen:
-        looks.append(keys)
-        return await look(keys)
-
-    monkeypatch.setattr(store._committer, "_look", counted)
-    return looks
-
-
-async def test_who_committed_last_need_not_look_again(
-    store: OxiaStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await put(store, n=b"1", m=b"")
-    looks = counting_looks(store, monkeypatch)
-    await store.transact(0, ["m"], lambda _: (Writes(puts={"m": b"1"}), None))
-    assert looks == [["m"]], "the others have had no time"
-    looks.clear()
-    monkeypatch.setattr(recall, "REST_SECONDS", 0.0)
-    for result in range(2, 12):
-        assert (await store.transact(0, ["n"], increment("n"))).result == result
-    assert not looks
-    await store.transact(0, ["other"], lambda _: (Writes(puts={"n": b"5"}), None))
-    assert looks == [["other"]]
-    monkeypatch.setattr(recall, "KEPT_SECONDS", 0.0)
-    await put(store, n=b"6")
-    assert (await store.transact(0, ["n"], increment("n"))).result == 7
-    assert looks == [["other"], [], ["n"]]
-
-
-async def test_what_is_remembered_is_never_more_than_a_guess(
-    store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither a read nor a refusal comes of it, and a commit only if it is true."""
-    monkeypatch.setattr(recall, "REST_SECONDS", 0.0)
-    monkeypatch.setattr(store._committer, "heard", lambda _: None)
-
-    def refuse(values: Values) -> tuple[Writes, None]:
-        entry = values["n"]
-        if entry is None or entry.value != b"9":
-            raise KeyError("n")
-        return Writes(puts={"n": b"1"}), None
-
-    for decide, expected in (
-        (lambda values: (Writes(), values["n"].value), b"9"),
-        (refuse, None),
-        (increment("n"), 10),
-    ):
-        await put(store, n=b"1")
-        await put(other, n=b"9")
-        assert (await store.transact(0, ["n"], decide)).result == expected
-    with pytest.raises(KeyError):
-        await store.transact(0, ["n"], refuse)
-
-
-async def test_what_is_read_beside_what_is_remembered_is_of_the_same_head(
-    store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recall, "REST_SECONDS", 0.0)
-    monkeypatch.setattr(store._committer, "heard", lambda _: None)
-    proposed: list[Head] = []
-    propose = store._committer._propose
-
-    async def counted(head: Head, version: int) -> int | None:
-        proposed.append(head)
-        return await propose(head, version)
-
-    monkeypatch.setattr(store._committer, "_propose", counted)
-
-    def put_new(_: Values) -> tuple[Writes, None]:
-        return Writes(puts={"new": b"2"}), None
-
-    def delete_range(_: Values) -> tuple[Writes, None]:
-        return Writes(puts={"n": b"2"}, range_deletes=[("k", "l")]), None
-
-    for decide in (put_new, delete_range):
-        await put(store, n=b"1")
-        await put(other, new=b"1", k=b"1")
-        proposed.clear()
-        await store.transact(0, ["n"], decide)
-        assert len(proposed) == 1, "the guess was not even proposed"
-    assert await store.get("k") is None
-    entry = await store.get("new")
-    assert entry is not None
-    assert entry.value == b"1"
-
-
-async def test_a_deleted_key_is_remembered_with_the_version_of_its_mark(
-    store: OxiaStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recall, "REST_SECONDS", 0.0)
-    for value in (b"1", b"2"):
-        await put(store, n=value)
-        await store.transact(0, ["n"], lambda _: (Writes(deletes=["n"]), None))
-        committed = await store.transact(
-            0, ["n"], lambda values: (Writes(puts={"m": b""}), values["n"])
-        )
-        assert committed.result is None
-        await put(store, n=b"again")
-        entry = await store.get("n")
-        assert entry is not None
-        assert entry.value == b"again"
 
 
 async def test_a_server_that_is_not_there_is_one_line() -> None:

@@ -54,8 +54,9 @@ def open_s3(
     it checks a CRC64NVME. That takes its place then: to hash four megabytes takes the broker as
     long as to send them, and the server as long again. Amazon's own is known to check it.
     """
-    named = _checksum(s3_options(url.query))
-    cyclic = named is None and _endpoint(s3_options(url.query)) is None
+    options = s3_options(url.query)
+    named = _checksum(options)
+    cyclic = named is None and _endpoint(options) is None
 
     async def quicker() -> S3Store | None:
         return open_bucket(url, checksum=_CYCLIC) if await _checks_sums(url) else None
