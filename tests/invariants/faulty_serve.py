@@ -74,14 +74,14 @@ def lose_answers(rate: float) -> None:
 def after_swap(how: str) -> None:
     original = merger.Merger._swap
 
-    async def swap(self: merger.Merger, key: str, size: int, merged: Any) -> list[int]:
-        swapped = await original(self, key, size, merged)
+    async def swap(self: merger.Merger, *args: Any) -> list[int]:
+        swapped = await original(self, *args)
         if swapped:
             os.kill(os.getpid(), SIGNALS[how])
             await asyncio.sleep(0)
         return swapped
 
-    merger.Merger._swap = swap  # type: ignore[method-assign]
+    vars(merger)[merger.Merger.__name__]._swap = swap
 
 
 def inject(faults: str) -> None:

@@ -112,6 +112,23 @@ def test_merging_ends_and_leaves_few_small_entries(
             small = []
 
 
+@given(LENGTHS, st.frozensets(st.integers(0, 80), max_size=4))
+def test_a_short_run_is_the_beginning_of_one_and_ends_when_it_is_large(
+    lengths: list[int], gaps: frozenset[int]
+) -> None:
+    entries = log_of(lengths, gaps)
+    short = plan_merge(
+        entries, fan_in=FAN_IN, small_bytes=SMALL, max_bytes=MOST, max_entries=64, short=True
+    )
+    assert bool(short) == bool(plan_merge(
+        entries, fan_in=FAN_IN, small_bytes=SMALL, max_bytes=MOST, max_entries=64
+    ))  # fmt: skip
+    if len(short) > FAN_IN and sum(one.length for one in short) >= SMALL:
+        fewer = short[:-1]
+        size = sum(one.length for one in fewer)
+        assert size < SMALL or size < 2 * max(one.length for one in fewer)
+
+
 @given(LENGTHS, st.integers(2, 40))
 def test_a_run_has_no_more_entries_than_asked_for(lengths: list[int], most: int) -> None:
     entries = log_of(lengths)

@@ -241,6 +241,50 @@ def test_on_a_paid_store_small_flushes_wait_for_no_interval_and_no_upload() -> N
     simulate(work, PAID)
 
 
+def test_other_work_waits_for_the_time_between_two_flushes() -> None:
+    async def work(bench: Bench) -> None:
+        await bench.writer.wait_for_pause(0.1)
+        assert bench.loop.time() == 0  # nobody produces
+        bench.object_faults.strike(range(1))
+        first = bench.append(b"x" * 2_000)
+        await asyncio.sleep(0.01)
+        pause = asyncio.create_task(bench.writer.wait_for_pause(0.1))
+        await asyncio.sleep(0.05)
+        assert not pause.done()  # its upload is under way
+        bench.object_faults.stop()
+        await outcomes([first])
+        await pause
+        assert bench.loop.time() < 0.1
+        second = bench.append(b"x" * 2_000)
+        await bench.writer.wait_for_pause(0.1)
+        assert bench.loop.time() < 0.1  # the next flush is far off
+        await asyncio.sleep(0.12)
+        await bench.writer.wait_for_pause(0.1)
+        assert second.done()  # it was due too soon
+        assert 0.24 < bench.loop.time() < 0.3
+
+    simulate(work, PAID)
+
+
+def test_a_store_that_is_slow_all_the_time_is_not_waited_for_again_and_again() -> None:
+    async def work(bench: Bench) -> None:
+        bench.object_faults.strike(range(1))
+        large = bench.append(b"x" * 2_000)
+        await asyncio.sleep(0.01)
+        await bench.writer.wait_for_pause(0.1)
+        tried = bench.loop.time()
+        assert 0.5 < tried < 0.6
+        await bench.writer.wait_for_pause(0.1)
+        assert bench.loop.time() == tried
+        await asyncio.sleep(10)
+        await bench.writer.wait_for_pause(0.1)
+        assert bench.loop.time() > tried + 10.4
+        bench.object_faults.stop()
+        await outcomes([large])
+
+    simulate(work, PAID)
+
+
 def test_what_follows_a_large_flush_of_its_own_stream_waits_for_it() -> None:
     async def work(bench: Bench) -> None:
         bench.object_faults.strike(range(1))

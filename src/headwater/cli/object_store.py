@@ -62,11 +62,16 @@ class FlushRule:
     flush_interval_ms: int
     flush_bytes: int
     buffer_bytes: int
+    merge_bytes: int
 
 
-DIRECT = FlushRule(flush_interval_ms=0, flush_bytes=8 * MIB, buffer_bytes=24 * MIB)
+DIRECT = FlushRule(
+    flush_interval_ms=0, flush_bytes=8 * MIB, buffer_bytes=24 * MIB, merge_bytes=8 * MIB
+)
 """Requests cost nothing and answer at once."""
-PAID = FlushRule(flush_interval_ms=200, flush_bytes=16 * MIB, buffer_bytes=64 * MIB)
+PAID = FlushRule(
+    flush_interval_ms=200, flush_bytes=16 * MIB, buffer_bytes=64 * MIB, merge_bytes=16 * MIB
+)
 """Requests are paid for one by one and take their time: five a second, until they are full."""
 
 

@@ -63,8 +63,12 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Positive, Meta(description="Entries of this size and more are not merged.")
     ] = _LOG.merge_small_bytes
     merge_bytes: Annotated[
-        Positive, Meta(description="The most that one merge puts into an object.")
-    ] = _LOG.merge_bytes
+        Positive | None,
+        Meta(
+            description="The most that one merge puts into an object, which it holds in memory. "
+            "When not set: 8 MiB on local stores, 16 MiB on others."
+        ),
+    ] = None
     sweep_interval_ms: Annotated[
         Positive, Meta(description="How often every stream is looked at for retention.")
     ] = _LOG.sweep_interval_ms

@@ -4,17 +4,27 @@ A small chunk is one piece. A large one is read in pieces of ``read_bytes``, fou
 index, so that a fetch never reads much more than it sends.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from headwater.errors import KafkaStorageError, ObjectNotFound
 from headwater.log.formats import INLINE, IndexEntry
 from headwater.log.pieces import Piece, make_piece
-from headwater.log.sources import Extent, store_of
+from headwater.log.sources import Extent, Pause, store_of
+from headwater.log.spans import Span, span_chunks
 from headwater.log.wal_object import BLOCK, Block, parse_blocks
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
+
+READS_AT_ONCE = 8
+"""What ``chunks`` has under way at most."""
+READ_SECONDS = 0.03
+"""About what one of its reads takes."""
+
+Chunk = bytearray | memoryview
 
 
 class ChunkSource:
@@ -72,6 +82,41 @@ class ChunkSource:
         if found is None or found.data is None or found.start != entry.start:
             raise ObjectNotFound(f"the inline entry of stream {stream} at {entry.end} moved")
         return bytearray(found.data)
+
+    async def chunks(
+        self, wanted: Sequence[tuple[int, IndexEntry]], pause: Pause
+    ) -> list[Chunk | None]:
+        """The whole chunks of many streams' entries; None where one is gone.
+
+        What lies together in an object is read together, and several reads are under way at once.
+        """
+        found: list[Chunk | None] = [None] * len(wanted)
+        entries = [entry for _, entry in wanted]
+        turns = asyncio.Semaphore(READS_AT_ONCE)
+
+        async def read(span: Span) -> None:
+            store = store_of(self._objects, entries[span.members[0]])
+            async with turns:
+                await pause(READ_SECONDS)
+                with suppress(ObjectNotFound):
+                    data = memoryview(await store.get_range(span.key, span.position, span.length))
+                    for number in span.members:
+                        begin = entries[number].position - span.position
+                        found[number] = data[begin : begin + entries[number].length]
+
+        async def read_inline(number: int) -> None:
+            async with turns:
+                with suppress(ObjectNotFound):
+                    found[number] = await self.chunk(*wanted[number])
+
+        inline = [number for number, entry in enumerate(entries) if entry.kind == INLINE]
+        outcomes = await asyncio.gather(
+            *map(read, span_chunks(entries)), *map(read_inline, inline), return_exceptions=True
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return found
 
 
 def _cut(entry: IndexEntry, blocks: list[Block], read_bytes: int) -> list[Extent]:

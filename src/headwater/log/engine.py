@@ -178,6 +178,7 @@ class LogEngine:
             self.topics,
             own=lambda: self.incarnation,
             window_entries=settings.window_entries,
+            added=self._maintenance.added_entry,
         )
         self._gaps = SequenceGaps(max(REMEMBERED_SECONDS, settings.append_timeout_ms / 500))
         self._producer_ids = range(0)
@@ -226,6 +227,7 @@ class LogEngine:
             loader=self._loader,
             clock=self._clock,
             budget=self._budget,
+            pause=self._writer.wait_for_pause,
         )
 
     def _new_name(self) -> str:
@@ -289,8 +291,7 @@ class LogEngine:
                 state.committed(entry, self._settings.window_entries)
                 if entry.kind == INLINE:
                     self._budget.added(commit.stream, entry.length)
-                if entry.length < self._settings.merge_small_bytes:
-                    self._maintenance.added_small_entry(commit.stream)
+                self._maintenance.added_entry(commit.stream, entry.length)
             # Duplicates may have been committed by a broker whose changes are not here yet.
             state.advance(commit.end, commit.end)
             starts.append(state.log_start)

@@ -24,7 +24,8 @@ RETRY = 0.5
 class Follower:
     """Applies watched changes to a broker's caches.
 
-    ``own`` names the commits that it knows already, unless one of them is in doubt.
+    ``own`` names the commits that it knows already, unless one of them is in doubt. ``added`` is
+    told of every entry of the others: its stream and length.
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class Follower:
         *,
         own: Callable[[], str],
         window_entries: int,
+        added: Callable[[int, int], None],
     ) -> None:
         self._meta = meta
         self._streams = streams
         self._topics = topics
         self._own = own
         self._window_entries = window_entries
+        self._added = added
         self._numbers: dict[str, int] = {}
         self._in_doubt = False
         """Whether a commit of this broker's may land that nobody here is told of."""
@@ -103,8 +106,12 @@ class Follower:
         if missed:
             self._streams.distrust()
         for each in commit.streams:
-            if each.entry is not None and (state := self._streams.get(each.stream)) is not None:
-                state.committed(decode(IndexEntry, each.entry), self._window_entries)
+            if each.entry is None:
+                continue
+            entry = decode(IndexEntry, each.entry)
+            self._added(each.stream, entry.length)
+            if (state := self._streams.get(each.stream)) is not None:
+                state.committed(entry, self._window_entries)
 
     def _layout(self, change: Change) -> None:
         state = self._streams.get(int(change.key.removeprefix(keys.layouts(0))))

@@ -14,6 +14,7 @@ from headwater.log.formats import Tail
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
+from headwater.log.merge_rounds import MergeRounds
 from headwater.log.merger import Merger
 from headwater.log.retention import retained_from
 from headwater.log.settings import LogSettings
@@ -26,8 +27,6 @@ from headwater.meta.values import decode
 
 logger = logging.getLogger(__name__)
 
-RECENT_RUNS = 4
-"""How many merges' worth of small entries a stream gathers before it is looked at."""
 TABLES_SHARE = 0
 """Whose share the files of tables are: no stream has this number."""
 SNAPSHOT_SHARE = -1
@@ -77,19 +76,21 @@ class Maintenance:
         self._living = living
         self._share = share
         self._topic_defaults = topic_defaults
-        self._small_entries: dict[int, int] = {}
+        self._rounds = MergeRounds(settings, share)
         self.deleted_topics = asyncio.Event()
         """Set to have deleted topics cleaned up soon."""
 
-    def added_small_entry(self, stream: int) -> None:
-        """This broker committed a small entry: a merge may become worth while."""
-        self._small_entries[stream] = self._small_entries.get(stream, 0) + 1
+    def added_entry(self, stream: int, length: int) -> None:
+        """An entry was committed, here or by another broker: a merge may become worth while."""
+        self._rounds.added(stream, length)
 
     async def run(self) -> None:
         """Work until cancelled."""
         settings = self._settings
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._every(settings.merge_interval_ms, self.merge_recent))
+            # Where flushes have pauses, merges are made in those and need no other rest.
+            rest = 0 if settings.flush_interval_ms else REST
+            tasks.create_task(self._every(settings.merge_interval_ms, self.merge_recent, rest))
             tasks.create_task(self._every(settings.sweep_interval_ms, self.sweep))
             tasks.create_task(self._every(settings.gc_interval_ms, self.collect))
             tasks.create_task(self._clean_when_asked())
@@ -98,7 +99,9 @@ class Maintenance:
                 look_ms = max(1, settings.snapshot_interval_ms // SNAPSHOT_LOOKS)
                 tasks.create_task(self._every(look_ms, self.snapshot))
 
-    async def _every(self, interval_ms: int, work: Callable[[], Awaitable[object]]) -> None:
+    async def _every(
+        self, interval_ms: int, work: Callable[[], Awaitable[object]], rest: int = REST
+    ) -> None:
         loop = asyncio.get_running_loop()
         pause = interval_ms / 1000
         while True:
@@ -107,7 +110,7 @@ class Maintenance:
             started = loop.time()
             await self._attempt(work)
             # Producers and consumers come first: work that takes long is done less often.
-            pause = max(interval_ms / 1000, REST * (loop.time() - started))
+            pause = max(interval_ms / 1000, rest * (loop.time() - started))
 
     async def _attempt(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
@@ -122,19 +125,13 @@ class Maintenance:
             await self._attempt(self._cleaner.clean_deleted)
 
     async def merge_recent(self) -> None:
-        """Merge the streams to which this broker added enough small entries.
+        """Merge the streams of this broker's share that have enough small entries.
 
         Where the metadata store is crowded, what lies there is moved to objects.
         """
-        ready = [
-            stream
-            for stream, count in self._small_entries.items()
-            if count >= RECENT_RUNS * self._settings.merge_fan_in
-        ]
-        for stream in ready:
-            del self._small_entries[stream]
+        ready = self._rounds.next()
         while ready:
-            ready = await self._merger().merge(ready)
+            ready = await self._merger().merge(ready, hurry=self._rounds.behind)
         while crowded := self._budget.crowded():
             if not await self._merger().merge(crowded, relieve=True):
                 return

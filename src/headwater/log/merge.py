@@ -65,11 +65,13 @@ def plan_merge(
     small_bytes: int,
     max_bytes: int,
     max_entries: int = RUN_ENTRIES,
+    short: bool = False,
 ) -> Sequence[IndexEntry]:
     """The run of neighbouring small entries that is most worth merging; empty if none is.
 
     Low ranks come first: they are cheap to merge and make the most entries. Entries of
-    ``small_bytes`` and more are left alone.
+    ``small_bytes`` and more are left alone. A ``short`` run ends as soon as it is worth while and
+    its entry will not be merged again.
     """
     fan_in = min(fan_in, max_entries)
     largest = rank(small_bytes - 1)
@@ -88,6 +90,8 @@ def plan_merge(
             if mergeable:
                 run.append(entry)
                 size += entry.length
+                if short and size >= small_bytes and _worth_while(run, size, fan_in):
+                    return run
         if _worth_while(run, size, fan_in):
             return run
     return []

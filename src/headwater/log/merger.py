@@ -1,10 +1,14 @@
 """The broker task that merges small entries: plan, read, write one object, swap."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
 
 from headwater.clock import Clock
-from headwater.errors import CorruptMessage, ObjectNotFound
+from headwater.errors import CorruptMessage
 from headwater.log.formats import IndexEntry, Layout
 from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
@@ -20,8 +24,10 @@ from headwater.log.merge import (
     plan_relief,
     swap_runs,
 )
+from headwater.log.merge_rounds import NEWEST
 from headwater.log.piece_loader import PieceLoader
 from headwater.log.settings import LogSettings
+from headwater.log.sources import Pause
 from headwater.log.streams import Streams
 from headwater.log.transactions import transact
 from headwater.log.wal_object import Chunk, concatenate_chunks, encode_section
@@ -32,12 +38,28 @@ from headwater.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
+PUT_SECONDS, SWAP_SECONDS = 0.1, 0.02
+"""About what an object of the largest size and its transaction take."""
 PLAN_ENTRIES = 4096
 """How much of a stream's index one plan looks at: small entries are made at its end."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What is to be merged of a stream, if its layout is still of that generation."""
+
+    stream: int
+    generation: int
+    run: Sequence[IndexEntry]
+    more: bool
+    """Whether there may be more to merge after it."""
+
+
 class Merger:
-    """Merges the small entries of given streams. Any broker may; the swap's guard decides."""
+    """Merges the small entries of given streams. Any broker may; the swap's guard decides.
+
+    ``pause`` is waited for before each step that producers may notice.
+    """
 
     def __init__(
         self,
@@ -51,7 +73,9 @@ class Merger:
         loader: PieceLoader,
         clock: Clock,
         budget: InlineBudget,
+        pause: Pause,
     ) -> None:
+        self._pause = pause
         self._meta = meta
         self._objects = objects
         self._incarnation = incarnation
@@ -61,44 +85,46 @@ class Merger:
         self._loader = loader
         self._clock = clock
         self._budget = budget
+        self._paid = settings.flush_interval_ms > 0
         self._next_object = 0
         self._run_entries = min(RUN_ENTRIES, meta.limits.range_keys or RUN_ENTRIES)
 
-    async def merge(self, streams: Iterable[int], *, relieve: bool = False) -> list[int]:
+    async def merge(
+        self, streams: Iterable[int], *, relieve: bool = False, hurry: bool = False
+    ) -> list[int]:
         """Merge what is worth it; returns the streams that may have more to merge.
 
         ``relieve`` moves what lies in the metadata store to objects, worth it or not, until it is
-        no longer crowded.
+        no longer crowded. In a ``hurry`` it waits for no pause.
         """
+        pause = self._pause if self._paid and not hurry and not relieve else _none
         again: list[int] = []
         async for group in self._groups(streams, relieve=relieve):
-            again += await self._merge_group(group)
+            again += await self._merge_group(group, pause)
             if relieve and not self._budget.crowded():
                 break
         return again
 
     async def _groups(
         self, streams: Iterable[int], *, relieve: bool
-    ) -> AsyncIterator[list[tuple[int, int, Sequence[IndexEntry]]]]:
-        """Streams with their generation and run, as many as fit one object."""
-        group: list[tuple[int, int, Sequence[IndexEntry]]] = []
+    ) -> AsyncIterator[list["_Planned"]]:
+        """What is to be merged, as much at a time as fits one object."""
+        group: list[_Planned] = []
         size = 0
         for stream in streams:
-            generation, run = await self._plan(stream, relieve=relieve)
-            if not run:
+            planned = await self._plan(stream, relieve=relieve)
+            if not planned.run:
                 continue
-            length = sum(entry.length for entry in run)
+            length = sum(entry.length for entry in planned.run)
             if group and size + length > self._settings.merge_bytes:
                 yield group
                 group, size = [], 0
-            group.append((stream, generation, run))
+            group.append(planned)
             size += length
         if group:
             yield group
 
-    async def _plan(
-        self, stream: int, *, relieve: bool = False
-    ) -> tuple[int, Sequence[IndexEntry]]:
+    async def _plan(self, stream: int, *, relieve: bool = False) -> "_Planned":
         stored = await self._meta.get(keys.layout(0, stream))
         layout = Layout() if stored is None else decode(Layout, stored.value)
         # Read after the layout: a job created since then makes the swap lose.
@@ -109,39 +135,47 @@ class Merger:
         free = mergeable(entries, job)
         if relieve:
             run = plan_relief(free, self._settings.merge_bytes, self._run_entries)
-            return layout.generation, run
+            return _Planned(stream, layout.generation, run, more=True)
+        if self._paid:
+            free = free[:-NEWEST]
         run = plan_merge(
             free,
             fan_in=self._settings.merge_fan_in,
             small_bytes=self._settings.merge_small_bytes,
             max_bytes=self._settings.merge_bytes,
             max_entries=self._run_entries,
+            short=self._paid,
         )
-        return layout.generation, run
+        small = sum(entry.length for entry in run) < self._settings.merge_small_bytes
+        more = small or run[-1] is not free[-1]
+        return _Planned(stream, layout.generation, run, more=more)
 
-    async def _merge_group(
-        self, group: Sequence[tuple[int, int, Sequence[IndexEntry]]]
-    ) -> list[int]:
-        read: list[tuple[Chunk, int, Sequence[IndexEntry]]] = []
-        for stream, generation, run in sorted(group):
-            try:
-                chunks = [await self._loader.kept_batches(stream, entry) for entry in run]
-                read.append((concatenate_chunks(stream, chunks), generation, run))
-            except ObjectNotFound:
+    async def _merge_group(self, group: Sequence["_Planned"], pause: Pause) -> list[int]:
+        read: list[tuple[Chunk, _Planned]] = []
+        group = sorted(group, key=attrgetter("stream"))
+        wanted = [(planned.stream, entry) for planned in group for entry in planned.run]
+        kept = iter(await self._loader.kept_batches(wanted, pause))
+        for planned in group:
+            chunks = [chunk for chunk in islice(kept, len(planned.run)) if chunk is not None]
+            if len(chunks) < len(planned.run):
                 continue  # trimmed or merged by another broker meanwhile
+            try:
+                read.append((concatenate_chunks(planned.stream, chunks), planned))
             except CorruptMessage as error:
-                logger.warning("stream %d: cannot merge its entries: %s", stream, error)
+                logger.warning("stream %d: cannot merge its entries: %s", planned.stream, error)
+            await asyncio.sleep(0)  # whoever waits for the broker goes first
         if not read:
             return []
-        parts, placements = encode_section([chunk for chunk, _, _ in read], self._clock.now_ms())
+        parts, placements = encode_section([chunk for chunk, _ in read], self._clock.now_ms())
         self._next_object += 1
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
+        await pause(PUT_SECONDS)
         await self._objects.put(key, parts)
         merged = [
-            Merged(chunk.stream, run, generation, chunk.length, placement)
-            for (chunk, generation, run), placement in zip(read, placements, strict=True)
+            Merged(chunk.stream, planned.run, planned.generation, chunk.length, placement)
+            for (chunk, planned), placement in zip(read, placements, strict=True)
         ]
-        swapped = await self._swap(key, sum(map(len, parts)), merged)
+        swapped = await self._swap(key, sum(map(len, parts)), merged, pause)
         if not swapped:
             await self._objects.delete(key)
         for one in merged:
@@ -150,12 +184,13 @@ class Merger:
         logger.debug(
             "merged %d entries of %d streams", sum(len(m.run) for m in merged), len(merged)
         )
-        return swapped
+        return [planned.stream for _, planned in read if planned.more and planned.stream in swapped]
 
-    async def _swap(self, key: str, size: int, merged: Sequence[Merged]) -> list[int]:
+    async def _swap(self, key: str, size: int, merged: Sequence[Merged], pause: Pause) -> list[int]:
         transactions = list(apart(merged, self._meta.limits))
         swapped: list[int] = []
         for part, some in enumerate(transactions):
+            await pause(SWAP_SECONDS)
             swap = Swap(
                 incarnation=self._incarnation,
                 store=self._objects.id,
@@ -170,3 +205,7 @@ class Merger:
             if (state := self._streams.get(one.stream)) is not None:
                 state.rearranged(0)
         return swapped
+
+
+async def _none(seconds: float) -> None:
+    """No pause."""

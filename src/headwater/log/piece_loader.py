@@ -10,7 +10,7 @@ from headwater.errors import ObjectNotFound
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.formats import INLINE, WAL, IndexEntry
 from headwater.log.pieces import Piece, PieceCache, PieceKey
-from headwater.log.sources import Extent, PieceSource, whole
+from headwater.log.sources import Extent, Pause, PieceSource, whole
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +20,9 @@ EXTENT_LISTS = 256
 
 EntryKey = tuple[int, int, int, str]
 """A range has other bytes in another object: its key is a part of the entry's name."""
+
+Kept = tuple[memoryview | bytearray, Sequence[int]]
+"""A chunk's batches, which are not to be changed, and the numbers of those to leave out."""
 
 
 class PieceLoader:
@@ -107,16 +110,20 @@ class PieceLoader:
         return piece
 
     async def kept_batches(
-        self, stream: int, entry: IndexEntry
-    ) -> tuple[memoryview | bytearray, Sequence[int]]:
-        """A chunk's batches and the numbers of those to leave out; from memory where it has them.
-
-        The bytes are not the caller's to change.
-        """
-        piece = self._cache.peek((*_key(stream, entry), WHOLE))
-        if piece is not None:
-            return piece.data, ()
-        return await self._chunks.chunk(stream, entry), entry.left_out
+        self, wanted: Sequence[tuple[int, IndexEntry]], pause: Pause
+    ) -> list[Kept | None]:
+        """The batches of chunks, from memory where it has them; None where a chunk is gone."""
+        kept: list[Kept | None] = []
+        missing: list[int] = []
+        for number, (stream, entry) in enumerate(wanted):
+            piece = self._cache.peek((*_key(stream, entry), WHOLE))
+            kept.append(None if piece is None else (piece.data, ()))
+            if piece is None:
+                missing.append(number)
+        read = await self._chunks.chunks([wanted[number] for number in missing], pause)
+        for number, chunk in zip(missing, read, strict=True):
+            kept[number] = None if chunk is None else (chunk, wanted[number][1].left_out)
+        return kept
 
     async def extents(self, stream: int, entry: IndexEntry) -> Sequence[Extent]:
         """How a large entry is cut into pieces; a small one is a single piece."""

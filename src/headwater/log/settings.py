@@ -32,7 +32,7 @@ class LogSettings:
     """The least that is read of a large chunk at once."""
     window_entries: int = 128
     """How many recent index entries of a stream are kept in memory."""
-    merge_interval_ms: int = 2 * SECOND
+    merge_interval_ms: int = 1 * SECOND
     """How often small neighbouring entries are merged into large objects."""
     merge_fan_in: int = 32
     """How many entries of about one size make a merge worth while."""

@@ -60,6 +60,11 @@ logger = logging.getLogger(__name__)
 GATHER = 0.001
 """Seconds that a flush waits at most for the producers that were just answered."""
 
+PAUSE_WITHIN = 0.5
+"""Seconds in which a pause between flushes is found, or there are none."""
+NO_PAUSE_FOR = 10.0
+"""Seconds after which it is tried again."""
+
 Committed = Callable[[Sequence[Chunk], Sequence[StreamCommit]], Sequence[int]]
 """Told of every commit before producers are answered, so that they read their own writes.
 
@@ -124,6 +129,7 @@ class Writer:
         self._expected = 1
         """How many appends the next flush may find if it waits until ``_gather_until``."""
         self._gather_until = 0.0
+        self._pauses_from = 0.0
         self._timer: asyncio.Handle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -142,6 +148,22 @@ class Writer:
 
     async def wait_for_room(self) -> None:
         await self._room.wait()
+
+    async def wait_for_pause(self, seconds: float) -> None:
+        """Wait for so much time between two flushes, so that other work delays neither.
+
+        A store that is slow all the time leaves none: then it is not waited for.
+        """
+        deadline = self._loop.time() + PAUSE_WITHIN
+        while (now := self._loop.time()) >= self._pauses_from:
+            if now >= deadline:
+                self._pauses_from = now + NO_PAUSE_FOR
+            elif self._flushes:
+                await asyncio.wait(set(self._flushes), timeout=deadline - now)
+            elif self._open.batches and 0 < (due := self._not_before - now) < seconds:
+                await asyncio.sleep(due)
+            else:
+                return
 
     def append(
         self, stream: int, batches: Sequence[Batch], *, cheap: bool = False

@@ -20,7 +20,9 @@ from headwater.objects.store import Buffer, ObjectInfo, Traffic
 
 LIST_CHUNK = 1_000
 MOST_PARTS = 256
-"""Of more than these obstore is given a copy in one: it takes the interpreter lock for each."""
+"""More than these are joined: obstore takes the interpreter lock for each."""
+JOINED_BYTES = 2**20
+"""About how much is joined at a time, so that nobody waits for all of a large object."""
 CONCURRENCY = 64
 """Requests under way at once, where nothing else is said."""
 
@@ -60,7 +62,7 @@ class RemoteObjects:
         self.traffic.puts += 1
         size = sum(map(len, parts))
         async with self._request(f"writing {key}", size):
-            await self._put(key, parts if len(parts) <= MOST_PARTS else [b"".join(parts)])
+            await self._put(key, parts if len(parts) <= MOST_PARTS else await _joined(parts))
         self.traffic.bytes_written += size
         if (quicker := self._quicker) is not None:
             self._quicker = None  # the others need not ask too
@@ -189,3 +191,16 @@ class RemoteObjects:
             raise
         else:
             self._health.end(request, now(), failed=False)
+
+
+async def _joined(parts: Sequence[Buffer]) -> list[Buffer]:
+    """The same bytes in few parts."""
+    joined: list[Buffer] = []
+    first = size = 0
+    for number, part in enumerate(parts, 1):
+        size += len(part)
+        if size >= JOINED_BYTES or number == len(parts):
+            joined.append(b"".join(parts[first:number]))
+            first, size = number, 0
+            await asyncio.sleep(0)
+    return joined

@@ -1,0 +1,118 @@
+"""When streams are merged, and which of them together."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.log.merge_rounds import (
+    BEHIND_OBJECTS,
+    MANY_ENTRIES,
+    NEWEST,
+    OVERDUE_RUNS,
+    RECENT_RUNS,
+    MergeRounds,
+)
+from headwater.log.settings import LogSettings
+
+FAN_IN = 8
+SMALL = 1_000
+OBJECT = 10_000
+DIRECT = LogSettings(merge_fan_in=FAN_IN, merge_small_bytes=SMALL, merge_bytes=OBJECT)
+PAID = LogSettings(
+    merge_fan_in=FAN_IN, merge_small_bytes=SMALL, merge_bytes=OBJECT, flush_interval_ms=200
+)
+
+
+def rounds(settings: LogSettings, share: int | None = None) -> MergeRounds:
+    return MergeRounds(settings, lambda stream: share is None or stream % 2 == share)
+
+
+def fill(them: MergeRounds, streams: range, entries: int, length: int) -> None:
+    for _ in range(entries):
+        for stream in streams:
+            them.added(stream, length)
+
+
+def test_where_objects_cost_nothing_streams_are_merged_as_soon_as_they_are_ripe() -> None:
+    them = rounds(DIRECT)
+    fill(them, range(1, 4), RECENT_RUNS * FAN_IN - 1, 10)
+    assert them.next() == []
+    them.added(2, 10)
+    assert them.next() == [2]
+    assert them.next() == []
+
+
+def test_large_entries_do_not_count() -> None:
+    them = rounds(DIRECT)
+    fill(them, range(1, 2), RECENT_RUNS * FAN_IN, SMALL)
+    assert them.next() == []
+
+
+def test_where_they_are_paid_for_a_round_waits_until_it_fills_one() -> None:
+    them = rounds(PAID)
+    ripe = FAN_IN + NEWEST
+    fill(them, range(1, 5), ripe, 100)  # 1,200 bytes each
+    assert them.next() == []
+    fill(them, range(5, 9), ripe, 100)
+    assert them.next() == []
+    fill(them, range(9, 10), ripe, 100)
+    assert them.next() == list(range(1, 9))  # the ninth would not fit any more
+
+
+def test_streams_with_few_bytes_wait_for_more_entries() -> None:
+    them = rounds(PAID)
+    fill(them, range(1, 2), OVERDUE_RUNS * FAN_IN - 1, 1)
+    assert them.next() == []
+    them.added(1, 1)
+    assert them.next() == [1]
+
+
+def test_many_entries_are_worth_an_object() -> None:
+    them = rounds(PAID)
+    streams = MANY_ENTRIES // (RECENT_RUNS * FAN_IN)
+    fill(them, range(1, streams), RECENT_RUNS * FAN_IN, 1)
+    assert them.next() == []
+    fill(them, range(streams, streams + 1), RECENT_RUNS * FAN_IN, 1)
+    assert them.next() == list(range(1, streams + 1))
+
+
+def test_another_brokers_streams_are_left_to_it_and_not_remembered() -> None:
+    them = rounds(DIRECT, share=0)
+    fill(them, range(1, 5), RECENT_RUNS * FAN_IN, 10)
+    assert them.next() == [2, 4]
+    assert not them._small
+
+
+def test_a_backlog_is_worked_off_in_turn_and_known() -> None:
+    them = rounds(PAID)
+    entries, length = FAN_IN + NEWEST, SMALL - 1
+    streams = BEHIND_OBJECTS * OBJECT // (entries * length)
+    fill(them, range(1, streams + 1), entries, length)
+    assert not them.behind
+    fill(them, range(streams + 1, streams + 2), entries, length)
+    assert them.behind
+    seen: list[int] = []
+    while some := them.next():
+        seen += some
+    assert seen == list(range(1, len(seen) + 1))
+    assert (streams + 1 - len(seen)) * entries * length < OBJECT
+    assert not them.behind
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 2 * SMALL)), max_size=2_000),
+    st.sampled_from([DIRECT, PAID]),
+)
+def test_a_round_is_in_order_without_doubles_and_bounded(
+    entries: list[tuple[int, int]], settings: LogSettings
+) -> None:
+    them = rounds(settings)
+    waiting: dict[int, int] = {}
+    for stream, length in entries:
+        them.added(stream, length)
+        if length < SMALL:
+            waiting[stream] = waiting.get(stream, 0) + length
+        streams = them.next()
+        assert streams == sorted(set(streams))
+        taken = [waiting.pop(stream) for stream in streams]
+        if settings is PAID and len(taken) > 1:
+            assert sum(taken) <= max(OBJECT, (sum(taken) + sum(waiting.values())) // 2)
