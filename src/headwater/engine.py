@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from msgspec import Struct
+
 from headwater.wire.batch import Batch
 from headwater.wire.records import TimestampedOffset
 
@@ -48,8 +50,7 @@ class Topic:
         return self.name in ("__consumer_offsets", "__transaction_state")
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(Struct, frozen=True):
     """Where one stream's batches of one request landed."""
 
     base_offset: int

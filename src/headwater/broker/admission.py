@@ -7,10 +7,10 @@ header (its first and its largest), not record by record.
 """
 
 import struct
-from dataclasses import replace
 from typing import Final
 
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from headwater.broker.topic_rules import TopicRules
 from headwater.errors import (

@@ -3,6 +3,8 @@
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from headwater.broker.cluster import Cluster
 from headwater.broker.config_state import DynamicState
 from headwater.broker.fetch_sessions import FetchSessions
@@ -32,8 +34,7 @@ class Services:
     """Where the records are, as DescribeLogDirs shows it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """What a handler may need to know of a request beside its body."""
 
     version: int

@@ -119,6 +119,11 @@ class SequenceGaps:
         failure = self._failures.get(key)
         return failure is not None and now < failure.until and place != failure.foremost
 
+    @property
+    def any(self) -> bool:
+        """Whether there is anything that a batch's arrival would end."""
+        return bool(self._failures or self._gaps or self._beginners)
+
     def arrived(self, stream: int, batch: Batch) -> None:
         """The batch is in the log."""
         key = stream, batch.producer_id

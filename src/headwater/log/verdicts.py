@@ -82,6 +82,8 @@ def settle(
     An append of several batches fails if one of them was refused. A batch whose gap is excused
     gets an error that may be retried.
     """
+    if not commit.verdicts:
+        return _all_appended(waiting, batches, commit, log_start, gaps)
     answers: list[Answer] = []
     offset = commit.start
     verdicts = {number: (code, known) for number, code, known in commit.verdicts}
@@ -105,11 +107,36 @@ def settle(
             number += 1
         outcome: Appended | KafkaError | None = error
         if outcome is None:
-            stamped = first.attributes & LOG_APPEND_TIME
-            time = first.max_timestamp if stamped else NO_TIMESTAMP
-            outcome = Appended(base_offset, time, log_start)
+            outcome = Appended(base_offset, _append_time(first), log_start)
         answers.append(Answer(one.number, one.done, outcome))
     return answers
+
+
+def _all_appended(
+    waiting: Sequence[WaitingAppend],
+    batches: Sequence[Batch],
+    commit: StreamCommit,
+    log_start: int,
+    gaps: SequenceGaps,
+) -> list[Answer]:
+    """The same where no batch was refused or there before, as almost always."""
+    if gaps.any:
+        for batch in batches:
+            gaps.arrived(commit.stream, batch)
+    answers: list[Answer] = []
+    offset = commit.start
+    number = 0
+    for one in waiting:
+        appended = Appended(offset, _append_time(batches[number]), log_start)
+        answers.append(Answer(one.number, one.done, appended))
+        for batch in batches[number : number + one.batches]:
+            offset += batch.count
+        number += one.batches
+    return answers
+
+
+def _append_time(batch: Batch) -> int:
+    return batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else NO_TIMESTAMP
 
 
 def _error(code: int, batch: Batch) -> KafkaError:

@@ -22,11 +22,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A key's committed value and the revision that wrote it."""
 
     key: str
@@ -42,8 +43,7 @@ class Scan:
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One key's change as a watch delivers it; ``value`` is None where it was deleted."""
 
     key: str

@@ -13,10 +13,10 @@ The CRC covers everything from ``attributes`` on, so ``baseOffset`` and
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from crc32c import crc32c
+from msgspec import Struct
 
 from headwater.errors import CorruptMessage, InvalidRecord, UnsupportedForMessageFormat
 
@@ -41,8 +41,7 @@ _OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """One checked batch: its bytes and what the log needs to know of it."""
 
     data: bytes | bytearray | memoryview

@@ -18,10 +18,11 @@ is -1 (32). Inner offset deltas that are not 0..n-1 are no error there: the batc
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from headwater.errors import CorruptMessage, InvalidRecord
 from headwater.wire.batch import (
