@@ -23,6 +23,8 @@ SMALL_RATE, SMALL_BYTES, SMALL_MS = 100, 100, 25.0
 ROUNDS = 3
 """Their median counts: a single p99 is what one pause of the machine makes it."""
 PUT_RATE, PUTS_A_SECOND = 5_000, 5.0
+PUT_ROUNDS = 4
+"""So many times as long as others PUTs are counted: brokers begin to merge after some seconds."""
 PARTITION_COUNTS = (1, 100, 10_000)
 FLAT = 1.2
 CPU_RATIO = 1.25
@@ -115,8 +117,9 @@ def inline(rig: Rig, metadata: str, seconds: float) -> list[Row]:
 
 
 def puts(rig: Rig, metadata: str, seconds: float) -> list[Row]:
-    """Objects written a second by each broker, by the number of partitions."""
+    """Objects written a second by each broker, merges too, by the number of partitions."""
     rows: list[Row] = []
+    seconds *= PUT_ROUNDS
     fewest: float | None = None
     for partitions in PARTITION_COUNTS:
         topic = rig.create_topic(partitions)

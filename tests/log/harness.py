@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -120,6 +120,7 @@ async def running_engine(
     clock: Clock | None = None,
     rng: Random | None = None,
     housekeeping: bool = True,
+    share: Callable[[int], bool] = lambda _stream: True,
 ) -> AsyncIterator[LogEngine]:
     rng = rng or Random(broker_id)
     engine = LogEngine(
@@ -132,7 +133,7 @@ async def running_engine(
         rng=rng,
         metrics=Metrics(),
         living=lambda: [engine.incarnation],
-        share=lambda _stream: True,
+        share=share,
     )
     await engine.start()
     task = asyncio.create_task(engine.run()) if housekeeping else None

@@ -247,59 +247,6 @@ async def test_merging_keeps_every_record_and_shrinks_the_index(
         assert topic.streams
 
 
-async def test_a_merge_on_a_paid_store_reads_neighbours_together_and_leaves_the_newest(
-    meta: MemoryStore,
-) -> None:
-    objects = WholeObjects(clock=SystemClock())
-    settings = LogSettings(
-        flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=4, merge_small_bytes=2_000,
-        merge_bytes=20_000,
-    )  # fmt: skip
-    streams, flushes = 8, 36
-    async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
-        topic = await engine.topics.create("t", streams, {})
-        for number in range(flushes):
-            batch = make_batch(b"%d " % number + b"x" * 250)
-            sent = [engine.append(topic, partition, [batch]) for partition in range(streams)]
-            for one in sent:
-                await one
-        puts = objects.traffic.puts
-        assert puts <= flushes + 4
-        before = [await read_all(engine, "t", partition) for partition in range(streams)]
-        gets = objects.traffic.gets
-        await engine._maintenance.merge_recent()
-        entries = [await engine._index.newest(stream, 0, 100) for stream in topic.streams]
-        # One round takes half of the backlog: four of the streams.
-        merged = [len(each) for each in entries if len(each) < flushes]
-        assert merged == [4 + 1 + 4] * 4  # four runs, what was left, the newest
-        assert all(entry.length < 400 for each in entries for entry in each[-4:])
-        # One read of each flush's object for all streams of a merged object, not one for each.
-        assert objects.traffic.gets - gets <= flushes + 4
-        assert objects.traffic.puts - puts == 5
-        while (ready := engine._maintenance._rounds.next()) != []:
-            await engine._merger.merge(ready)
-        assert [await read_all(engine, "t", p) for p in range(streams)] == before
-    async with running_engine(meta, objects, broker_id=2, settings=settings) as fresh:
-        assert [await read_all(fresh, "t", p) for p in range(streams)] == before
-
-
-async def test_what_another_broker_wrote_is_merged_by_the_one_whose_share_it_is(
-    meta: MemoryStore, objects: MemoryObjects
-) -> None:
-    settings = LogSettings(merge_fan_in=4)
-    async with (
-        running_engine(meta, objects, settings=settings, housekeeping=False) as writing,
-        running_engine(meta, objects, broker_id=2, settings=settings) as merging,
-    ):
-        topic = await writing.topics.create("t", 1, {})
-        for number in range(16):
-            await append(writing, "t", [make_batch(b"%d" % number)])
-        await poll(merging, "t", 0, 15)
-        await merging._maintenance.merge_recent()
-        assert len(await writing._index.newest(topic.streams[0], 0, 100)) == 1
-        assert await read_all(writing, "t") == [(n, b"%d" % n) for n in range(16)]
-
-
 async def test_large_chunks_are_read_in_pieces(meta: MemoryStore, objects: MemoryObjects) -> None:
     settings = LogSettings(read_bytes=100_000)
     async with running_engine(meta, objects, settings=settings) as engine:

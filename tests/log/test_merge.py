@@ -117,12 +117,12 @@ def test_a_short_run_is_the_beginning_of_one_and_ends_when_it_is_large(
     lengths: list[int], gaps: frozenset[int]
 ) -> None:
     entries = log_of(lengths, gaps)
+    long = plan_merge(entries, fan_in=FAN_IN, small_bytes=SMALL, max_bytes=MOST)
     short = plan_merge(
-        entries, fan_in=FAN_IN, small_bytes=SMALL, max_bytes=MOST, max_entries=64, short=True
+        entries, fan_in=FAN_IN, small_bytes=SMALL, max_bytes=MOST, enough_bytes=SMALL
     )
-    assert bool(short) == bool(plan_merge(
-        entries, fan_in=FAN_IN, small_bytes=SMALL, max_bytes=MOST, max_entries=64
-    ))  # fmt: skip
+    assert bool(short) == bool(long)
+    assert short == long[: len(short)]
     if len(short) > FAN_IN and sum(one.length for one in short) >= SMALL:
         fewer = short[:-1]
         size = sum(one.length for one in fewer)

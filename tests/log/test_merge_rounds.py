@@ -77,9 +77,26 @@ def test_many_entries_are_worth_an_object() -> None:
 
 def test_another_brokers_streams_are_left_to_it_and_not_remembered() -> None:
     them = rounds(DIRECT, share=0)
-    fill(them, range(1, 5), RECENT_RUNS * FAN_IN, 10)
-    assert them.next() == [2, 4]
+    fill(them, range(1, 6), RECENT_RUNS * FAN_IN, 10)
+    them.forget([4])
+    assert them.next() == [2]
+    assert them.foreign() == [1, 3, 5]
+    assert them.foreign() == []
     assert not them._small
+
+
+def test_another_brokers_backlog_is_not_this_ones() -> None:
+    them = rounds(PAID, share=0)
+    fill(them, range(1, 2), BEHIND_OBJECTS * OBJECT, SMALL - 1)
+    assert not them.behind
+
+
+def test_what_could_not_be_merged_is_ripe_again() -> None:
+    them = rounds(DIRECT)
+    fill(them, range(1, 3), RECENT_RUNS * FAN_IN, 10)
+    assert them.next() == [1, 2]
+    them.put_off([2])
+    assert them.next() == [2]
 
 
 def test_a_backlog_is_worked_off_in_turn_and_known() -> None:

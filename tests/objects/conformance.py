@@ -65,6 +65,11 @@ class ObjectStoreConformance:
         await store.put("many", parts)
         assert await store.get("many") == b"".join(parts)
 
+    async def test_hundreds_of_large_parts_make_one_object(self, store: ObjectStore) -> None:
+        parts = [b"%d," % number * (150_000 if number % 30 == 0 else 5) for number in range(300)]
+        await store.put("large", parts)
+        assert await store.get("large") == b"".join(parts)
+
     @pytest.mark.parametrize("parts", [[], [b""], [b"", bytearray(), memoryview(b"")]])
     async def test_an_empty_object_is_an_object(
         self, store: ObjectStore, parts: list[bytes]

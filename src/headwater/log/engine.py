@@ -179,6 +179,7 @@ class LogEngine:
             own=lambda: self.incarnation,
             window_entries=settings.window_entries,
             added=self._maintenance.added_entry,
+            gone=self._maintenance.forget,
         )
         self._gaps = SequenceGaps(max(REMEMBERED_SECONDS, settings.append_timeout_ms / 500))
         self._producer_ids = range(0)

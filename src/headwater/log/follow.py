@@ -6,7 +6,7 @@ behind, commits folded into one) only costs look-ups: bounds are read again befo
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from headwater.errors import KafkaError, StoreError, WatchTrimmed
 from headwater.log.formats import Incarnation, IndexEntry, Layout
@@ -25,7 +25,7 @@ class Follower:
     """Applies watched changes to a broker's caches.
 
     ``own`` names the commits that it knows already, unless one of them is in doubt. ``added`` is
-    told of every entry of the others: its stream and length.
+    told of every entry of the others, its stream and length, and ``gone`` of deleted streams.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Follower:
         own: Callable[[], str],
         window_entries: int,
         added: Callable[[int, int], None],
+        gone: Callable[[Collection[int]], None],
     ) -> None:
         self._meta = meta
         self._streams = streams
@@ -44,6 +45,7 @@ class Follower:
         self._own = own
         self._window_entries = window_entries
         self._added = added
+        self._gone = gone
         self._numbers: dict[str, int] = {}
         self._in_doubt = False
         """Whether a commit of this broker's may land that nobody here is told of."""
@@ -121,5 +123,6 @@ class Follower:
     def _topic(self, change: Change) -> None:
         removed = self._topics.changed(change)
         if removed is not None:
+            self._gone(removed.streams)
             for stream in removed.streams:
                 self._streams.drop(stream)

@@ -51,18 +51,27 @@ class IndexReader:
         )
         return [decode(IndexEntry, entry.value) for entry in found.entries]
 
-    async def newest(self, stream: int, offset: int, count: int) -> list[IndexEntry]:
-        """The last ``count`` entries that reach above ``offset``, in order, without their data."""
+    async def newest(
+        self,
+        stream: int,
+        offset: int,
+        count: int,
+        wanted: Callable[[IndexEntry], bool] = lambda _: True,
+    ) -> list[IndexEntry]:
+        """The last ``count`` entries that reach above ``offset``, in order, without their data.
+
+        It is not looked further back than to a page with none that is ``wanted``.
+        """
         newest: list[IndexEntry] = []
         start, end = keys.index_entry(0, stream, offset + 1), prefix_end(keys.index(0, stream))
         while len(newest) < count:
             limit = min(PAGE, count - len(newest))
             found = (await self._meta.scan(start, end, limit=limit, reverse=True)).entries
-            for stored in found:
-                entry = decode(IndexEntry, stored.value)
+            page = [decode(IndexEntry, stored.value) for stored in found]
+            for entry in page:
                 entry.data = None
-                newest.append(entry)
-            if len(found) < limit:
+            newest += page
+            if len(found) < limit or not any(map(wanted, page)):
                 break
             end = found[-1].key
         newest.reverse()

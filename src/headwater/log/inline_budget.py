@@ -44,6 +44,10 @@ class InlineBudget:
         if size:
             self._by_stream[stream] = size
 
+    def counts(self, stream: int) -> bool:
+        """Whether the stream has bytes in the metadata store, as far as this broker knows."""
+        return stream in self._by_stream
+
     def crowded(self) -> list[int]:
         """The streams to relieve, the fullest first; none below half of the share."""
         if self._used <= self.share // 2:

@@ -84,6 +84,10 @@ class Maintenance:
         """An entry was committed, here or by another broker: a merge may become worth while."""
         self._rounds.added(stream, length)
 
+    def forget(self, streams: Collection[int]) -> None:
+        """Streams are gone."""
+        self._rounds.forget(streams)
+
     async def run(self) -> None:
         """Work until cancelled."""
         settings = self._settings
@@ -129,9 +133,24 @@ class Maintenance:
 
         Where the metadata store is crowded, what lies there is moved to objects.
         """
+        for stream in self._rounds.foreign():
+            if self._budget.counts(stream):
+                await self._merger().measure(stream)
         ready = self._rounds.next()
         while ready:
-            ready = await self._merger().merge(ready, hurry=self._rounds.behind)
+            try:
+                again = await self._merger().merge(ready, hurry=self._rounds.behind)
+            except BaseException:
+                self._rounds.put_off(ready)
+                raise
+            self._rounds.forget(again)
+            await self._relieve()
+            # The others are not to wait until these have nothing more.
+            ready = sorted({*again, *self._rounds.next()})
+        await self._relieve()
+
+    async def _relieve(self) -> None:
+        """Where the metadata store is crowded, move what lies there to objects."""
         while crowded := self._budget.crowded():
             if not await self._merger().merge(crowded, relieve=True):
                 return
@@ -149,7 +168,7 @@ class Maintenance:
 
     async def _sweep_stream(self, stream: int, configs: Mapping[str, str]) -> None:
         await self._retain(stream, configs)
-        await self._merger().merge([stream])
+        await self._merger().merge([stream], thorough=True)
 
     async def _retain(self, stream: int, configs: Mapping[str, str]) -> None:
         await self._trimmer.clean(stream)

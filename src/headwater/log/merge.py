@@ -65,13 +65,13 @@ def plan_merge(
     small_bytes: int,
     max_bytes: int,
     max_entries: int = RUN_ENTRIES,
-    short: bool = False,
+    enough_bytes: int | None = None,
 ) -> Sequence[IndexEntry]:
     """The run of neighbouring small entries that is most worth merging; empty if none is.
 
     Low ranks come first: they are cheap to merge and make the most entries. Entries of
-    ``small_bytes`` and more are left alone. A ``short`` run ends as soon as it is worth while and
-    its entry will not be merged again.
+    ``small_bytes`` and more are left alone. A run ends with ``enough_bytes``, if it is worth while
+    by then.
     """
     fan_in = min(fan_in, max_entries)
     largest = rank(small_bytes - 1)
@@ -90,7 +90,8 @@ def plan_merge(
             if mergeable:
                 run.append(entry)
                 size += entry.length
-                if short and size >= small_bytes and _worth_while(run, size, fan_in):
+                enough = enough_bytes is not None and size >= enough_bytes
+                if enough and _worth_while(run, size, fan_in):
                     return run
         if _worth_while(run, size, fan_in):
             return run

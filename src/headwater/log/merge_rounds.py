@@ -5,7 +5,7 @@ until it is overdue; and it takes no more than that, or half of what waits, so t
 spread over time and what is merged is for the most part still in memory.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from headwater.log.settings import LogSettings
@@ -54,21 +54,36 @@ class MergeRounds:
         small.entries += 1
         small.size += length
 
+    def forget(self, streams: Iterable[int]) -> None:
+        """These are gone, or are merged as they are now."""
+        for stream in streams:
+            self._small.pop(stream, None)
+
+    def put_off(self, streams: Iterable[int]) -> None:
+        """These could not be merged: they are ripe again."""
+        for stream in streams:
+            small = self._small.setdefault(stream, _Small())
+            small.entries += RECENT_RUNS * self._settings.merge_fan_in
+            small.size += self._settings.merge_small_bytes
+
+    def foreign(self) -> list[int]:
+        """The ripe streams that another broker sees to; they begin to gather anew."""
+        streams = [stream for stream in self._ripe() if not self._share(stream)]
+        self.forget(streams)
+        return streams
+
     @property
     def behind(self) -> bool:
         """Whether so much waits that merging must not wait for pauses any longer."""
-        waiting = sum(small.size for small in self._ripe().values())
+        waiting = sum(small.size for stream, small in self._ripe().items() if self._share(stream))
         return waiting > BEHIND_OBJECTS * self._settings.merge_bytes
 
     def next(self) -> list[int]:
         """The streams to merge now, in order; they begin to gather anew."""
-        ripe = self._ripe()
-        for stream in [stream for stream in ripe if not self._share(stream)]:
-            del ripe[stream], self._small[stream]  # another broker sees to them
+        ripe = {stream: small for stream, small in self._ripe().items() if self._share(stream)}
         if self._settings.flush_interval_ms:
             ripe = self._worth_an_object(ripe)
-        for stream in ripe:
-            del self._small[stream]
+        self.forget(ripe)
         return sorted(ripe)
 
     def _ripe(self) -> dict[int, _Small]:

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 
 from headwater.clock import Clock
-from headwater.errors import CorruptMessage
-from headwater.log.formats import IndexEntry, Layout
+from headwater.errors import CorruptMessage, KafkaError, StoreError
+from headwater.log.formats import INLINE, WAL, IndexEntry, Layout
 from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.jobs import Job
@@ -40,6 +40,10 @@ logger = logging.getLogger(__name__)
 
 PUT_SECONDS, SWAP_SECONDS = 0.1, 0.02
 """About what an object of the largest size and its transaction take."""
+GROUP_ENTRIES = 4096
+"""Of how many entries one object is made at most, so that nobody waits for long meanwhile."""
+FAILURES = 2
+"""After so many it is the store that fails, and nothing more is tried."""
 PLAN_ENTRIES = 4096
 """How much of a stream's index one plan looks at: small entries are made at its end."""
 
@@ -90,48 +94,88 @@ class Merger:
         self._run_entries = min(RUN_ENTRIES, meta.limits.range_keys or RUN_ENTRIES)
 
     async def merge(
-        self, streams: Iterable[int], *, relieve: bool = False, hurry: bool = False
+        self,
+        streams: Sequence[int],
+        *,
+        relieve: bool = False,
+        thorough: bool = False,
+        hurry: bool = False,
     ) -> list[int]:
         """Merge what is worth it; returns the streams that may have more to merge.
 
         ``relieve`` moves what lies in the metadata store to objects, worth it or not, until it is
-        no longer crowded. In a ``hurry`` it waits for no pause.
+        no longer crowded. A ``thorough`` look goes further back than where large entries begin.
+        In a ``hurry`` it waits for no pause. An object that cannot be read keeps those that share
+        its merge from it and no others; the error is raised in the end.
         """
         pause = self._pause if self._paid and not hurry and not relieve else _none
+        enough: int | None = None
+        if self._paid and not thorough:
+            # What is merged late is not in memory any more: so not all of a stream at once,
+            # unless there are too few streams to fill an object with.
+            settings = self._settings
+            enough = max(settings.merge_small_bytes, settings.merge_bytes // max(1, len(streams)))
         again: list[int] = []
-        async for group in self._groups(streams, relieve=relieve):
-            again += await self._merge_group(group, pause)
+        plans = (
+            self._plan(stream, enough, relieve=relieve, thorough=thorough) for stream in streams
+        )
+        failures: list[Exception] = []
+        async for group in self._groups(plans):
+            try:
+                again += await self._merge_group(group, pause)
+            except (StoreError, KafkaError) as error:
+                failures.append(error)
+                if len(failures) == FAILURES:
+                    break
             if relieve and not self._budget.crowded():
                 break
+        if failures:
+            raise failures[0]
         return again
 
+    async def measure(self, stream: int) -> None:
+        """Correct what is known of the stream's bytes in the metadata store."""
+        stored = await self._meta.get(keys.layout(0, stream))
+        log_start = 0 if stored is None else decode(Layout, stored.value).log_start
+        await self._newest(stream, log_start, thorough=False)
+
     async def _groups(
-        self, streams: Iterable[int], *, relieve: bool
+        self, plans: Iterable[Awaitable["_Planned"]]
     ) -> AsyncIterator[list["_Planned"]]:
         """What is to be merged, as much at a time as fits one object."""
         group: list[_Planned] = []
-        size = 0
-        for stream in streams:
-            planned = await self._plan(stream, relieve=relieve)
+        size = entries = 0
+        for plan in plans:
+            planned = await plan
             if not planned.run:
                 continue
             length = sum(entry.length for entry in planned.run)
-            if group and size + length > self._settings.merge_bytes:
+            if group and (
+                size + length > self._settings.merge_bytes
+                or entries + len(planned.run) > GROUP_ENTRIES
+            ):
                 yield group
-                group, size = [], 0
+                group, size, entries = [], 0, 0
             group.append(planned)
             size += length
+            entries += len(planned.run)
         if group:
             yield group
 
-    async def _plan(self, stream: int, *, relieve: bool = False) -> "_Planned":
+    async def _plan(
+        self,
+        stream: int,
+        enough_bytes: int | None = None,
+        *,
+        relieve: bool = False,
+        thorough: bool = False,
+    ) -> "_Planned":
         stored = await self._meta.get(keys.layout(0, stream))
         layout = Layout() if stored is None else decode(Layout, stored.value)
         # Read after the layout: a job created since then makes the swap lose.
         open_job = await self._meta.get(keys.job(0, stream))
         job = None if open_job is None else decode(Job, open_job.value)
-        entries = await self._index.newest(stream, layout.log_start, PLAN_ENTRIES)
-        self._budget.measured(stream, inline_size(entries))
+        entries = await self._newest(stream, layout.log_start, thorough=thorough or relieve)
         free = mergeable(entries, job)
         if relieve:
             run = plan_relief(free, self._settings.merge_bytes, self._run_entries)
@@ -144,11 +188,23 @@ class Merger:
             small_bytes=self._settings.merge_small_bytes,
             max_bytes=self._settings.merge_bytes,
             max_entries=self._run_entries,
-            short=self._paid,
+            enough_bytes=enough_bytes,
         )
         small = sum(entry.length for entry in run) < self._settings.merge_small_bytes
-        more = small or run[-1] is not free[-1]
+        behind = sum(1 for entry in free if entry.start >= run[-1].end) if run else 0
+        more = small or behind >= self._settings.merge_fan_in
         return _Planned(stream, layout.generation, run, more=more)
+
+    async def _newest(self, stream: int, log_start: int, *, thorough: bool) -> list[IndexEntry]:
+        """The entries to plan with; the bytes of those that are inline are counted."""
+
+        def wanted(entry: IndexEntry) -> bool:
+            chunk = entry.kind in (INLINE, WAL)
+            return thorough or (chunk and entry.length < self._settings.merge_small_bytes)
+
+        entries = await self._index.newest(stream, log_start, PLAN_ENTRIES, wanted)
+        self._budget.measured(stream, inline_size(entries))
+        return entries
 
     async def _merge_group(self, group: Sequence["_Planned"], pause: Pause) -> list[int]:
         read: list[tuple[Chunk, _Planned]] = []

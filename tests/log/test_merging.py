@@ -1,0 +1,186 @@
+"""Brokers that merge: what is read and written for it, who does it, and what keeps it from it."""
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+
+from headwater.clock import SystemClock
+from headwater.errors import StoreUnavailable
+from headwater.log.engine import LogEngine
+from headwater.log.settings import LogSettings
+from headwater.meta.memory import MemoryStore
+from headwater.objects.memory import MemoryObjects
+from tests.log.harness import (
+    WholeObjects,
+    append,
+    make_batch,
+    poll,
+    read_all,
+    running_engine,
+)
+
+FAN_IN = 4
+DIRECT = LogSettings(merge_fan_in=FAN_IN, inline_bytes=0)
+PAID = LogSettings(
+    flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=FAN_IN,
+    merge_small_bytes=2_000, merge_bytes=20_000,
+)  # fmt: skip
+
+
+@pytest.fixture
+async def meta() -> AsyncIterator[MemoryStore]:
+    store = MemoryStore()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def objects() -> MemoryObjects:
+    return MemoryObjects(clock=SystemClock())
+
+
+async def fill(engine: LogEngine, streams: int, flushes: int, *, size: int = 250) -> list[int]:
+    """Flushes of one batch to each partition of a new topic; its streams."""
+    topic = await engine.topics.create("t", streams, {"retention.ms": "-1"})
+    for number in range(flushes):
+        batch = make_batch(b"%d " % number + b"x" * size)
+        sent = [engine.append(topic, partition, [batch]) for partition in range(streams)]
+        for one in sent:
+            await one
+    return list(topic.streams)
+
+
+async def lengths(engine: LogEngine, stream: int) -> list[int]:
+    return [entry.length for entry in await engine._index.newest(stream, 0, 10_000)]
+
+
+async def records(engine: LogEngine, streams: int) -> list[list[tuple[int, bytes]]]:
+    return [await read_all(engine, "t", partition) for partition in range(streams)]
+
+
+async def test_a_merge_on_a_paid_store_reads_neighbours_together_and_leaves_the_newest(
+    meta: MemoryStore,
+) -> None:
+    objects = WholeObjects(clock=SystemClock())
+    streams, flushes = 8, 36
+    async with running_engine(meta, objects, settings=PAID, housekeeping=False) as engine:
+        numbers = await fill(engine, streams, flushes)
+        before = await records(engine, streams)
+        gets, puts = objects.traffic.gets, objects.traffic.puts
+        await engine._maintenance.merge_recent()
+        found = [await lengths(engine, stream) for stream in numbers]
+        assert sum(len(each) == flushes for each in found) <= 1  # it waits for others
+        for *merged, _a, _b, _c, _d in (each for each in found if len(each) < flushes):
+            assert len(merged) <= 5
+            assert all(length >= 2_000 for length in merged[:-1])
+            assert max(_a, _b, _c, _d) < 400
+        # One read of each flush's object for all the streams of a merged one, not one for each.
+        assert objects.traffic.gets - gets < streams * flushes / 2
+        assert objects.traffic.puts - puts <= 10
+        assert await records(engine, streams) == before
+    async with running_engine(meta, objects, broker_id=2, settings=PAID) as fresh:
+        assert await records(fresh, streams) == before
+
+
+async def test_few_streams_are_merged_to_entries_that_fill_an_object(meta: MemoryStore) -> None:
+    objects = WholeObjects(clock=SystemClock())
+    async with running_engine(meta, objects, settings=PAID, housekeeping=False) as engine:
+        (stream,) = await fill(engine, 1, 70)
+        puts = objects.traffic.puts
+        await engine._maintenance.merge_recent()
+        assert max(await lengths(engine, stream)) > 18_000
+        assert objects.traffic.puts == puts + 1
+
+
+async def test_streams_that_become_ripe_meanwhile_do_not_wait_for_those_that_have_more(
+    meta: MemoryStore, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_engine(meta, objects, settings=DIRECT, housekeeping=False) as engine:
+        first, second = await fill(engine, 2, 1)
+        rounds = engine._maintenance._rounds
+        seen: list[list[int]] = []
+
+        async def merge(streams: list[int], **_: object) -> list[int]:
+            seen.append(streams)
+            if len(seen) == 1:
+                for _number in range(4 * FAN_IN):
+                    rounds.added(second, 10)
+            return [first] if len(seen) < 3 else []
+
+        monkeypatch.setattr(engine._merger, "merge", merge)
+        for _ in range(4 * FAN_IN):
+            rounds.added(first, 10)
+        await engine._maintenance.merge_recent()
+        assert seen == [[first], [first, second], [first]]
+
+
+async def test_what_another_broker_wrote_is_merged_by_the_one_whose_share_it_is(
+    meta: MemoryStore, objects: MemoryObjects
+) -> None:
+    async with (
+        running_engine(
+            meta, objects, settings=DIRECT, housekeeping=False, share=lambda _: False
+        ) as writing,
+        running_engine(meta, objects, broker_id=2, settings=DIRECT) as merging,
+    ):
+        (stream,) = await fill(writing, 1, 16)
+        await poll(merging, "t", 0, 15)
+        await writing._maintenance.merge_recent()
+        assert len(await lengths(writing, stream)) == 16
+        await merging._maintenance.merge_recent()
+        assert len(await lengths(writing, stream)) == 1
+        assert len(await read_all(writing, "t")) == 16
+
+
+async def test_the_inline_bytes_of_anothers_streams_are_counted_again(
+    meta: MemoryStore, objects: MemoryObjects
+) -> None:
+    settings = LogSettings(merge_fan_in=FAN_IN)
+    async with (
+        running_engine(
+            meta, objects, settings=settings, housekeeping=False, share=lambda _: False
+        ) as writing,
+        running_engine(meta, objects, broker_id=2, settings=settings) as merging,
+    ):
+        await fill(writing, 1, 16)
+        assert writing._budget.used > 4_000
+        await poll(merging, "t", 0, 15)
+        await merging._maintenance.merge_recent()
+        await writing._maintenance.merge_recent()
+        assert writing._budget.used == 0
+
+
+async def test_an_object_that_cannot_be_read_keeps_few_streams_from_being_merged(
+    meta: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = WholeObjects(clock=SystemClock())
+    settings = LogSettings(
+        flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=FAN_IN,
+        merge_small_bytes=2_000, merge_bytes=5_000,
+    )  # fmt: skip
+    async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
+        numbers = await fill(engine, 6, 12)
+        before = await records(engine, 6)
+        (bad, *_rest) = await engine._index.newest(numbers[0], 0, 100)
+        await append(engine, "t", [make_batch(b"x" * 250)], 0)
+        get_range = objects.get_range
+
+        async def failing(key: str, start: int, length: int) -> bytearray:
+            if key == bad.key and start == bad.position:
+                raise StoreUnavailable("a bad sector")
+            return await get_range(key, start, length)
+
+        monkeypatch.setattr(objects, "get_range", failing)
+        for _ in range(3):  # a round takes half of what waits
+            with suppress(StoreUnavailable):
+                await engine._maintenance.merge_recent()
+        assert len(await lengths(engine, numbers[0])) == 13
+        merged = [len(await lengths(engine, stream)) < 12 for stream in numbers[2:]]
+        assert sum(merged) >= 3  # the last may wait for others
+        assert numbers[0] in engine._maintenance._rounds._ripe()
+        monkeypatch.setattr(objects, "get_range", get_range)
+        await engine._maintenance.sweep()
+        assert len(await lengths(engine, numbers[0])) < 13
+        after = await records(engine, 6)
+        assert [one[: len(other)] for one, other in zip(after, before, strict=True)] == before
