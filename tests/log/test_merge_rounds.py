@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from headwater.log.merge_rounds import (
     BEHIND_OBJECTS,
     MANY_ENTRIES,
-    NEWEST,
     OVERDUE_RUNS,
     RECENT_RUNS,
     MergeRounds,
@@ -49,13 +48,13 @@ def test_large_entries_do_not_count() -> None:
 
 def test_where_they_are_paid_for_a_round_waits_until_it_fills_one() -> None:
     them = rounds(PAID)
-    ripe = FAN_IN + NEWEST
-    fill(them, range(1, 5), ripe, 100)  # 1,200 bytes each
+    ripe = RECENT_RUNS * FAN_IN
+    fill(them, range(1, 4), ripe, 100)  # 3,200 bytes each
     assert them.next() == []
-    fill(them, range(5, 9), ripe, 100)
+    fill(them, range(4, 5), ripe - 1, 100)
     assert them.next() == []
-    fill(them, range(9, 10), ripe, 100)
-    assert them.next() == list(range(1, 9))  # the ninth would not fit any more
+    them.added(4, 100)
+    assert them.next() == [1, 2, 3]  # the fourth would not fit any more
 
 
 def test_streams_with_few_bytes_wait_for_more_entries() -> None:
@@ -87,21 +86,21 @@ def test_another_brokers_streams_are_left_to_it_and_not_remembered() -> None:
 
 def test_another_brokers_backlog_is_not_this_ones() -> None:
     them = rounds(PAID, share=0)
-    fill(them, range(1, 2), BEHIND_OBJECTS * OBJECT, SMALL - 1)
+    fill(them, range(1, 2), BEHIND_OBJECTS * OBJECT // (SMALL // 2) + 1, SMALL // 2)
     assert not them.behind
 
 
-def test_what_could_not_be_merged_is_ripe_again() -> None:
+def test_what_has_more_to_merge_stays_ripe() -> None:
     them = rounds(DIRECT)
     fill(them, range(1, 3), RECENT_RUNS * FAN_IN, 10)
     assert them.next() == [1, 2]
-    them.put_off([2])
+    them.keep([2])
     assert them.next() == [2]
 
 
 def test_a_backlog_is_worked_off_in_turn_and_known() -> None:
     them = rounds(PAID)
-    entries, length = FAN_IN + NEWEST, SMALL - 1
+    entries, length = RECENT_RUNS * FAN_IN, SMALL // 10
     streams = BEHIND_OBJECTS * OBJECT // (entries * length)
     fill(them, range(1, streams + 1), entries, length)
     assert not them.behind

@@ -1,13 +1,14 @@
 """Brokers that merge: what is read and written for it, who does it, and what keeps it from it."""
 
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from headwater.clock import SystemClock
-from headwater.errors import StoreUnavailable
+from headwater.errors import StoreUnavailable, UnknownFormat
 from headwater.log.engine import LogEngine
+from headwater.log.formats import IndexEntry
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.objects.memory import MemoryObjects
@@ -26,6 +27,12 @@ PAID = LogSettings(
     flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=FAN_IN,
     merge_small_bytes=2_000, merge_bytes=20_000,
 )  # fmt: skip
+
+NARROW = LogSettings(
+    flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=FAN_IN,
+    merge_small_bytes=2_000, merge_bytes=4_000,
+)  # fmt: skip
+"""One stream in an object."""
 
 
 @pytest.fixture
@@ -151,36 +158,79 @@ async def test_the_inline_bytes_of_anothers_streams_are_counted_again(
         assert writing._budget.used == 0
 
 
-async def test_an_object_that_cannot_be_read_keeps_few_streams_from_being_merged(
-    meta: MemoryStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("whole", [False, True], ids=["chunk", "object"])
+async def test_what_cannot_be_read_keeps_no_other_stream_from_being_merged(
+    meta: MemoryStore, monkeypatch: pytest.MonkeyPatch, *, whole: bool
 ) -> None:
     objects = WholeObjects(clock=SystemClock())
-    settings = LogSettings(
-        flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=FAN_IN,
-        merge_small_bytes=2_000, merge_bytes=5_000,
-    )  # fmt: skip
-    async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
-        numbers = await fill(engine, 6, 12)
+    async with running_engine(meta, objects, settings=NARROW, housekeeping=False) as engine:
+        numbers = await fill(engine, 6, 20)
         before = await records(engine, 6)
-        (bad, *_rest) = await engine._index.newest(numbers[0], 0, 100)
-        await append(engine, "t", [make_batch(b"x" * 250)], 0)
+        bad, *_ = await engine._index.newest(numbers[0], 0, 100)
         get_range = objects.get_range
 
         async def failing(key: str, start: int, length: int) -> bytearray:
-            if key == bad.key and start == bad.position:
+            if key == bad.key and (whole or start == bad.position):
                 raise StoreUnavailable("a bad sector")
             return await get_range(key, start, length)
 
         monkeypatch.setattr(objects, "get_range", failing)
-        for _ in range(3):  # a round takes half of what waits
-            with suppress(StoreUnavailable):
-                await engine._maintenance.merge_recent()
-        assert len(await lengths(engine, numbers[0])) == 13
-        merged = [len(await lengths(engine, stream)) < 12 for stream in numbers[2:]]
-        assert sum(merged) >= 3  # the last may wait for others
-        assert numbers[0] in engine._maintenance._rounds._ripe()
+        await engine._maintenance.merge_recent()
+        found = [len(await lengths(engine, stream)) for stream in numbers]
+        assert found[0] == 20
+        if whole:
+            assert found == [20] * 6  # all have a chunk in it
+        else:
+            assert max(found[1:]) < 20
         monkeypatch.setattr(objects, "get_range", get_range)
         await engine._maintenance.sweep()
-        assert len(await lengths(engine, numbers[0])) < 13
-        after = await records(engine, 6)
-        assert [one[: len(other)] for one, other in zip(after, before, strict=True)] == before
+        assert max([len(await lengths(engine, stream)) for stream in numbers]) < 20
+        assert await records(engine, 6) == before
+
+
+async def test_a_stream_that_cannot_be_planned_keeps_no_other_from_being_merged(
+    meta: MemoryStore, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_engine(meta, objects, settings=DIRECT, housekeeping=False) as engine:
+        numbers = await fill(engine, 3, 16)
+        newest = engine._index.newest
+
+        async def failing(stream: int, *args: Any) -> list[IndexEntry]:
+            if stream == numbers[1]:
+                raise UnknownFormat("of a newer release")
+            return await newest(stream, *args)
+
+        monkeypatch.setattr(engine._index, "newest", failing)
+        await engine._maintenance.merge_recent()
+        monkeypatch.setattr(engine._index, "newest", newest)
+        assert [len(await lengths(engine, stream)) for stream in numbers] == [1, 16, 1]
+
+
+async def test_where_the_store_answers_nothing_the_round_fails(
+    meta: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = WholeObjects(clock=SystemClock())
+    async with running_engine(meta, objects, settings=NARROW, housekeeping=False) as engine:
+        numbers = await fill(engine, 8, 36)
+
+        async def failing(key: str, start: int, length: int) -> bytearray:
+            raise StoreUnavailable("away")
+
+        monkeypatch.setattr(objects, "get_range", failing)
+        with pytest.raises(StoreUnavailable, match="away"):
+            await engine._maintenance.merge_recent()
+        assert {len(await lengths(engine, stream)) for stream in numbers} == {36}
+
+
+async def test_inline_bytes_behind_many_large_entries_are_not_forgotten(
+    meta: MemoryStore, objects: MemoryObjects
+) -> None:
+    settings = LogSettings(merge_fan_in=FAN_IN, inline_bytes=1_000, merge_small_bytes=2_000)
+    async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
+        (stream,) = await fill(engine, 1, 3)
+        inline = engine._budget.used
+        assert inline > 700
+        for _ in range(70):
+            await append(engine, "t", [make_batch(b"x" * 3_000)])
+        await engine._merger.merge([stream])
+        assert engine._budget.used == inline

@@ -5,10 +5,10 @@ index, so that a fetch never reads much more than it sends.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
-from headwater.errors import KafkaStorageError, ObjectNotFound
+from headwater.errors import KafkaStorageError, ObjectNotFound, StoreError
 from headwater.log.formats import INLINE, IndexEntry
 from headwater.log.pieces import Piece, make_piece
 from headwater.log.sources import Extent, Pause, store_of
@@ -19,7 +19,9 @@ from headwater.meta.store import MetadataStore
 from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
 
-READS_AT_ONCE = 8
+logger = logging.getLogger(__name__)
+
+READS_AT_ONCE = 4
 """What ``chunks`` has under way at most."""
 READ_SECONDS = 0.03
 """About what one of its reads takes."""
@@ -86,9 +88,10 @@ class ChunkSource:
     async def chunks(
         self, wanted: Sequence[tuple[int, IndexEntry]], pause: Pause
     ) -> list[Chunk | None]:
-        """The whole chunks of many streams' entries; None where one is gone.
+        """The whole chunks of many streams' entries; None where one is gone or cannot be read.
 
         What lies together in an object is read together, and several reads are under way at once.
+        Raises as the store does where it answers none of them.
         """
         found: list[Chunk | None] = [None] * len(wanted)
         entries = [entry for _, entry in wanted]
@@ -98,24 +101,26 @@ class ChunkSource:
             store = store_of(self._objects, entries[span.members[0]])
             async with turns:
                 await pause(READ_SECONDS)
-                with suppress(ObjectNotFound):
-                    data = memoryview(await store.get_range(span.key, span.position, span.length))
-                    for number in span.members:
-                        begin = entries[number].position - span.position
-                        found[number] = data[begin : begin + entries[number].length]
+                data = memoryview(await store.get_range(span.key, span.position, span.length))
+            for number in span.members:
+                begin = entries[number].position - span.position
+                found[number] = data[begin : begin + entries[number].length]
 
         async def read_inline(number: int) -> None:
             async with turns:
-                with suppress(ObjectNotFound):
-                    found[number] = await self.chunk(*wanted[number])
+                found[number] = await self.chunk(*wanted[number])
 
         inline = [number for number, entry in enumerate(entries) if entry.kind == INLINE]
         outcomes = await asyncio.gather(
             *map(read, span_chunks(entries)), *map(read_inline, inline), return_exceptions=True
         )
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+        failures = [outcome for outcome in outcomes if outcome is not None]
+        bad = [failure for failure in failures if not isinstance(failure, ObjectNotFound)]
+        for failure in bad:
+            if len(failures) == len(outcomes) or not isinstance(failure, StoreError):
+                raise failure
+        if bad:
+            logger.warning("%d of %d reads failed: %s", len(bad), len(outcomes), bad[0])
         return found
 
 

@@ -44,9 +44,9 @@ class InlineBudget:
         if size:
             self._by_stream[stream] = size
 
-    def counts(self, stream: int) -> bool:
-        """Whether the stream has bytes in the metadata store, as far as this broker knows."""
-        return stream in self._by_stream
+    def counted(self, stream: int) -> int:
+        """The stream's bytes in the metadata store, as far as this broker knows."""
+        return self._by_stream.get(stream, 0)
 
     def crowded(self) -> list[int]:
         """The streams to relieve, the fullest first; none below half of the share."""

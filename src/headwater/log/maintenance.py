@@ -133,24 +133,25 @@ class Maintenance:
 
         Where the metadata store is crowded, what lies there is moved to objects.
         """
-        for stream in self._rounds.foreign():
-            if self._budget.counts(stream):
-                await self._merger().measure(stream)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._settings.merge_interval_ms / 1000
         ready = self._rounds.next()
         while ready:
-            try:
-                again = await self._merger().merge(ready, hurry=self._rounds.behind)
-            except BaseException:
-                self._rounds.put_off(ready)
-                raise
+            again = await self._merger().merge(ready, hurry=self._rounds.behind)
             self._rounds.forget(again)
             await self._relieve()
+            if not self._settings.flush_interval_ms and loop.time() > until:
+                self._rounds.keep(again)  # after a rest
+                break
             # The others are not to wait until these have nothing more.
             ready = sorted({*again, *self._rounds.next()})
         await self._relieve()
 
     async def _relieve(self) -> None:
         """Where the metadata store is crowded, move what lies there to objects."""
+        for stream in self._rounds.foreign():
+            if self._budget.counted(stream):
+                await self._merger().measure(stream)
         while crowded := self._budget.crowded():
             if not await self._merger().merge(crowded, relieve=True):
                 return

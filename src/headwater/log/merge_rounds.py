@@ -2,7 +2,7 @@
 
 Every merge writes an object. Where objects are paid for, a round waits until it fills one, or
 until it is overdue; and it takes no more than that, or half of what waits, so that merging is
-spread over time and what is merged is for the most part still in memory.
+spread over time.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -59,12 +59,11 @@ class MergeRounds:
         for stream in streams:
             self._small.pop(stream, None)
 
-    def put_off(self, streams: Iterable[int]) -> None:
-        """These could not be merged: they are ripe again."""
+    def keep(self, streams: Iterable[int]) -> None:
+        """These have more to merge: they stay ripe."""
         for stream in streams:
             small = self._small.setdefault(stream, _Small())
             small.entries += RECENT_RUNS * self._settings.merge_fan_in
-            small.size += self._settings.merge_small_bytes
 
     def foreign(self) -> list[int]:
         """The ripe streams that another broker sees to; they begin to gather anew."""
@@ -87,14 +86,8 @@ class MergeRounds:
         return sorted(ripe)
 
     def _ripe(self) -> dict[int, _Small]:
-        return {stream: small for stream, small in self._small.items() if self._is_ripe(small)}
-
-    def _is_ripe(self, small: _Small) -> bool:
-        fan_in = self._settings.merge_fan_in
-        if small.entries >= RECENT_RUNS * fan_in:
-            return True
-        large = small.size >= self._settings.merge_small_bytes
-        return large and bool(self._settings.flush_interval_ms) and small.entries >= fan_in + NEWEST
+        most = RECENT_RUNS * self._settings.merge_fan_in
+        return {stream: small for stream, small in self._small.items() if small.entries >= most}
 
     def _worth_an_object(self, ripe: dict[int, _Small]) -> dict[int, _Small]:
         size = sum(small.size for small in ripe.values())

@@ -42,8 +42,8 @@ PUT_SECONDS, SWAP_SECONDS = 0.1, 0.02
 """About what an object of the largest size and its transaction take."""
 GROUP_ENTRIES = 4096
 """Of how many entries one object is made at most, so that nobody waits for long meanwhile."""
-FAILURES = 2
-"""After so many it is the store that fails, and nothing more is tried."""
+FAILURES = 3
+"""After so many in a row it is the store that fails, and nothing more is tried."""
 PLAN_ENTRIES = 4096
 """How much of a stream's index one plan looks at: small entries are made at its end."""
 
@@ -105,32 +105,32 @@ class Merger:
 
         ``relieve`` moves what lies in the metadata store to objects, worth it or not, until it is
         no longer crowded. A ``thorough`` look goes further back than where large entries begin.
-        In a ``hurry`` it waits for no pause. An object that cannot be read keeps those that share
-        its merge from it and no others; the error is raised in the end.
+        In a ``hurry`` it waits for no pause. Streams that cannot be merged are left to the sweep
+        and keep no others from it, unless all fail.
         """
         pause = self._pause if self._paid and not hurry and not relieve else _none
         enough: int | None = None
         if self._paid and not thorough:
-            # What is merged late is not in memory any more: so not all of a stream at once,
-            # unless there are too few streams to fill an object with.
+            # Many streams of few flushes lie together, few streams of many flushes do not: so not
+            # all of a stream at once, unless there are too few streams to fill an object with.
             settings = self._settings
             enough = max(settings.merge_small_bytes, settings.merge_bytes // max(1, len(streams)))
         again: list[int] = []
         plans = (
             self._plan(stream, enough, relieve=relieve, thorough=thorough) for stream in streams
         )
-        failures: list[Exception] = []
+        failures = 0
         async for group in self._groups(plans):
             try:
                 again += await self._merge_group(group, pause)
+                failures = 0
             except (StoreError, KafkaError) as error:
-                failures.append(error)
-                if len(failures) == FAILURES:
-                    break
+                failures += 1
+                if failures == FAILURES:
+                    raise
+                logger.warning("some streams are not merged: %s", error)
             if relieve and not self._budget.crowded():
                 break
-        if failures:
-            raise failures[0]
         return again
 
     async def measure(self, stream: int) -> None:
@@ -144,9 +144,17 @@ class Merger:
     ) -> AsyncIterator[list["_Planned"]]:
         """What is to be merged, as much at a time as fits one object."""
         group: list[_Planned] = []
-        size = entries = 0
+        size = entries = failures = 0
         for plan in plans:
-            planned = await plan
+            try:
+                planned = await plan
+                failures = 0
+            except (StoreError, KafkaError) as error:
+                failures += 1
+                if failures == FAILURES:
+                    raise
+                logger.warning("a stream is not merged: %s", error)
+                continue
             if not planned.run:
                 continue
             length = sum(entry.length for entry in planned.run)
@@ -197,10 +205,15 @@ class Merger:
 
     async def _newest(self, stream: int, log_start: int, *, thorough: bool) -> list[IndexEntry]:
         """The entries to plan with; the bytes of those that are inline are counted."""
+        inline = self._budget.counted(stream)
 
         def wanted(entry: IndexEntry) -> bool:
+            nonlocal inline
+            if entry.kind == INLINE:
+                inline -= entry.length
             chunk = entry.kind in (INLINE, WAL)
-            return thorough or (chunk and entry.length < self._settings.merge_small_bytes)
+            small = chunk and entry.length < self._settings.merge_small_bytes
+            return thorough or small or inline > 0
 
         entries = await self._index.newest(stream, log_start, PLAN_ENTRIES, wanted)
         self._budget.measured(stream, inline_size(entries))
