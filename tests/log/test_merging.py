@@ -1,6 +1,7 @@
 """Brokers that merge: what is read and written for it, who does it, and what keeps it from it."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,11 +28,7 @@ PAID = LogSettings(
     flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=FAN_IN,
     merge_small_bytes=2_000, merge_bytes=20_000,
 )  # fmt: skip
-
-NARROW = LogSettings(
-    flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=FAN_IN,
-    merge_small_bytes=2_000, merge_bytes=4_000,
-)  # fmt: skip
+NARROW = replace(PAID, merge_bytes=4_000)
 """One stream in an object."""
 
 

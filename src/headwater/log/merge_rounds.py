@@ -18,8 +18,6 @@ MANY_ENTRIES = 4096
 """So many entries are worth an object, however small they are."""
 BEHIND_OBJECTS = 128
 """Beyond so many objects of waiting entries the index would grow for ever."""
-NEWEST = 4
-"""On a paid store so many entries are left out: who follows closely has them in memory."""
 
 
 @dataclass(slots=True)

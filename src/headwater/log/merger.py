@@ -24,7 +24,6 @@ from headwater.log.merge import (
     plan_relief,
     swap_runs,
 )
-from headwater.log.merge_rounds import NEWEST
 from headwater.log.piece_loader import PieceLoader
 from headwater.log.settings import LogSettings
 from headwater.log.sources import Pause
@@ -42,6 +41,8 @@ PUT_SECONDS, SWAP_SECONDS = 0.1, 0.02
 """About what an object of the largest size and its transaction take."""
 GROUP_ENTRIES = 4096
 """Of how many entries one object is made at most, so that nobody waits for long meanwhile."""
+NEWEST = 4
+"""On a paid store so many entries are left out: who follows closely has them in memory."""
 FAILURES = 3
 """After so many in a row it is the store that fails, and nothing more is tried."""
 PLAN_ENTRIES = 4096
@@ -139,9 +140,7 @@ class Merger:
         log_start = 0 if stored is None else decode(Layout, stored.value).log_start
         await self._newest(stream, log_start, thorough=False)
 
-    async def _groups(
-        self, plans: Iterable[Awaitable["_Planned"]]
-    ) -> AsyncIterator[list["_Planned"]]:
+    async def _groups(self, plans: Iterable[Awaitable[_Planned]]) -> AsyncIterator[list[_Planned]]:
         """What is to be merged, as much at a time as fits one object."""
         group: list[_Planned] = []
         size = entries = failures = 0
@@ -177,7 +176,7 @@ class Merger:
         *,
         relieve: bool = False,
         thorough: bool = False,
-    ) -> "_Planned":
+    ) -> _Planned:
         stored = await self._meta.get(keys.layout(0, stream))
         layout = Layout() if stored is None else decode(Layout, stored.value)
         # Read after the layout: a job created since then makes the swap lose.
@@ -219,7 +218,7 @@ class Merger:
         self._budget.measured(stream, inline_size(entries))
         return entries
 
-    async def _merge_group(self, group: Sequence["_Planned"], pause: Pause) -> list[int]:
+    async def _merge_group(self, group: Sequence[_Planned], pause: Pause) -> list[int]:
         read: list[tuple[Chunk, _Planned]] = []
         group = sorted(group, key=attrgetter("stream"))
         wanted = [(planned.stream, entry) for planned in group for entry in planned.run]
@@ -227,7 +226,7 @@ class Merger:
         for planned in group:
             chunks = [chunk for chunk in islice(kept, len(planned.run)) if chunk is not None]
             if len(chunks) < len(planned.run):
-                continue  # trimmed or merged by another broker meanwhile
+                continue  # trimmed or merged by another broker meanwhile, or not readable
             try:
                 read.append((concatenate_chunks(planned.stream, chunks), planned))
             except CorruptMessage as error:
