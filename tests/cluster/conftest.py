@@ -5,20 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from peers import etcd, versitygw
 from peers.etcd import start_etcd
 from peers.s3_server import S3Server
 from peers.versitygw import start_versitygw
 from tests.cluster.running import Stores
+from tests.installed import install_servers
 
 BUCKET = "shared"
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Servers are built before the first test, whose time is not theirs."""
-    if any("etcd" in item.nodeid for item in session.items):
-        etcd.install()
-        versitygw.install()
+    install_servers(session, ["versitygw"])
 
 
 @pytest.fixture

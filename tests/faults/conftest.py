@@ -4,7 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.installed import install_servers
+
 TOLD = pytest.StashKey[list[str]]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    install_servers(session, ["toxiproxy"])
 
 
 @pytest.fixture

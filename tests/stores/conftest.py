@@ -9,6 +9,11 @@ import pytest
 
 from peers.s3_server import S3Server
 from peers.versitygw import start_versitygw
+from tests.installed import install_servers
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    install_servers(session, ["toxiproxy", "versitygw"])
 
 
 @pytest.fixture
