@@ -5,6 +5,8 @@
 ``failures``     SQLite's errors in Headwater's terms
 ``worker``       one thread that runs blocking calls in order
 ``writer``       transactions and sessions, on the writer's thread
+``recall``       what the writer knows without a look
+``one_step``     a commit of puts as one statement
 ``reader``       reads, on the reader's thread
 ``changes``      how the change table holds a revision
 ``neighbours``   waking the other processes after a commit

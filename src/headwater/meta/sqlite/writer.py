@@ -1,8 +1,9 @@
 """Transactions and sessions, on the writer's thread.
 
-One commit is five statements whatever its size, up to some hundred keys: each statement costs
-a hand-over of the interpreter lock, which under load outweighs its work in SQLite. That is why
-the keys are read as one row of text and written by statements of many rows.
+Each statement costs a hand-over of the interpreter lock, which under load outweighs its work in
+SQLite. So a commit of puts whose keys are known (``recall``) is a single statement (``one_step``).
+Any other is five, up to some hundred keys: the keys are read as one row of text and written by
+statements of many rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,9 @@ from headwater.meta.feed import Item
 from headwater.meta.sqlite.changes import encode
 from headwater.meta.sqlite.connection import connect, one_row
 from headwater.meta.sqlite.failures import store_error
+from headwater.meta.sqlite.one_step import SCHEMA as STEP_SCHEMA
+from headwater.meta.sqlite.one_step import is_one_step, put_in_one_step
+from headwater.meta.sqlite.recall import Recall
 from headwater.meta.store import Committed, Decide, Entry, T, Writes
 
 CACHE_BYTES = 16 * 2**20
@@ -44,6 +48,8 @@ class Writer:
         self._connection = connect(path, busy_seconds, cache_bytes=CACHE_BYTES)
         # One cursor for all: its next statement resets the last, so none outlives its COMMIT.
         self._cursor = self._connection.cursor()
+        self._connection.execute(STEP_SCHEMA)
+        self._recall = Recall()
         self._time = time
 
     def close(self) -> None:
@@ -51,13 +57,43 @@ class Writer:
 
     def transact(self, keys: Sequence[str], decide: Decide[T]) -> tuple[Committed[T], list[Item]]:
         """Run and commit ``decide``; the changes are returned for this process's watches."""
+        done = self._transact_in_one_step(keys, decide)
+        if done is not None:
+            return done
         with self._transaction() as commit:
             revision, values = self._read(keys)
+            self._recall.looked(revision, values)
             writes, result = decide(values)
             items = self._write(revision + 1, writes) if writes else []
             if items:
                 revision += 1
                 commit()
+                self._recall.wrote(revision, writes)
+        return Committed(revision, result), items
+
+    def _transact_in_one_step(
+        self, keys: Sequence[str], decide: Decide[T]
+    ) -> tuple[Committed[T], list[Item]] | None:
+        """Like ``transact``; None where it takes a look at the keys, and nothing was written."""
+        values = self._recall.values(keys)
+        if values is None:
+            return None
+        try:
+            writes, result = decide(values)
+        except Exception:  # noqa: BLE001 - it may be wrong by now: who looks hears it again
+            return None
+        if not is_one_step(writes):
+            return None
+        revision = self._recall.revision + 1
+        items: list[Item] = list(writes.puts.items())
+        try:
+            committed = put_in_one_step(self._cursor, revision, items)
+        except apsw.Error as error:
+            raise store_error(error, self._connection, commits=True) from error
+        if not committed:
+            self._recall.forget()
+            return None
+        self._recall.wrote(revision, writes)
         return Committed(revision, result), items
 
     def open_session(self, session: str, ttl: float, opened_ms: int) -> None:
