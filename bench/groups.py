@@ -20,7 +20,7 @@ from bench.clients import consumer_performance
 from bench.clients.members import ClassicMember, ConsumerMember, Group, wait_for_coordinator
 from bench.clients.wire import Connection, parse
 from bench.harness import Bench, Figure, Size
-from bench.peer import HEADWATER, Peer
+from bench.peer import HEADWATER, KAFKA, KAFKA_FLUSH, Peer
 from bench.throughput import MB_PER_SECOND, PARTITIONS, load
 from tests.broker.running import request_frame
 
@@ -235,6 +235,8 @@ BENCHES = (
             Figure("metadata transactions", "1/s", "less", None, None),
         ),
         commit,
+        # Kafka answers before its disk has the commit; the last is Kafka with Headwater's care.
+        peers=(HEADWATER, KAFKA, KAFKA_FLUSH),
         environment=ENVIRONMENT,
     ),
 )

@@ -20,12 +20,12 @@ CREATE TEMP TRIGGER step_change INSTEAD OF INSERT ON step
   WHEN NEW.key IS NULL AND NEW.value IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'others have committed')
-    WHERE (SELECT max(revision) FROM main.change) <> NEW.revision - 1;
-  INSERT INTO main.change VALUES (NEW.revision, NEW.value);
+    WHERE (SELECT max(revision) FROM change) IS NOT NEW.revision - 1;
+  INSERT INTO change VALUES (NEW.revision, NEW.value);
 END;
 CREATE TEMP TRIGGER step_put INSTEAD OF INSERT ON step WHEN NEW.key IS NOT NULL
 BEGIN
-  INSERT INTO main.kv VALUES (NEW.key, NEW.value, NEW.revision, NULL)
+  INSERT INTO kv VALUES (NEW.key, NEW.value, NEW.revision, NULL)
     ON CONFLICT (key) DO UPDATE SET
     value = excluded.value, revision = excluded.revision, session = excluded.session;
 END;

@@ -8,9 +8,11 @@ statements of many rows.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import Generic
 
 import apsw
 import msgspec
@@ -37,8 +39,20 @@ LAST_REVISION = "SELECT max(revision) FROM change"
 ALIVE = "SELECT 1 FROM session WHERE id = ? AND expires > ? AND boot = ?"
 EXPIRED = "SELECT id FROM session WHERE expires <= ? OR boot <> ?"
 
+NOT_BEGUN = (apsw.ReadOnlyError, apsw.TooBigError, apsw.SQLError)
+"""With these a statement that is a whole commit has certainly not landed."""
+
 Time = Callable[[], tuple[float, str]]
 """The host's boot clock in seconds, and the boot's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided(Generic[T]):
+    """What a transaction would write as that revision."""
+
+    revision: int
+    writes: Writes
+    result: T
 
 
 class Writer:
@@ -57,13 +71,16 @@ class Writer:
 
     def transact(self, keys: Sequence[str], decide: Decide[T]) -> tuple[Committed[T], list[Item]]:
         """Run and commit ``decide``; the changes are returned for this process's watches."""
-        done = self._transact_in_one_step(keys, decide)
-        if done is not None:
-            return done
+        decided = self._decide_from_memory(keys, decide)
+        if decided is not None and self._put_in_one_step(decided):
+            return Committed(decided.revision, decided.result), list(decided.writes.puts.items())
         with self._transaction() as commit:
             revision, values = self._read(keys)
             self._recall.looked(revision, values)
-            writes, result = decide(values)
+            if decided is not None and decided.revision == revision + 1:
+                writes, result = decided.writes, decided.result
+            else:
+                writes, result = decide(values)
             items = self._write(revision + 1, writes) if writes else []
             if items:
                 revision += 1
@@ -71,30 +88,33 @@ class Writer:
                 self._recall.wrote(revision, writes)
         return Committed(revision, result), items
 
-    def _transact_in_one_step(
-        self, keys: Sequence[str], decide: Decide[T]
-    ) -> tuple[Committed[T], list[Item]] | None:
-        """Like ``transact``; None where it takes a look at the keys, and nothing was written."""
+    def _decide_from_memory(self, keys: Sequence[str], decide: Decide[T]) -> _Decided[T] | None:
         values = self._recall.values(keys)
-        if values is None:
-            return None
-        try:
-            writes, result = decide(values)
-        except Exception:  # noqa: BLE001 - it may be wrong by now: who looks hears it again
-            return None
-        if not is_one_step(writes):
+        if values is None or self._connection.in_transaction:
             return None
         revision = self._recall.revision + 1
-        items: list[Item] = list(writes.puts.items())
         try:
-            committed = put_in_one_step(self._cursor, revision, items)
-        except apsw.Error as error:
-            raise store_error(error, self._connection, commits=True) from error
-        if not committed:
-            self._recall.forget()
+            return _Decided(revision, *decide(values))
+        except Exception:  # noqa: BLE001 - it may be wrong by now: who looks hears it again
             return None
-        self._recall.wrote(revision, writes)
-        return Committed(revision, result), items
+
+    def _put_in_one_step(self, decided: _Decided[T]) -> bool:
+        """Whether it is committed; if not, nothing is written."""
+        if not is_one_step(decided.writes):
+            return False
+        try:
+            committed = put_in_one_step(
+                self._cursor, decided.revision, list(decided.writes.puts.items())
+            )
+        except apsw.Error as error:
+            self._recall.forget()
+            commits = not isinstance(error, NOT_BEGUN)
+            raise store_error(error, self._connection, commits=commits) from error
+        if committed:
+            self._recall.wrote(decided.revision, decided.writes)
+        else:
+            self._recall.forget()
+        return committed
 
     def open_session(self, session: str, ttl: float, opened_ms: int) -> None:
         with self._transaction() as commit:
@@ -141,6 +161,7 @@ class Writer:
             self._cursor.execute("BEGIN IMMEDIATE")
             yield commit
         except apsw.Error as error:
+            self._recall.forget()
             raise store_error(error, self._connection, commits=commits) from error
         finally:
             if self._connection.in_transaction:
