@@ -147,7 +147,9 @@ async def test_merges_keep_out_of_an_open_job() -> None:
         # A merge that was planned before the job loses.
         assert planned.run
         before = await place.index(topic)
-        assert await engine._merger._merge_group([planned], engine._writer.wait_for_pause) == []
+        pause = engine._writer.wait_for_pause
+        read = await engine._merger._read([planned], pause)
+        assert await engine._merger._merge_group(read, pause) == []
         assert await place.index(topic) == before
         while await engine._merger.merge([stream]):
             pass

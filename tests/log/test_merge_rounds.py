@@ -8,6 +8,7 @@ from headwater.log.merge_rounds import (
     MANY_ENTRIES,
     OVERDUE_RUNS,
     RECENT_RUNS,
+    TAKEN_ALONG_RUNS,
     MergeRounds,
 )
 from headwater.log.settings import LogSettings
@@ -53,8 +54,11 @@ def test_where_they_are_paid_for_a_round_waits_until_it_fills_one() -> None:
     assert them.next() == []
     fill(them, range(4, 5), ripe - 1, 100)
     assert them.next() == []
+    fill(them, range(5, 6), TAKEN_ALONG_RUNS * FAN_IN, 100)
+    fill(them, range(6, 7), TAKEN_ALONG_RUNS * FAN_IN - 1, 100)
     them.added(4, 100)
-    assert them.next() == [1, 2, 3]  # the fourth would not fit any more
+    assert them.next() == [1, 2, 3, 4, 5]  # the fifth goes along
+    assert them.next() == []
 
 
 def test_streams_with_few_bytes_wait_for_more_entries() -> None:
@@ -98,7 +102,7 @@ def test_what_has_more_to_merge_stays_ripe() -> None:
     assert them.next() == [2]
 
 
-def test_a_backlog_is_worked_off_in_turn_and_known() -> None:
+def test_a_backlog_is_known() -> None:
     them = rounds(PAID)
     entries, length = RECENT_RUNS * FAN_IN, SMALL // 10
     streams = BEHIND_OBJECTS * OBJECT // (entries * length)
@@ -106,29 +110,48 @@ def test_a_backlog_is_worked_off_in_turn_and_known() -> None:
     assert not them.behind
     fill(them, range(streams + 1, streams + 2), entries, length)
     assert them.behind
-    seen: list[int] = []
-    while some := them.next():
-        seen += some
-    assert seen == list(range(1, len(seen) + 1))
-    assert (streams + 1 - len(seen)) * entries * length < OBJECT
+    assert them.next() == list(range(1, streams + 2))
     assert not them.behind
+
+
+def test_what_is_left_of_a_stream_counts_with_what_comes() -> None:
+    them = rounds(PAID)
+    fill(them, range(1, 4), RECENT_RUNS * FAN_IN, 200)
+    assert them.next() == [1, 2, 3]
+    for stream in (1, 2, 3):
+        them.left(stream, RECENT_RUNS * FAN_IN - 2, 9_000)
+    fill(them, range(1, 4), 1, 200)
+    assert them.next() == []
+    them.added(3, 200)
+    them.added(2, 200)
+    assert them.next() == [1, 2, 3]
+    assert them.next() == []
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(1, 2 * SMALL)), max_size=2_000),
     st.sampled_from([DIRECT, PAID]),
 )
-def test_a_round_is_in_order_without_doubles_and_bounded(
+def test_a_round_is_in_order_and_takes_what_it_is_to_take(
     entries: list[tuple[int, int]], settings: LogSettings
 ) -> None:
     them = rounds(settings)
-    waiting: dict[int, int] = {}
+    waiting: dict[int, list[int]] = {}
     for stream, length in entries:
         them.added(stream, length)
         if length < SMALL:
-            waiting[stream] = waiting.get(stream, 0) + length
+            waiting.setdefault(stream, []).append(length)
+        ripe = [each for each in waiting.values() if len(each) >= RECENT_RUNS * FAN_IN]
         streams = them.next()
         assert streams == sorted(set(streams))
         taken = [waiting.pop(stream) for stream in streams]
-        if settings is PAID and len(taken) > 1:
-            assert sum(taken) <= max(OBJECT, (sum(taken) + sum(waiting.values())) // 2)
+        if settings is DIRECT:
+            assert len(taken) == len(ripe)
+            continue
+        due = sum(map(sum, ripe)) >= OBJECT or any(
+            len(each) >= OVERDUE_RUNS * FAN_IN for each in ripe
+        )
+        assert bool(taken) == due
+        assert all(len(each) >= TAKEN_ALONG_RUNS * FAN_IN for each in taken)
+        if due:
+            assert all(len(each) < TAKEN_ALONG_RUNS * FAN_IN for each in waiting.values())

@@ -10,6 +10,8 @@ from headwater.clock import SystemClock
 from headwater.errors import StoreUnavailable, UnknownFormat
 from headwater.log.engine import LogEngine
 from headwater.log.formats import IndexEntry
+from headwater.log.merge_rounds import RECENT_RUNS
+from headwater.log.merger import READ_OBJECTS
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.objects.memory import MemoryObjects
@@ -74,17 +76,39 @@ async def test_a_merge_on_a_paid_store_reads_neighbours_together_and_leaves_the_
         gets, puts = objects.traffic.gets, objects.traffic.puts
         await engine._maintenance.merge_recent()
         found = [await lengths(engine, stream) for stream in numbers]
-        assert sum(len(each) == flushes for each in found) <= 1  # it waits for others
-        for *merged, _a, _b, _c, _d in (each for each in found if len(each) < flushes):
-            assert len(merged) <= 5
-            assert all(length >= 2_000 for length in merged[:-1])
-            assert max(_a, _b, _c, _d) < 400
-        # One read of each flush's object for all the streams of a merged one, not one for each.
-        assert objects.traffic.gets - gets < streams * flushes / 2
-        assert objects.traffic.puts - puts <= 10
+        for merged in found:
+            small = [length for length in merged if length < 2_000]
+            assert merged[-len(small) :] == small
+            assert 4 <= len(small) < RECENT_RUNS * FAN_IN
+            assert len(merged) - len(small) <= 5
+        # One read of each flush's object for all the streams, not one for each.
+        assert objects.traffic.gets - gets <= flushes
+        assert objects.traffic.puts - puts <= 4
         assert await records(engine, streams) == before
     async with running_engine(meta, objects, broker_id=2, settings=PAID) as fresh:
         assert await records(fresh, streams) == before
+
+
+async def test_streams_of_different_rates_are_read_together(meta: MemoryStore) -> None:
+    objects = WholeObjects(clock=SystemClock())
+    streams, flushes = 8, 120
+    async with running_engine(meta, objects, settings=PAID, housekeeping=False) as engine:
+        topic = await engine.topics.create("t", streams, {"retention.ms": "-1"})
+        gets = 0
+        for _ in range(flushes):
+            sent = [
+                engine.append(topic, partition, [make_batch(b"x" * 40 * (1 + partition))])
+                for partition in range(streams)
+            ]
+            for one in sent:
+                await one
+            before = objects.traffic.gets
+            await engine._maintenance.merge_recent()
+            gets += objects.traffic.gets - before
+        found = [await lengths(engine, stream) for stream in topic.streams]
+        assert max(map(len, found)) < 3 * RECENT_RUNS * FAN_IN
+        # An object of a flush is read once or twice, not once for each stream.
+        assert flushes / 2 < gets < 2 * flushes
 
 
 async def test_few_streams_are_merged_to_entries_that_fill_an_object(meta: MemoryStore) -> None:
@@ -155,14 +179,14 @@ async def test_the_inline_bytes_of_anothers_streams_are_counted_again(
         assert writing._budget.used == 0
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["chunk", "object"])
+@pytest.mark.parametrize("whole", [False, True], ids=["range", "object"])
 async def test_what_cannot_be_read_keeps_no_other_stream_from_being_merged(
     meta: MemoryStore, monkeypatch: pytest.MonkeyPatch, *, whole: bool
 ) -> None:
     objects = WholeObjects(clock=SystemClock())
     async with running_engine(meta, objects, settings=NARROW, housekeeping=False) as engine:
-        numbers = await fill(engine, 6, 20)
-        before = await records(engine, 6)
+        numbers = await fill(engine, 12, 20)
+        before = await records(engine, 12)
         bad, *_ = await engine._index.newest(numbers[0], 0, 100)
         get_range = objects.get_range
 
@@ -174,15 +198,15 @@ async def test_what_cannot_be_read_keeps_no_other_stream_from_being_merged(
         monkeypatch.setattr(objects, "get_range", failing)
         await engine._maintenance.merge_recent()
         found = [len(await lengths(engine, stream)) for stream in numbers]
-        assert found[0] == 20
+        assert found[:READ_OBJECTS] == [20] * READ_OBJECTS  # they are read together
         if whole:
-            assert found == [20] * 6  # all have a chunk in it
+            assert found == [20] * 12  # all have a chunk in it
         else:
-            assert max(found[1:]) < 20
+            assert max(found[2 * READ_OBJECTS :]) < 20
         monkeypatch.setattr(objects, "get_range", get_range)
         await engine._maintenance.sweep()
         assert max([len(await lengths(engine, stream)) for stream in numbers]) < 20
-        assert await records(engine, 6) == before
+        assert await records(engine, 12) == before
 
 
 async def test_a_stream_that_cannot_be_planned_keeps_no_other_from_being_merged(
@@ -208,7 +232,7 @@ async def test_where_the_store_answers_nothing_the_round_fails(
 ) -> None:
     objects = WholeObjects(clock=SystemClock())
     async with running_engine(meta, objects, settings=NARROW, housekeeping=False) as engine:
-        numbers = await fill(engine, 8, 36)
+        numbers = await fill(engine, 24, 36)
 
         async def failing(key: str, start: int, length: int) -> bytearray:
             raise StoreUnavailable("away")

@@ -137,8 +137,9 @@ class Maintenance:
         until = loop.time() + self._settings.merge_interval_ms / 1000
         ready = self._rounds.next()
         while ready:
-            again = await self._merger().merge(ready, hurry=self._rounds.behind)
-            self._rounds.forget(again)
+            again = await self._merger().merge(
+                ready, hurry=self._rounds.behind, left=self._rounds.left
+            )
             await self._relieve()
             if not self._settings.flush_interval_ms and loop.time() > until:
                 self._rounds.keep(again)  # after a rest

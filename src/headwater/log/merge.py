@@ -84,16 +84,16 @@ def plan_merge(
             full = mergeable and size + entry.length > max_bytes
             long = len(run) == max_entries
             if not mergeable or full or long or (run and run[-1].end != entry.start):
-                if _worth_while(run, size, fan_in) or (full and len(run) > 1):
+                if worth_while(run, fan_in) or (full and len(run) > 1):
                     return run
                 run, size = [], 0
             if mergeable:
                 run.append(entry)
                 size += entry.length
                 enough = enough_bytes is not None and size >= enough_bytes
-                if enough and _worth_while(run, size, fan_in):
+                if enough and worth_while(run, fan_in):
                     return run
-        if _worth_while(run, size, fan_in):
+        if worth_while(run, fan_in):
             return run
     return []
 
@@ -120,9 +120,15 @@ def inline_size(entries: Sequence[IndexEntry]) -> int:
     return sum(entry.length for entry in entries if entry.kind == INLINE)
 
 
-def _worth_while(run: Sequence[IndexEntry], size: int, fan_in: int) -> bool:
-    # At least doubled, or one large entry would be rewritten for every few tiny ones behind it.
-    return len(run) >= fan_in and size >= 2 * max(entry.length for entry in run)
+def worth_while(run: Sequence[IndexEntry], fan_in: int) -> bool:
+    """Whether a run is long enough, and no entry is most of it.
+
+    Else one large entry would be rewritten for every few tiny ones behind it.
+    """
+    if len(run) < fan_in:
+        return False
+    lengths = [entry.length for entry in run]
+    return sum(lengths) >= 2 * max(lengths)
 
 
 @dataclass(frozen=True, slots=True)

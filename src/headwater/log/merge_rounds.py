@@ -1,8 +1,8 @@
 """When small entries are merged, and those of which streams together.
 
 Every merge writes an object. Where objects are paid for, a round waits until it fills one, or
-until it is overdue; and it takes no more than that, or half of what waits, so that merging is
-spread over time.
+until it is overdue. Then it takes along all that have gathered half as much: streams that are
+merged in step lie side by side in the objects of the flushes, and are read with one request each.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -12,6 +12,8 @@ from headwater.log.settings import LogSettings
 
 RECENT_RUNS = 4
 """How many merges' worth of small entries a stream gathers before it is looked at."""
+TAKEN_ALONG_RUNS = 2
+"""With so many a stream goes along with those that are ripe."""
 OVERDUE_RUNS = 16
 """With so many a stream does not wait for others any longer."""
 MANY_ENTRIES = 4096
@@ -39,8 +41,6 @@ class MergeRounds:
         self._settings = settings
         self._share = share
         self._small: dict[int, _Small] = {}
-        self._last = 0
-        """The last stream of the last round: the next one goes on behind it."""
 
     def added(self, stream: int, length: int) -> None:
         """An entry of so many bytes was committed; it counts if it is small."""
@@ -63,6 +63,10 @@ class MergeRounds:
             small = self._small.setdefault(stream, _Small())
             small.entries += RECENT_RUNS * self._settings.merge_fan_in
 
+    def left(self, stream: int, entries: int, size: int) -> None:
+        """So much that is small stays behind what is being merged of the stream."""
+        self._small[stream] = _Small(entries, size)
+
     def foreign(self) -> list[int]:
         """The ripe streams that another broker sees to; they begin to gather anew."""
         streams = [stream for stream in self._ripe() if not self._share(stream)]
@@ -79,31 +83,21 @@ class MergeRounds:
         """The streams to merge now, in order; they begin to gather anew."""
         ripe = {stream: small for stream, small in self._ripe().items() if self._share(stream)}
         if self._settings.flush_interval_ms:
-            ripe = self._worth_an_object(ripe)
+            if not self._is_worth_an_object(ripe.values()):
+                return []
+            along = self._ripe(TAKEN_ALONG_RUNS)
+            ripe = {stream: small for stream, small in along.items() if self._share(stream)}
         self.forget(ripe)
         return sorted(ripe)
 
-    def _ripe(self) -> dict[int, _Small]:
-        most = RECENT_RUNS * self._settings.merge_fan_in
+    def _ripe(self, runs: int = RECENT_RUNS) -> dict[int, _Small]:
+        most = runs * self._settings.merge_fan_in
         return {stream: small for stream, small in self._small.items() if small.entries >= most}
 
-    def _worth_an_object(self, ripe: dict[int, _Small]) -> dict[int, _Small]:
-        size = sum(small.size for small in ripe.values())
-        if size < self._settings.merge_bytes and not self._overdue(ripe.values()):
-            return {}
-        most = max(self._settings.merge_bytes, size // 2)
-        taken: dict[int, _Small] = {}
-        for stream in sorted(ripe, key=lambda stream: (stream <= self._last, stream)):
-            most -= ripe[stream].size
-            if most < 0 and taken:
-                break
-            taken[stream] = ripe[stream]
-            self._last = stream
-        return taken
-
-    def _overdue(self, ripe: Collection[_Small]) -> bool:
+    def _is_worth_an_object(self, ripe: Collection[_Small]) -> bool:
         most = max((small.entries for small in ripe), default=0)
         return (
-            most >= OVERDUE_RUNS * self._settings.merge_fan_in
+            sum(small.size for small in ripe) >= self._settings.merge_bytes
+            or most >= OVERDUE_RUNS * self._settings.merge_fan_in
             or sum(small.entries for small in ripe) >= MANY_ENTRIES
         )

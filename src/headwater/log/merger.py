@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from operator import attrgetter
 
@@ -24,6 +24,7 @@ from headwater.log.merge import (
     plan_relief,
     swap_runs,
 )
+from headwater.log.merge_plans import Planned, divided, in_step, parts
 from headwater.log.piece_loader import PieceLoader
 from headwater.log.settings import LogSettings
 from headwater.log.sources import Pause
@@ -39,25 +40,43 @@ logger = logging.getLogger(__name__)
 
 PUT_SECONDS, SWAP_SECONDS = 0.1, 0.02
 """About what an object of the largest size and its transaction take."""
-GROUP_ENTRIES = 4096
-"""Of how many entries one object is made at most, so that nobody waits for long meanwhile."""
+READ_OBJECTS = 4
+"""On a paid store so many objects are made of what is read at once: the more streams are read
+together, the fewer requests it takes. It is held in memory."""
+STEP_OBJECTS, STEP_ENTRIES = 16, 65_536
+"""The streams of so many objects, or with so many small entries, are kept in step."""
 NEWEST = 4
 """On a paid store so many entries are left out: who follows closely has them in memory."""
 FAILURES = 3
-"""After so many in a row it is the store that fails, and nothing more is tried."""
 PLAN_ENTRIES = 4096
 """How much of a stream's index one plan looks at: small entries are made at its end."""
 
+Left = Callable[[int, int, int], None]
+"""Is told a stream, and how many entries of how many bytes stay behind what is merged of it."""
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """What is to be merged of a stream, if its layout is still of that generation."""
 
-    stream: int
-    generation: int
-    run: Sequence[IndexEntry]
-    more: bool
-    """Whether there may be more to merge after it."""
+class _Failures:
+    """Counts them: after some in a row it is the store that fails, and nothing more is tried."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+
+    @contextmanager
+    def survived(self, what: str) -> Iterator[None]:
+        """Go on after a failure, unless it is one too many."""
+        try:
+            yield
+        except (StoreError, KafkaError) as error:
+            self._in_a_row += 1
+            if self._in_a_row == FAILURES:
+                raise
+            logger.warning("%s: %s", what, error)
+        else:
+            self._in_a_row = 0
+
+
+_Read = tuple[Chunk, Planned]
+"""What replaces a run, and the run."""
 
 
 class Merger:
@@ -101,8 +120,9 @@ class Merger:
         relieve: bool = False,
         thorough: bool = False,
         hurry: bool = False,
+        left: Left | None = None,
     ) -> list[int]:
-        """Merge what is worth it; returns the streams that may have more to merge.
+        """Merge what is worth it; returns the streams that may have more to merge at once.
 
         ``relieve`` moves what lies in the metadata store to objects, worth it or not, until it is
         no longer crowded. A ``thorough`` look goes further back than where large entries begin.
@@ -120,19 +140,45 @@ class Merger:
         plans = (
             self._plan(stream, enough, relieve=relieve, thorough=thorough) for stream in streams
         )
-        failures = 0
-        async for group in self._groups(plans):
+        reads, swaps = _Failures(), _Failures()
+        async for window in self._windows(plans, step=enough is not None):
+            unmerged = {planned.stream: planned for planned in window}
+            if left is not None:
+                for planned in window:
+                    left(planned.stream, len(planned.behind), sum(planned.behind))
             try:
-                again += await self._merge_group(group, pause)
-                failures = 0
-            except (StoreError, KafkaError) as error:
-                failures += 1
-                if failures == FAILURES:
-                    raise
-                logger.warning("some streams are not merged: %s", error)
-            if relieve and not self._budget.crowded():
-                break
+                async for merged in self._merged(window, pause, reads, swaps):
+                    done = [unmerged.pop(stream) for stream in merged]
+                    again += [one.stream for one in done if relieve or self._more(one)]
+                    if relieve and not self._budget.crowded():
+                        return again
+            finally:
+                if left is not None:
+                    for stream in unmerged:
+                        left(stream, 0, 0)
         return again
+
+    async def _merged(
+        self, window: Iterable[Planned], pause: Pause, reads: _Failures, swaps: _Failures
+    ) -> AsyncIterator[list[int]]:
+        """Merge what is planned, object by object, telling the streams that are done."""
+        size = self._settings.merge_bytes
+        for part in parts(window, object_bytes=size, objects=READ_OBJECTS if self._paid else 1):
+            read: list[_Read] = []
+            with reads.survived("some streams are not merged"):
+                read = await self._read(part, pause)
+            for group in divided(read, [planned.weight(size) for _, planned in read]):
+                merged: list[int] = []
+                with swaps.survived("some streams are not merged"):
+                    merged = await self._merge_group(group, pause)
+                yield merged
+
+    def _more(self, planned: Planned) -> bool:
+        """Whether more can be merged of the stream at once."""
+        if planned.size < self._settings.merge_small_bytes:
+            return True
+        # Where it is paid for, the rest waits until there is more of it, and of other streams.
+        return not self._paid and len(planned.behind) >= self._settings.merge_fan_in
 
     async def measure(self, stream: int) -> None:
         """Correct what is known of the stream's bytes in the metadata store."""
@@ -140,34 +186,35 @@ class Merger:
         log_start = 0 if stored is None else decode(Layout, stored.value).log_start
         await self._newest(stream, log_start, thorough=False)
 
-    async def _groups(self, plans: Iterable[Awaitable[_Planned]]) -> AsyncIterator[list[_Planned]]:
-        """What is to be merged, as much at a time as fits one object."""
-        group: list[_Planned] = []
-        size = entries = failures = 0
+    async def _windows(
+        self, plans: Iterable[Awaitable[Planned]], *, step: bool
+    ) -> AsyncIterator[list[Planned]]:
+        """What is to be merged, as much at a time as is kept in step."""
+        failures = _Failures()
+        window: list[Planned] = []
+        weight, entries = 0.0, 0
         for plan in plans:
-            try:
+            planned: Planned | None = None
+            with failures.survived("a stream is not merged"):
                 planned = await plan
-                failures = 0
-            except (StoreError, KafkaError) as error:
-                failures += 1
-                if failures == FAILURES:
-                    raise
-                logger.warning("a stream is not merged: %s", error)
+            if planned is None or not planned.run:
                 continue
-            if not planned.run:
-                continue
-            length = sum(entry.length for entry in planned.run)
-            if group and (
-                size + length > self._settings.merge_bytes
-                or entries + len(planned.run) > GROUP_ENTRIES
-            ):
-                yield group
-                group, size, entries = [], 0, 0
-            group.append(planned)
-            size += length
-            entries += len(planned.run)
-        if group:
-            yield group
+            window.append(planned)
+            weight += planned.weight(self._settings.merge_bytes)
+            entries += len(planned.small)
+            if weight >= STEP_OBJECTS or entries >= STEP_ENTRIES:
+                yield self._in_step(window) if step else window
+                window, weight, entries = [], 0.0, 0
+        if window:
+            yield self._in_step(window) if step else window
+
+    def _in_step(self, window: Sequence[Planned]) -> list[Planned]:
+        return in_step(
+            window,
+            fan_in=self._settings.merge_fan_in,
+            max_bytes=self._settings.merge_bytes,
+            max_entries=self._run_entries,
+        )
 
     async def _plan(
         self,
@@ -176,7 +223,7 @@ class Merger:
         *,
         relieve: bool = False,
         thorough: bool = False,
-    ) -> _Planned:
+    ) -> Planned:
         stored = await self._meta.get(keys.layout(0, stream))
         layout = Layout() if stored is None else decode(Layout, stored.value)
         # Read after the layout: a job created since then makes the swap lose.
@@ -186,21 +233,23 @@ class Merger:
         free = mergeable(entries, job)
         if relieve:
             run = plan_relief(free, self._settings.merge_bytes, self._run_entries)
-            return _Planned(stream, layout.generation, run, more=True)
-        if self._paid:
-            free = free[:-NEWEST]
+            return Planned(stream, layout.generation, run)
+        small_bytes = self._settings.merge_small_bytes
+        old = free[:-NEWEST] if self._paid else free
         run = plan_merge(
-            free,
+            old,
             fan_in=self._settings.merge_fan_in,
-            small_bytes=self._settings.merge_small_bytes,
+            small_bytes=small_bytes,
             max_bytes=self._settings.merge_bytes,
             max_entries=self._run_entries,
             enough_bytes=enough_bytes,
         )
-        small = sum(entry.length for entry in run) < self._settings.merge_small_bytes
-        behind = sum(1 for entry in free if entry.start >= run[-1].end) if run else 0
-        more = small or behind >= self._settings.merge_fan_in
-        return _Planned(stream, layout.generation, run, more=more)
+        small = [
+            entry
+            for entry in free
+            if run and entry.start >= run[0].start and entry.length < small_bytes
+        ]
+        return Planned(stream, layout.generation, run, small)
 
     async def _newest(self, stream: int, log_start: int, *, thorough: bool) -> list[IndexEntry]:
         """The entries to plan with; the bytes of those that are inline are counted."""
@@ -218,12 +267,12 @@ class Merger:
         self._budget.measured(stream, inline_size(entries))
         return entries
 
-    async def _merge_group(self, group: Sequence[_Planned], pause: Pause) -> list[int]:
-        read: list[tuple[Chunk, _Planned]] = []
-        group = sorted(group, key=attrgetter("stream"))
-        wanted = [(planned.stream, entry) for planned in group for entry in planned.run]
+    async def _read(self, part: Sequence[Planned], pause: Pause) -> list[_Read]:
+        read: list[_Read] = []
+        part = sorted(part, key=attrgetter("stream"))
+        wanted = [(planned.stream, entry) for planned in part for entry in planned.run]
         kept = iter(await self._loader.kept_batches(wanted, pause))
-        for planned in group:
+        for planned in part:
             chunks = [chunk for chunk in islice(kept, len(planned.run)) if chunk is not None]
             if len(chunks) < len(planned.run):
                 continue  # trimmed or merged by another broker meanwhile, or not readable
@@ -232,8 +281,10 @@ class Merger:
             except CorruptMessage as error:
                 logger.warning("stream %d: cannot merge its entries: %s", planned.stream, error)
             await asyncio.sleep(0)  # whoever waits for the broker goes first
-        if not read:
-            return []
+        return read
+
+    async def _merge_group(self, read: Sequence[_Read], pause: Pause) -> list[int]:
+        """Write one object and swap it in; returns the streams that it is swapped in for."""
         parts, placements = encode_section([chunk for chunk, _ in read], self._clock.now_ms())
         self._next_object += 1
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
@@ -252,7 +303,7 @@ class Merger:
         logger.debug(
             "merged %d entries of %d streams", sum(len(m.run) for m in merged), len(merged)
         )
-        return [planned.stream for _, planned in read if planned.more and planned.stream in swapped]
+        return swapped
 
     async def _swap(self, key: str, size: int, merged: Sequence[Merged], pause: Pause) -> list[int]:
         transactions = list(apart(merged, self._meta.limits))

@@ -1,0 +1,107 @@
+"""What is merged of many streams: in step, read together, and in objects of one size.
+
+A flush's object holds the chunks of many streams side by side. Streams whose runs begin and end
+with the same flushes are read with one request for each of those objects; runs that end where each
+has enough bytes drift apart, until a chunk costs a request of its own. So the runs of a round end
+at one time, which most of them would have reached.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TypeVar
+
+from headwater.log.formats import IndexEntry
+from headwater.log.merge import rank, worth_while
+
+T = TypeVar("T")
+
+REACHED_BY = 0.8
+"""By the common end this share of the streams has enough; the rest makes smaller entries, which
+are merged once more."""
+OBJECT_ENTRIES = 4096
+"""Of how many entries one object is made, so that nobody waits for long meanwhile."""
+STRETCHED = 1.25
+"""Objects are rather that much larger than one more of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is to be merged of a stream, if its layout is still of that generation."""
+
+    stream: int
+    generation: int
+    run: Sequence[IndexEntry]
+    small: Sequence[IndexEntry] = ()
+    """The small entries from where the run begins on."""
+
+    @property
+    def size(self) -> int:
+        return sum(entry.length for entry in self.run)
+
+    @property
+    def behind(self) -> list[int]:
+        """The lengths of the small entries behind the run."""
+        return [entry.length for entry in self.small if entry.start >= self.run[-1].end]
+
+    def weight(self, object_bytes: int) -> float:
+        """How much of an object it makes."""
+        return max(self.size / object_bytes, len(self.run) / OBJECT_ENTRIES)
+
+
+def in_step(
+    plans: Sequence[Planned], *, fan_in: int, max_bytes: int, max_entries: int
+) -> list[Planned]:
+    """The same plans with runs that end at one time.
+
+    A run stays as it is where what would become of it is not worth while.
+    """
+    ends = sorted(planned.run[-1].created_ms for planned in plans)
+    end = ends[min(int(len(ends) * REACHED_BY), len(ends) - 1)]
+    changed: list[Planned] = []
+    for planned in plans:
+        run = list(_until(end, planned, max_bytes, max_entries))
+        changed.append(replace(planned, run=run) if worth_while(run, fan_in) else planned)
+    return changed
+
+
+def _until(end: int, planned: Planned, max_bytes: int, max_entries: int) -> Iterator[IndexEntry]:
+    """The entries of the run and its neighbours that were committed by then."""
+    limit = max(rank(entry.length) for entry in planned.run)
+    size = 0
+    following = planned.run[0].start
+    for entry in planned.small[:max_entries]:
+        size += entry.length
+        if entry.created_ms > end or entry.start != following:
+            return
+        if rank(entry.length) > limit or size > max_bytes:
+            return
+        yield entry
+        following = entry.end
+
+
+def parts(plans: Iterable[Planned], *, object_bytes: int, objects: int) -> Iterator[list[Planned]]:
+    """As many plans at a time as make so many objects; one at least."""
+    part: list[Planned] = []
+    weight = 0.0
+    for planned in plans:
+        own = planned.weight(object_bytes)
+        if part and weight + own > objects:
+            yield part
+            part, weight = [], 0.0
+        part.append(planned)
+        weight += own
+    if part:
+        yield part
+
+
+def divided(items: Sequence[T], weights: Sequence[float]) -> Iterator[list[T]]:
+    """The items in their order, by the object that each goes to; the objects are about as large."""
+    total = sum(weights)
+    objects = max(1, ceil(total / STRETCHED))
+    groups: list[list[T]] = [[] for _ in range(objects)]
+    before = 0.0
+    for item, weight in zip(items, weights, strict=True):
+        groups[min(int(before / total * objects), objects - 1)].append(item)
+        before += weight
+    return (group for group in groups if group)
