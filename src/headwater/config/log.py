@@ -65,7 +65,8 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
     merge_bytes: Annotated[
         Positive | None,
         Meta(
-            description="The most that one merge puts into an object, which it holds in memory. "
+            description="About how much one merge puts into an object. It holds one in memory, "
+            "five where objects are paid for. "
             "When not set: 8 MiB on local stores, 16 MiB on others."
         ),
     ] = None

@@ -39,7 +39,7 @@ class LogSettings:
     merge_small_bytes: int = 1 * MIB
     """Entries of this size and more are left to compaction."""
     merge_bytes: int = 8 * MIB
-    """The most that one merge puts into an object; it is held in memory."""
+    """About how much one merge puts into an object."""
     sweep_interval_ms: int = 5 * MINUTE
     """How often every stream is looked at for retention and for what others left unmerged."""
     gc_interval_ms: int = 30 * SECOND
