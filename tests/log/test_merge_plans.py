@@ -11,7 +11,7 @@ from headwater.log.merge_plans import STRETCHED, Planned, divided, in_step, part
 
 FAN_IN = 4
 SMALL, OBJECT = 1_000, 5_000
-LIMITS = {"fan_in": FAN_IN, "max_bytes": OBJECT, "max_entries": 64}
+LIMITS = {"by_ms": 1_000, "fan_in": FAN_IN, "max_bytes": OBJECT, "max_entries": 64}
 
 
 def entry(start: int, length: int, flush: int) -> IndexEntry:
@@ -44,6 +44,14 @@ def test_streams_of_different_rates_end_with_the_same_flush() -> None:
     assert [len(each.run) for each in (slow, middle, fast)] == [20, 10, 4]
     changed = in_step([slow, middle, fast, middle, middle, middle], **LIMITS)
     assert {each.run[-1].created_ms for each in changed} == {9}
+
+
+def test_no_run_is_extended_beyond_when_the_first_was_planned() -> None:
+    slow, fast = planned(1, [50] * 40), planned(2, [400] * 40)
+    assert slow
+    assert fast
+    changed = in_step([fast, slow], **{**LIMITS, "by_ms": 7})
+    assert [each.run[-1].created_ms for each in changed] == [7, 7]
 
 
 def test_what_would_not_be_worth_while_stays_as_it_is() -> None:
@@ -80,19 +88,20 @@ def test_a_run_in_step_is_one_that_may_be_merged(fed: list[list[tuple[int, int]]
         assert after.size <= OBJECT
         assert all(each.length < SMALL for each in after.run)
         assert after.run == before.run or worth_while(after.run, FAN_IN)
-        assert len(after.behind) == len(after.small) - len(after.run)
+        assert after.behind == len(after.small) - len(after.run)
 
 
-@given(streams, st.integers(1, 4))
+@given(streams, st.integers(1, 20_000), st.integers(1, 100))
 def test_parts_are_whole_ordered_and_bounded(
-    fed: list[list[tuple[int, int]]], objects: int
+    fed: list[list[tuple[int, int]]], size: int, entries: int
 ) -> None:
     found = [planned(number, [length for length, _ in some]) for number, some in enumerate(fed)]
     plans = [each for each in found if each]
-    cut = list(parts(plans, object_bytes=OBJECT, objects=objects))
+    cut = list(parts(plans, max_bytes=size, max_entries=entries))
     assert [each for part in cut for each in part] == plans
     for part in cut:
-        assert len(part) == 1 or sum(each.weight(OBJECT) for each in part) <= objects
+        assert len(part) == 1 or sum(each.size for each in part) <= size
+        assert len(part) == 1 or sum(len(each.run) for each in part) <= entries
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=60))

@@ -56,6 +56,7 @@ def test_where_they_are_paid_for_a_round_waits_until_it_fills_one() -> None:
     assert them.next() == []
     fill(them, range(5, 6), TAKEN_ALONG_RUNS * FAN_IN, 100)
     fill(them, range(6, 7), TAKEN_ALONG_RUNS * FAN_IN - 1, 100)
+    fill(them, range(7, 8), TAKEN_ALONG_RUNS * FAN_IN, 10)  # would stay a small entry
     them.added(4, 100)
     assert them.next() == [1, 2, 3, 4, 5]  # the fifth goes along
     assert them.next() == []
@@ -116,16 +117,28 @@ def test_a_backlog_is_known() -> None:
 
 def test_what_is_left_of_a_stream_counts_with_what_comes() -> None:
     them = rounds(PAID)
-    fill(them, range(1, 4), RECENT_RUNS * FAN_IN, 200)
+    ripe = RECENT_RUNS * FAN_IN
+    fill(them, range(1, 4), ripe, 200)
     assert them.next() == [1, 2, 3]
+    fill(them, range(1, 4), 1, 200)  # is seen by the plan as well
     for stream in (1, 2, 3):
-        them.left(stream, RECENT_RUNS * FAN_IN - 2, 9_000)
-    fill(them, range(1, 4), 1, 200)
+        them.found(stream, ripe + 1, 9_200)
+    fill(them, range(1, 4), 1, 200)  # is not
+    for stream in (1, 2, 3):
+        them.taken(stream, 3, 200)
     assert them.next() == []
     them.added(3, 200)
     them.added(2, 200)
-    assert them.next() == [1, 2, 3]
+    assert them.next() == [1, 2, 3]  # the first one goes along
     assert them.next() == []
+
+
+def test_what_is_forgotten_meanwhile_does_not_come_back() -> None:
+    them = rounds(DIRECT)
+    fill(them, range(1, 2), RECENT_RUNS * FAN_IN, 10)
+    them.forget([1])
+    them.taken(1, 1, 10)
+    assert not them._small
 
 
 @given(
@@ -152,6 +165,7 @@ def test_a_round_is_in_order_and_takes_what_it_is_to_take(
             len(each) >= OVERDUE_RUNS * FAN_IN for each in ripe
         )
         assert bool(taken) == due
-        assert all(len(each) >= TAKEN_ALONG_RUNS * FAN_IN for each in taken)
-        if due:
-            assert all(len(each) < TAKEN_ALONG_RUNS * FAN_IN for each in waiting.values())
+        along = [each for each in taken if len(each) < RECENT_RUNS * FAN_IN]
+        assert len(taken) - len(along) == (len(ripe) if due else 0)
+        assert all(len(each) >= TAKEN_ALONG_RUNS * FAN_IN for each in along)
+        assert all(sum(each) >= SMALL for each in along)

@@ -10,6 +10,7 @@ from headwater.clock import SystemClock
 from headwater.errors import StoreUnavailable, UnknownFormat
 from headwater.log.engine import LogEngine
 from headwater.log.formats import IndexEntry
+from headwater.log.merge_plans import Planned
 from headwater.log.merge_rounds import RECENT_RUNS
 from headwater.log.merger import READ_OBJECTS
 from headwater.log.settings import LogSettings
@@ -107,6 +108,7 @@ async def test_streams_of_different_rates_are_read_together(meta: MemoryStore) -
             gets += objects.traffic.gets - before
         found = [await lengths(engine, stream) for stream in topic.streams]
         assert max(map(len, found)) < 3 * RECENT_RUNS * FAN_IN
+        assert all(length < 400 for each in found for length in each[-4:])
         # An object of a flush is read once or twice, not once for each stream.
         assert flushes / 2 < gets < 2 * flushes
 
@@ -119,6 +121,67 @@ async def test_few_streams_are_merged_to_entries_that_fill_an_object(meta: Memor
         await engine._maintenance.merge_recent()
         assert max(await lengths(engine, stream)) > 18_000
         assert objects.traffic.puts == puts + 1
+
+
+@pytest.mark.parametrize("settings", [DIRECT, PAID], ids=["direct", "paid"])
+async def test_a_crowded_metadata_store_is_relieved_object_by_object(
+    meta: MemoryStore, monkeypatch: pytest.MonkeyPatch, settings: LogSettings
+) -> None:
+    inline = replace(settings, inline_bytes=100_000, merge_bytes=2_000)
+    objects = WholeObjects(clock=SystemClock())
+    async with running_engine(meta, objects, settings=inline, housekeeping=False) as engine:
+        numbers = await fill(engine, 30, 1)
+        planned: list[int] = []
+        plan = engine._merger._plan
+
+        async def counted(stream: int, *args: Any, **how: Any) -> Planned:
+            planned.append(stream)
+            return await plan(stream, *args, **how)
+
+        monkeypatch.setattr(engine._merger, "_plan", counted)
+        puts = objects.traffic.puts
+        monkeypatch.setattr(engine._merger._budget, "crowded", lambda: False)
+        await engine._merger.merge(numbers, relieve=True)
+        assert objects.traffic.puts == puts + 1
+        assert len(planned) < 12
+
+
+async def test_a_backlog_is_merged_in_a_hurry(
+    meta: MemoryStore, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_engine(meta, objects, settings=PAID, housekeeping=False) as engine:
+        hurried: list[bool] = []
+
+        async def merge(streams: list[int], *, hurry: bool, **_: object) -> list[int]:
+            hurried.append(hurry)
+            return []
+
+        monkeypatch.setattr(engine._merger, "merge", merge)
+        rounds = engine._maintenance._rounds
+        for _ in range(2_000_000 // 1_000):
+            rounds.added(1, 1_999)
+        await engine._maintenance.merge_recent()
+        for _ in range(20):
+            rounds.added(1, 1_999)
+        await engine._maintenance.merge_recent()
+        assert hurried == [True, False]
+
+
+async def test_what_comes_while_a_merge_fails_is_counted(
+    meta: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = WholeObjects(clock=SystemClock())
+    async with running_engine(meta, objects, settings=PAID, housekeeping=False) as engine:
+        (stream,) = await fill(engine, 1, 70)
+
+        async def failing(*_: object) -> None:
+            engine._maintenance.added_entry(stream, 300)
+            raise StoreUnavailable("full")
+
+        monkeypatch.setattr(objects, "put", failing)
+        await engine._maintenance.merge_recent()
+        small = engine._maintenance._rounds._small[stream]
+        assert (small.entries, small.size) == (1, 300)
 
 
 async def test_streams_that_become_ripe_meanwhile_do_not_wait_for_those_that_have_more(

@@ -135,17 +135,16 @@ class Maintenance:
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.merge_interval_ms / 1000
-        ready = self._rounds.next()
+        rounds = self._rounds
+        behind, ready = rounds.behind, rounds.next()
         while ready:
-            again = await self._merger().merge(
-                ready, hurry=self._rounds.behind, left=self._rounds.left
-            )
+            again = await self._merger().merge(ready, hurry=behind, counts=rounds)
             await self._relieve()
             if not self._settings.flush_interval_ms and loop.time() > until:
-                self._rounds.keep(again)  # after a rest
+                rounds.keep(again)  # after a rest
                 break
             # The others are not to wait until these have nothing more.
-            ready = sorted({*again, *self._rounds.next()})
+            behind, ready = rounds.behind, sorted({*again, *rounds.next()})
         await self._relieve()
 
     async def _relieve(self) -> None:

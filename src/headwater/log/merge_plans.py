@@ -33,16 +33,20 @@ class Planned:
     generation: int
     run: Sequence[IndexEntry]
     small: Sequence[IndexEntry] = ()
-    """The small entries from where the run begins on."""
+    """The small entries from where the run begins on, that may be merged by now."""
 
     @property
     def size(self) -> int:
         return sum(entry.length for entry in self.run)
 
     @property
-    def behind(self) -> list[int]:
-        """The lengths of the small entries behind the run."""
-        return [entry.length for entry in self.small if entry.start >= self.run[-1].end]
+    def small_size(self) -> int:
+        return sum(entry.length for entry in self.small)
+
+    @property
+    def behind(self) -> int:
+        """How many small entries stay behind the run."""
+        return sum(1 for entry in self.small if entry.start >= self.run[-1].end)
 
     def weight(self, object_bytes: int) -> float:
         """How much of an object it makes."""
@@ -50,14 +54,15 @@ class Planned:
 
 
 def in_step(
-    plans: Sequence[Planned], *, fan_in: int, max_bytes: int, max_entries: int
+    plans: Sequence[Planned], *, by_ms: int, fan_in: int, max_bytes: int, max_entries: int
 ) -> list[Planned]:
-    """The same plans with runs that end at one time.
+    """The same plans with runs that end at one time, no later than ``by_ms``.
 
-    A run stays as it is where what would become of it is not worth while.
+    None is extended beyond ``max_bytes``, and one stays as it is where what would become of it is
+    not worth while.
     """
     ends = sorted(planned.run[-1].created_ms for planned in plans)
-    end = ends[min(int(len(ends) * REACHED_BY), len(ends) - 1)]
+    end = min(ends[min(int(len(ends) * REACHED_BY), len(ends) - 1)], by_ms)
     changed: list[Planned] = []
     for planned in plans:
         run = list(_until(end, planned, max_bytes, max_entries))
@@ -68,6 +73,7 @@ def in_step(
 def _until(end: int, planned: Planned, max_bytes: int, max_entries: int) -> Iterator[IndexEntry]:
     """The entries of the run and its neighbours that were committed by then."""
     limit = max(rank(entry.length) for entry in planned.run)
+    max_bytes = max(max_bytes, planned.size)
     size = 0
     following = planned.run[0].start
     for entry in planned.small[:max_entries]:
@@ -80,22 +86,22 @@ def _until(end: int, planned: Planned, max_bytes: int, max_entries: int) -> Iter
         following = entry.end
 
 
-def parts(plans: Iterable[Planned], *, object_bytes: int, objects: int) -> Iterator[list[Planned]]:
-    """As many plans at a time as make so many objects; one at least."""
+def parts(plans: Iterable[Planned], *, max_bytes: int, max_entries: int) -> Iterator[list[Planned]]:
+    """As many plans at a time as there is room for; one at least."""
     part: list[Planned] = []
-    weight = 0.0
+    size = entries = 0
     for planned in plans:
-        own = planned.weight(object_bytes)
-        if part and weight + own > objects:
+        size += planned.size
+        entries += len(planned.run)
+        if part and (size > max_bytes or entries > max_entries):
             yield part
-            part, weight = [], 0.0
+            part, size, entries = [], planned.size, len(planned.run)
         part.append(planned)
-        weight += own
     if part:
         yield part
 
 
-def divided(items: Sequence[T], weights: Sequence[float]) -> Iterator[list[T]]:
+def divided(items: Sequence[T], weights: Sequence[float]) -> list[list[T]]:
     """The items in their order, by the object that each goes to; the objects are about as large."""
     total = sum(weights)
     objects = max(1, ceil(total / STRETCHED))
@@ -104,4 +110,4 @@ def divided(items: Sequence[T], weights: Sequence[float]) -> Iterator[list[T]]:
     for item, weight in zip(items, weights, strict=True):
         groups[min(int(before / total * objects), objects - 1)].append(item)
         before += weight
-    return (group for group in groups if group)
+    return [group for group in groups if group]

@@ -1,7 +1,7 @@
 """When small entries are merged, and those of which streams together.
 
 Every merge writes an object. Where objects are paid for, a round waits until it fills one, or
-until it is overdue. Then it takes along all that have gathered half as much: streams that are
+until it is overdue. Then it takes along those that have gathered half as much: streams that are
 merged in step lie side by side in the objects of the flushes, and are read with one request each.
 """
 
@@ -13,7 +13,7 @@ from headwater.log.settings import LogSettings
 RECENT_RUNS = 4
 """How many merges' worth of small entries a stream gathers before it is looked at."""
 TAKEN_ALONG_RUNS = 2
-"""With so many a stream goes along with those that are ripe."""
+"""With so many, if they make an entry that is not small, a stream goes along with the ripe ones."""
 OVERDUE_RUNS = 16
 """With so many a stream does not wait for others any longer."""
 MANY_ENTRIES = 4096
@@ -63,9 +63,15 @@ class MergeRounds:
             small = self._small.setdefault(stream, _Small())
             small.entries += RECENT_RUNS * self._settings.merge_fan_in
 
-    def left(self, stream: int, entries: int, size: int) -> None:
-        """So much that is small stays behind what is being merged of the stream."""
+    def found(self, stream: int, entries: int, size: int) -> None:
+        """So much of the stream is small, as its index shows."""
         self._small[stream] = _Small(entries, size)
+
+    def taken(self, stream: int, entries: int, size: int) -> None:
+        """So much of what was found is merged, or cannot be."""
+        if (small := self._small.get(stream)) is not None:
+            small.entries = max(0, small.entries - entries)
+            small.size = max(0, small.size - size)
 
     def foreign(self) -> list[int]:
         """The ripe streams that another broker sees to; they begin to gather anew."""
@@ -85,8 +91,11 @@ class MergeRounds:
         if self._settings.flush_interval_ms:
             if not self._is_worth_an_object(ripe.values()):
                 return []
-            along = self._ripe(TAKEN_ALONG_RUNS)
-            ripe = {stream: small for stream, small in along.items() if self._share(stream)}
+            ripe |= {
+                stream: small
+                for stream, small in self._ripe(TAKEN_ALONG_RUNS).items()
+                if small.size >= self._settings.merge_small_bytes and self._share(stream)
+            }
         self.forget(ripe)
         return sorted(ripe)
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from operator import attrgetter
+from typing import Protocol
 
 from headwater.clock import Clock
 from headwater.errors import CorruptMessage, KafkaError, StoreError
@@ -25,7 +26,7 @@ from headwater.log.merge import (
     swap_runs,
 )
 from headwater.log.merge_plans import Planned, divided, in_step, parts
-from headwater.log.piece_loader import PieceLoader
+from headwater.log.piece_loader import Kept, PieceLoader
 from headwater.log.settings import LogSettings
 from headwater.log.sources import Pause
 from headwater.log.streams import Streams
@@ -40,19 +41,34 @@ logger = logging.getLogger(__name__)
 
 PUT_SECONDS, SWAP_SECONDS = 0.1, 0.02
 """About what an object of the largest size and its transaction take."""
-READ_OBJECTS = 4
+READ_OBJECTS, READ_ENTRIES = 4, 4096
 """On a paid store so many objects are made of what is read at once: the more streams are read
-together, the fewer requests it takes. It is held in memory."""
+together, the fewer requests it takes. It is held in memory, with what lies between the entries."""
 STEP_OBJECTS, STEP_ENTRIES = 16, 65_536
 """The streams of so many objects, or with so many small entries, are kept in step."""
+STEP_SHARE = 4
+"""A run in step makes at most this part of an object."""
 NEWEST = 4
 """On a paid store so many entries are left out: who follows closely has them in memory."""
 FAILURES = 3
 PLAN_ENTRIES = 4096
 """How much of a stream's index one plan looks at: small entries are made at its end."""
 
-Left = Callable[[int, int, int], None]
-"""Is told a stream, and how many entries of how many bytes stay behind what is merged of it."""
+
+class Counts(Protocol):
+    """Counts the small entries of streams."""
+
+    def found(self, stream: int, entries: int, size: int) -> None: ...
+
+    def taken(self, stream: int, entries: int, size: int) -> None: ...
+
+
+class _NoCounts:
+    def found(self, stream: int, entries: int, size: int) -> None:
+        pass
+
+    def taken(self, stream: int, entries: int, size: int) -> None:
+        pass
 
 
 class _Failures:
@@ -75,8 +91,8 @@ class _Failures:
             self._in_a_row = 0
 
 
-_Read = tuple[Chunk, Planned]
-"""What replaces a run, and the run."""
+_Read = tuple[list[Kept], Planned]
+"""The chunks of a run, and the run."""
 
 
 class Merger:
@@ -120,7 +136,7 @@ class Merger:
         relieve: bool = False,
         thorough: bool = False,
         hurry: bool = False,
-        left: Left | None = None,
+        counts: Counts = _NoCounts(),  # noqa: B008 - it holds nothing
     ) -> list[int]:
         """Merge what is worth it; returns the streams that may have more to merge at once.
 
@@ -141,29 +157,36 @@ class Merger:
             self._plan(stream, enough, relieve=relieve, thorough=thorough) for stream in streams
         )
         reads, swaps = _Failures(), _Failures()
-        async for window in self._windows(plans, step=enough is not None):
+        step = enough is not None and not relieve
+        async for window in self._windows(plans, counts, step=step):
             unmerged = {planned.stream: planned for planned in window}
-            if left is not None:
-                for planned in window:
-                    left(planned.stream, len(planned.behind), sum(planned.behind))
             try:
-                async for merged in self._merged(window, pause, reads, swaps):
-                    done = [unmerged.pop(stream) for stream in merged]
-                    again += [one.stream for one in done if relieve or self._more(one)]
+                async for merged in self._merged(window, pause, reads, swaps, step=step):
+                    for stream in merged:
+                        planned = unmerged.pop(stream)
+                        counts.taken(stream, len(planned.run), planned.size)
+                        if relieve or self._more(planned):
+                            again.append(stream)
                     if relieve and not self._budget.crowded():
                         return again
             finally:
-                if left is not None:
-                    for stream in unmerged:
-                        left(stream, 0, 0)
+                for planned in unmerged.values():
+                    counts.taken(planned.stream, len(planned.small), planned.small_size)
         return again
 
     async def _merged(
-        self, window: Iterable[Planned], pause: Pause, reads: _Failures, swaps: _Failures
+        self,
+        window: Sequence[Planned],
+        pause: Pause,
+        reads: _Failures,
+        swaps: _Failures,
+        *,
+        step: bool,
     ) -> AsyncIterator[list[int]]:
         """Merge what is planned, object by object, telling the streams that are done."""
         size = self._settings.merge_bytes
-        for part in parts(window, object_bytes=size, objects=READ_OBJECTS if self._paid else 1):
+        read_at_once = parts(window, max_bytes=READ_OBJECTS * size, max_entries=READ_ENTRIES)
+        for part in read_at_once if step else [window]:
             read: list[_Read] = []
             with reads.survived("some streams are not merged"):
                 read = await self._read(part, pause)
@@ -175,10 +198,10 @@ class Merger:
 
     def _more(self, planned: Planned) -> bool:
         """Whether more can be merged of the stream at once."""
-        if planned.size < self._settings.merge_small_bytes:
-            return True
-        # Where it is paid for, the rest waits until there is more of it, and of other streams.
-        return not self._paid and len(planned.behind) >= self._settings.merge_fan_in
+        small = planned.size < self._settings.merge_small_bytes
+        behind = planned.behind >= self._settings.merge_fan_in
+        # Where it is paid for, what is behind waits until there is more of it, and of others.
+        return small and not behind if self._paid else small or behind
 
     async def measure(self, stream: int) -> None:
         """Correct what is known of the stream's bytes in the metadata store."""
@@ -187,32 +210,36 @@ class Merger:
         await self._newest(stream, log_start, thorough=False)
 
     async def _windows(
-        self, plans: Iterable[Awaitable[Planned]], *, step: bool
+        self, plans: Iterable[Awaitable[Planned]], counts: Counts, *, step: bool
     ) -> AsyncIterator[list[Planned]]:
-        """What is to be merged, as much at a time as is kept in step."""
+        """What is to be merged: as much at a time as is kept in step, or makes an object."""
+        objects = STEP_OBJECTS if step else 1
         failures = _Failures()
         window: list[Planned] = []
-        weight, entries = 0.0, 0
+        weight, entries, began_ms = 0.0, 0, self._clock.now_ms()
         for plan in plans:
             planned: Planned | None = None
             with failures.survived("a stream is not merged"):
                 planned = await plan
             if planned is None or not planned.run:
                 continue
+            counts.found(planned.stream, len(planned.small), planned.small_size)
             window.append(planned)
             weight += planned.weight(self._settings.merge_bytes)
             entries += len(planned.small)
-            if weight >= STEP_OBJECTS or entries >= STEP_ENTRIES:
-                yield self._in_step(window) if step else window
-                window, weight, entries = [], 0.0, 0
+            if weight >= objects or entries >= STEP_ENTRIES:
+                yield self._in_step(window, began_ms) if step else window
+                window, weight, entries, began_ms = [], 0.0, 0, self._clock.now_ms()
         if window:
-            yield self._in_step(window) if step else window
+            yield self._in_step(window, began_ms) if step else window
 
-    def _in_step(self, window: Sequence[Planned]) -> list[Planned]:
+    def _in_step(self, window: Sequence[Planned], began_ms: int) -> list[Planned]:
+        settings = self._settings
         return in_step(
             window,
-            fan_in=self._settings.merge_fan_in,
-            max_bytes=self._settings.merge_bytes,
+            by_ms=began_ms - NEWEST * settings.flush_interval_ms,
+            fan_in=settings.merge_fan_in,
+            max_bytes=settings.merge_bytes // STEP_SHARE,
             max_entries=self._run_entries,
         )
 
@@ -246,7 +273,7 @@ class Merger:
         )
         small = [
             entry
-            for entry in free
+            for entry in old
             if run and entry.start >= run[0].start and entry.length < small_bytes
         ]
         return Planned(stream, layout.generation, run, small)
@@ -268,33 +295,39 @@ class Merger:
         return entries
 
     async def _read(self, part: Sequence[Planned], pause: Pause) -> list[_Read]:
-        read: list[_Read] = []
+        """The chunks of each run; without those that cannot be had."""
         part = sorted(part, key=attrgetter("stream"))
         wanted = [(planned.stream, entry) for planned in part for entry in planned.run]
         kept = iter(await self._loader.kept_batches(wanted, pause))
+        read: list[_Read] = []
         for planned in part:
             chunks = [chunk for chunk in islice(kept, len(planned.run)) if chunk is not None]
-            if len(chunks) < len(planned.run):
-                continue  # trimmed or merged by another broker meanwhile, or not readable
+            if len(chunks) == len(planned.run):
+                read.append((chunks, planned))
+            # Else they were trimmed or merged by another broker meanwhile, or cannot be read.
+        return read
+
+    async def _merge_group(self, group: Sequence[_Read], pause: Pause) -> list[int]:
+        """Write one object and swap it in; returns the streams that it is swapped in for."""
+        read: list[tuple[Chunk, Planned]] = []
+        for chunks, planned in group:
             try:
                 read.append((concatenate_chunks(planned.stream, chunks), planned))
             except CorruptMessage as error:
                 logger.warning("stream %d: cannot merge its entries: %s", planned.stream, error)
             await asyncio.sleep(0)  # whoever waits for the broker goes first
-        return read
-
-    async def _merge_group(self, read: Sequence[_Read], pause: Pause) -> list[int]:
-        """Write one object and swap it in; returns the streams that it is swapped in for."""
-        parts, placements = encode_section([chunk for chunk, _ in read], self._clock.now_ms())
+        if not read:
+            return []
+        data, placements = encode_section([chunk for chunk, _ in read], self._clock.now_ms())
         self._next_object += 1
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
         await pause(PUT_SECONDS)
-        await self._objects.put(key, parts)
+        await self._objects.put(key, data)
         merged = [
             Merged(chunk.stream, planned.run, planned.generation, chunk.length, placement)
             for (chunk, planned), placement in zip(read, placements, strict=True)
         ]
-        swapped = await self._swap(key, sum(map(len, parts)), merged, pause)
+        swapped = set(await self._swap(key, sum(map(len, data)), merged, pause))
         if not swapped:
             await self._objects.delete(key)
         for one in merged:
@@ -303,7 +336,7 @@ class Merger:
         logger.debug(
             "merged %d entries of %d streams", sum(len(m.run) for m in merged), len(merged)
         )
-        return swapped
+        return sorted(swapped)
 
     async def _swap(self, key: str, size: int, merged: Sequence[Merged], pause: Pause) -> list[int]:
         transactions = list(apart(merged, self._meta.limits))
