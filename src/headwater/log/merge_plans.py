@@ -12,7 +12,7 @@ from math import ceil
 from typing import TypeVar
 
 from headwater.log.formats import IndexEntry
-from headwater.log.merge import rank, worth_while
+from headwater.log.merge import worth_while
 
 T = TypeVar("T")
 
@@ -34,6 +34,8 @@ class Planned:
     run: Sequence[IndexEntry]
     small: Sequence[IndexEntry] = ()
     """The small entries from where the run begins on, that may be merged by now."""
+    before: int = 0
+    """How many small entries, merged ones for the most part, there are before it."""
 
     @property
     def size(self) -> int:
@@ -58,8 +60,7 @@ def in_step(
 ) -> list[Planned]:
     """The same plans with runs that end at one time, no later than ``by_ms``.
 
-    None is extended beyond ``max_bytes``, and one stays as it is where what would become of it is
-    not worth while.
+    One stays as it is where what would become of it is not worth while.
     """
     ends = sorted(planned.run[-1].created_ms for planned in plans)
     end = min(ends[min(int(len(ends) * REACHED_BY), len(ends) - 1)], by_ms)
@@ -72,15 +73,13 @@ def in_step(
 
 def _until(end: int, planned: Planned, max_bytes: int, max_entries: int) -> Iterator[IndexEntry]:
     """The entries of the run and its neighbours that were committed by then."""
-    limit = max(rank(entry.length) for entry in planned.run)
-    max_bytes = max(max_bytes, planned.size)
     size = 0
     following = planned.run[0].start
     for entry in planned.small[:max_entries]:
         size += entry.length
         if entry.created_ms > end or entry.start != following:
             return
-        if rank(entry.length) > limit or size > max_bytes:
+        if size > max_bytes:
             return
         yield entry
         following = entry.end

@@ -13,7 +13,7 @@ from headwater.log.settings import LogSettings
 RECENT_RUNS = 4
 """How many merges' worth of small entries a stream gathers before it is looked at."""
 TAKEN_ALONG_RUNS = 2
-"""With so many, if they make an entry that is not small, a stream goes along with the ripe ones."""
+"""With so many a stream goes along with those that are ripe."""
 OVERDUE_RUNS = 16
 """With so many a stream does not wait for others any longer."""
 MANY_ENTRIES = 4096
@@ -91,11 +91,8 @@ class MergeRounds:
         if self._settings.flush_interval_ms:
             if not self._is_worth_an_object(ripe.values()):
                 return []
-            ripe |= {
-                stream: small
-                for stream, small in self._ripe(TAKEN_ALONG_RUNS).items()
-                if small.size >= self._settings.merge_small_bytes and self._share(stream)
-            }
+            along = self._ripe(TAKEN_ALONG_RUNS)
+            ripe = {stream: small for stream, small in along.items() if self._share(stream)}
         self.forget(ripe)
         return sorted(ripe)
 

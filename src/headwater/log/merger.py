@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Protocol
 
@@ -46,11 +46,10 @@ READ_OBJECTS, READ_ENTRIES = 4, 4096
 together, the fewer requests it takes. It is held in memory, with what lies between the entries."""
 STEP_OBJECTS, STEP_ENTRIES = 16, 65_536
 """The streams of so many objects, or with so many small entries, are kept in step."""
-STEP_SHARE = 4
-"""A run in step makes at most this part of an object."""
 NEWEST = 4
 """On a paid store so many entries are left out: who follows closely has them in memory."""
 FAILURES = 3
+CONCATENATED = 32
 PLAN_ENTRIES = 4096
 """How much of a stream's index one plan looks at: small entries are made at its end."""
 
@@ -198,10 +197,12 @@ class Merger:
 
     def _more(self, planned: Planned) -> bool:
         """Whether more can be merged of the stream at once."""
+        fan_in = self._settings.merge_fan_in
         small = planned.size < self._settings.merge_small_bytes
-        behind = planned.behind >= self._settings.merge_fan_in
-        # Where it is paid for, what is behind waits until there is more of it, and of others.
-        return small and not behind if self._paid else small or behind
+        if self._paid:
+            # What is behind waits until there is more of it, and of other streams.
+            return small and planned.before + 1 >= fan_in
+        return small or planned.behind >= fan_in
 
     async def measure(self, stream: int) -> None:
         """Correct what is known of the stream's bytes in the metadata store."""
@@ -239,7 +240,7 @@ class Merger:
             window,
             by_ms=began_ms - NEWEST * settings.flush_interval_ms,
             fan_in=settings.merge_fan_in,
-            max_bytes=settings.merge_bytes // STEP_SHARE,
+            max_bytes=settings.merge_bytes,
             max_entries=self._run_entries,
         )
 
@@ -271,12 +272,11 @@ class Merger:
             max_entries=self._run_entries,
             enough_bytes=enough_bytes,
         )
-        small = [
-            entry
-            for entry in old
-            if run and entry.start >= run[0].start and entry.length < small_bytes
-        ]
-        return Planned(stream, layout.generation, run, small)
+        if not run:
+            return Planned(stream, layout.generation, run)
+        small = [entry for entry in old if entry.length < small_bytes]
+        before = sum(1 for entry in small if entry.start < run[0].start)
+        return Planned(stream, layout.generation, run, small[before:], before)
 
     async def _newest(self, stream: int, log_start: int, *, thorough: bool) -> list[IndexEntry]:
         """The entries to plan with; the bytes of those that are inline are counted."""
@@ -312,10 +312,9 @@ class Merger:
         read: list[tuple[Chunk, Planned]] = []
         for chunks, planned in group:
             try:
-                read.append((concatenate_chunks(planned.stream, chunks), planned))
+                read.append((await self._concatenated(planned.stream, chunks), planned))
             except CorruptMessage as error:
                 logger.warning("stream %d: cannot merge its entries: %s", planned.stream, error)
-            await asyncio.sleep(0)  # whoever waits for the broker goes first
         if not read:
             return []
         data, placements = encode_section([chunk for chunk, _ in read], self._clock.now_ms())
@@ -337,6 +336,19 @@ class Merger:
             "merged %d entries of %d streams", sum(len(m.run) for m in merged), len(merged)
         )
         return sorted(swapped)
+
+    async def _concatenated(self, stream: int, chunks: Sequence[Kept]) -> Chunk:
+        """One chunk of several, made a few at a time: whoever waits for the broker goes first."""
+        made: list[Chunk] = []
+        for first in range(0, len(chunks), CONCATENATED):
+            made.append(concatenate_chunks(stream, chunks[first : first + CONCATENATED]))
+            await asyncio.sleep(0)
+        return Chunk(
+            stream,
+            list(chain.from_iterable(chunk.batches for chunk in made)),
+            list(chain.from_iterable(chunk.parts for chunk in made)),
+            sum(chunk.length for chunk in made),
+        )
 
     async def _swap(self, key: str, size: int, merged: Sequence[Merged], pause: Pause) -> list[int]:
         transactions = list(apart(merged, self._meta.limits))
