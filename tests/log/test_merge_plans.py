@@ -1,13 +1,24 @@
 """Plans of many streams: in step, in parts that are read together, in objects of one size."""
 
+from dataclasses import replace as replace_dataclass
 from itertools import pairwise
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from headwater.log.formats import WAL, IndexEntry
 from headwater.log.merge import plan_merge, worth_while
-from headwater.log.merge_plans import STRETCHED, Planned, divided, in_step, parts
+from headwater.log.merge_plans import (
+    STRETCHED,
+    Planned,
+    divided,
+    in_step,
+    parts,
+    with_the_rest_before,
+)
+from headwater.log.spans import span_chunks
 
 FAN_IN = 4
 SMALL, OBJECT = 1_000, 5_000
@@ -88,20 +99,79 @@ def test_a_run_in_step_is_one_that_may_be_merged(fed: list[list[tuple[int, int]]
         assert after.size <= OBJECT
         assert all(each.length < SMALL for each in after.run)
         assert after.run == before.run or worth_while(after.run, FAN_IN)
-        assert after.behind == len(after.small) - len(after.run)
+        assert len(after.behind) == len(after.small) - len(after.run)
 
 
-@given(streams, st.integers(1, 20_000), st.integers(1, 100))
+@given(streams, st.integers(1, 20_000), st.integers(0, 40_000))
 def test_parts_are_whole_ordered_and_bounded(
-    fed: list[list[tuple[int, int]]], size: int, entries: int
+    fed: list[list[tuple[int, int]]], most: int, gap: int
 ) -> None:
-    found = [planned(number, [length for length, _ in some]) for number, some in enumerate(fed)]
-    plans = [each for each in found if each]
-    cut = list(parts(plans, max_bytes=size, max_entries=entries))
+    """Streams lie side by side in each flush's object, with something else between them."""
+    plans: list[Planned] = []
+    for number, some in enumerate(fed):
+        if plan := planned(number, [length for length, _ in some]):
+            placed = [structs.replace(each, position=number * (1_500 + gap)) for each in plan.run]
+            plans.append(Planned(number, 0, placed))
+    cut = list(parts(plans, most))
     assert [each for part in cut for each in part] == plans
     for part in cut:
-        assert len(part) == 1 or sum(each.size for each in part) <= size
-        assert len(part) == 1 or sum(len(each.run) for each in part) <= entries
+        if len(part) > 1:
+            assert sum(each.size for each in part) <= most
+            spans = span_chunks([entry for each in part for entry in each.run])
+            assert sum(span.length for span in spans) <= 2 * most
+
+
+def shut_in(plan: Planned, before: list[int]) -> Planned:
+    start = -len(before)
+    earlier = [entry(start + number, length, 0) for number, length in enumerate(before)]
+    return Planned(plan.stream, 0, plan.run, plan.small, earlier)
+
+
+def test_what_is_right_before_a_run_goes_along_if_that_becomes_large() -> None:
+    limits = {"small_bytes": SMALL, "max_bytes": OBJECT, "max_entries": 64}
+    large, small = planned(1, [300] * 4), planned(2, [30] * 4)
+    assert large
+    assert small
+    taken = with_the_rest_before(shut_in(large, [100] * 3), **limits)
+    assert [each.start for each in taken.run] == list(range(-3, 4))
+    assert with_the_rest_before(shut_in(small, [100] * 3), **limits).run == small.run
+    # As much of it as fits, and not beyond a gap.
+    assert with_the_rest_before(shut_in(large, [900] * 9), **limits).size <= OBJECT
+    apart = shut_in(large, [100] * 3)
+    apart = replace_dataclass(apart, earlier=[apart.earlier[0], apart.earlier[2]])
+    assert with_the_rest_before(apart, **limits).run[0].start == -1
+    assert len(with_the_rest_before(shut_in(large, [1] * 99), **limits).run) == 64
+
+
+@given(st.integers(0, 2**32), st.sampled_from([0.4, 1.5]))
+def test_no_small_entries_stay_between_large_ones(seed: int, spread: float) -> None:
+    random = Random(seed)
+    entries: list[IndexEntry] = []
+    for number in range(400):
+        length = min(SMALL - 1, max(1, int(60 * random.lognormvariate(0, spread))))
+        entries.append(entry(number, length, number))
+        if number % 8:
+            continue
+        run = plan_merge(
+            entries, fan_in=FAN_IN, small_bytes=SMALL, max_bytes=OBJECT, enough_bytes=SMALL
+        )
+        if not run:
+            continue
+        small = [each for each in entries if each.length < SMALL]
+        before = sum(1 for each in small if each.start < run[0].start)
+        plan = with_the_rest_before(
+            Planned(1, 0, run, small[before:], small[:before]),
+            small_bytes=SMALL, max_bytes=OBJECT, max_entries=64,
+        )  # fmt: skip
+        at = entries.index(plan.run[0])
+        merged = IndexEntry(
+            start=plan.run[0].start, end=plan.run[-1].end, kind=WAL, length=plan.size, size=0,
+            max_timestamp=0, created_ms=plan.run[-1].created_ms,
+        )  # fmt: skip
+        entries[at : at + len(plan.run)] = [merged]
+    large = [number for number, each in enumerate(entries) if each.length >= SMALL]
+    shut = [each for each in entries[: max(large, default=0)] if each.length < SMALL]
+    assert len(shut) <= 2 * FAN_IN
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=60))

@@ -31,8 +31,8 @@ PAID = LogSettings(
     flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=FAN_IN,
     merge_small_bytes=2_000, merge_bytes=20_000,
 )  # fmt: skip
-NARROW = replace(PAID, merge_bytes=4_000)
-"""One stream in an object."""
+NARROW = replace(PAID, merge_bytes=4_000, sweep_interval_ms=1)
+"""One stream in an object; and nothing is too young for a sweep."""
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
 """Merging small neighbouring index entries into large objects, in the broker, without Spark.
 
 Entries are ranked by size, each rank eight times the one below. A run of ``fan_in`` neighbours
-of at most one rank, or not much larger, no one of them most of it, is worth a merge: a byte is
-rewritten a few times, and the number of entries grows with the logarithm of the data until entries
-are large.
+of at most one rank, no one of them most of it, is worth a merge: a byte is rewritten a few times,
+and the number of entries grows with the logarithm of the data until entries are large.
 
 Invariants:
 
@@ -27,7 +26,6 @@ from headwater.meta.values import decode, encode
 
 SMALLEST_RANK = 4 * 1024
 RANK_FACTOR = 8
-MARGIN = 4
 RUN_ENTRIES = 1024
 OPERATIONS_PER_STREAM = 4
 OPERATIONS_PER_SWAP = 2
@@ -76,17 +74,13 @@ def plan_merge(
     by then.
     """
     fan_in = min(fan_in, max_entries)
-    # Not much above a rank still goes with it: a stream whose entries are on either side would
-    # else be merged around the larger ones, and bits too short to be merged would stay for ever.
-    limits = [
-        min(SMALLEST_RANK * RANK_FACTOR**each * MARGIN, small_bytes)
-        for each in range(rank(small_bytes - 1) + 1)
-    ]
-    for limit in limits:
+    largest = rank(small_bytes - 1)
+    ranks = [rank(entry.length) if entry.length < small_bytes else largest + 1 for entry in entries]
+    for limit in range(largest + 1):
         run: list[IndexEntry] = []
         size = 0
-        for entry in entries:
-            mergeable = entry.length < limit
+        for entry, own in zip(entries, ranks, strict=True):
+            mergeable = own <= limit
             full = mergeable and size + entry.length > max_bytes
             long = len(run) == max_entries
             if not mergeable or full or long or (run and run[-1].end != entry.start):

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from headwater.log.formats import IndexEntry
 from headwater.log.merge import worth_while
+from headwater.log.spans import span_chunks
 
 T = TypeVar("T")
 
@@ -21,6 +22,7 @@ REACHED_BY = 0.8
 are merged once more."""
 OBJECT_ENTRIES = 4096
 """Of how many entries one object is made, so that nobody waits for long meanwhile."""
+PART_ENTRIES = 4 * OBJECT_ENTRIES
 STRETCHED = 1.25
 """Objects are rather that much larger than one more of them."""
 
@@ -34,21 +36,17 @@ class Planned:
     run: Sequence[IndexEntry]
     small: Sequence[IndexEntry] = ()
     """The small entries from where the run begins on, that may be merged by now."""
-    before: int = 0
-    """How many small entries, merged ones for the most part, there are before it."""
+    earlier: Sequence[IndexEntry] = ()
+    """Those before it, merged ones for the most part."""
 
     @property
     def size(self) -> int:
         return sum(entry.length for entry in self.run)
 
     @property
-    def small_size(self) -> int:
-        return sum(entry.length for entry in self.small)
-
-    @property
-    def behind(self) -> int:
-        """How many small entries stay behind the run."""
-        return sum(1 for entry in self.small if entry.start >= self.run[-1].end)
+    def behind(self) -> list[IndexEntry]:
+        """The small entries that stay behind the run."""
+        return [entry for entry in self.small if entry.start >= self.run[-1].end]
 
     def weight(self, object_bytes: int) -> float:
         """How much of an object it makes."""
@@ -85,14 +83,52 @@ def _until(end: int, planned: Planned, max_bytes: int, max_entries: int) -> Iter
         following = entry.end
 
 
-def parts(plans: Iterable[Planned], *, max_bytes: int, max_entries: int) -> Iterator[list[Planned]]:
-    """As many plans at a time as there is room for; one at least."""
+def with_the_rest_before(
+    planned: Planned, *, small_bytes: int, max_bytes: int, max_entries: int
+) -> Planned:
+    """Take the small entries right before a run along, where it makes an entry that is not small.
+
+    They would else be shut in between two of those for ever, too few to be merged by themselves.
+    """
+    size = planned.size
+    if size < small_bytes:
+        return planned
+    first = len(planned.earlier)
+    following = planned.run[0].start
+    while first and len(planned.earlier) - first + len(planned.run) < max_entries:
+        entry = planned.earlier[first - 1]
+        size += entry.length
+        if entry.end != following or size > max_bytes:
+            break
+        following = entry.start
+        first -= 1
+    return replace(planned, run=[*planned.earlier[first:], *planned.run])
+
+
+def parts(plans: Iterable[Planned], most: int) -> Iterator[list[Planned]]:
+    """As many at a time as may be read at once, with what lies between the entries; one at least.
+
+    Of entries that lie apart up to twice ``most`` bytes are read.
+    """
+    for part in _parts(plans, most):
+        halves = [part]
+        while halves:
+            half = halves.pop()
+            spans = span_chunks([entry for planned in half for entry in planned.run])
+            if len(half) > 1 and sum(span.length for span in spans) > 2 * most:
+                middle = len(half) // 2
+                halves += [half[middle:], half[:middle]]
+            else:
+                yield half
+
+
+def _parts(plans: Iterable[Planned], most: int) -> Iterator[list[Planned]]:
     part: list[Planned] = []
     size = entries = 0
     for planned in plans:
         size += planned.size
         entries += len(planned.run)
-        if part and (size > max_bytes or entries > max_entries):
+        if part and (size > most or entries > PART_ENTRIES):
             yield part
             part, size, entries = [], planned.size, len(planned.run)
         part.append(planned)

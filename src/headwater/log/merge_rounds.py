@@ -7,6 +7,7 @@ merged in step lie side by side in the objects of the flushes, and are read with
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Final, Protocol
 
 from headwater.log.settings import LogSettings
 
@@ -107,3 +108,22 @@ class MergeRounds:
             or most >= OVERDUE_RUNS * self._settings.merge_fan_in
             or sum(small.entries for small in ripe) >= MANY_ENTRIES
         )
+
+
+class Counts(Protocol):
+    """Is told what merging finds and takes, as ``MergeRounds`` is."""
+
+    def found(self, stream: int, entries: int, size: int) -> None: ...
+
+    def taken(self, stream: int, entries: int, size: int) -> None: ...
+
+
+class _NoCounts:
+    def found(self, stream: int, entries: int, size: int) -> None:
+        pass
+
+    def taken(self, stream: int, entries: int, size: int) -> None:
+        pass
+
+
+NO_COUNTS: Final = _NoCounts()

@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Protocol
 
 from headwater.clock import Clock
 from headwater.errors import CorruptMessage, KafkaError, StoreError
@@ -25,7 +24,8 @@ from headwater.log.merge import (
     plan_relief,
     swap_runs,
 )
-from headwater.log.merge_plans import Planned, divided, in_step, parts
+from headwater.log.merge_plans import Planned, divided, in_step, parts, with_the_rest_before
+from headwater.log.merge_rounds import NO_COUNTS, Counts
 from headwater.log.piece_loader import Kept, PieceLoader
 from headwater.log.settings import LogSettings
 from headwater.log.sources import Pause
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 PUT_SECONDS, SWAP_SECONDS = 0.1, 0.02
 """About what an object of the largest size and its transaction take."""
-READ_OBJECTS, READ_ENTRIES = 4, 4096
+READ_OBJECTS = 4
 """On a paid store so many objects are made of what is read at once: the more streams are read
 together, the fewer requests it takes. It is held in memory, with what lies between the entries."""
 STEP_OBJECTS, STEP_ENTRIES = 16, 65_536
@@ -49,25 +49,10 @@ STEP_OBJECTS, STEP_ENTRIES = 16, 65_536
 NEWEST = 4
 """On a paid store so many entries are left out: who follows closely has them in memory."""
 FAILURES = 3
-CONCATENATED = 32
+CONCATENATED = 2**19
+"""So many bytes of a run at a time."""
 PLAN_ENTRIES = 4096
 """How much of a stream's index one plan looks at: small entries are made at its end."""
-
-
-class Counts(Protocol):
-    """Counts the small entries of streams."""
-
-    def found(self, stream: int, entries: int, size: int) -> None: ...
-
-    def taken(self, stream: int, entries: int, size: int) -> None: ...
-
-
-class _NoCounts:
-    def found(self, stream: int, entries: int, size: int) -> None:
-        pass
-
-    def taken(self, stream: int, entries: int, size: int) -> None:
-        pass
 
 
 class _Failures:
@@ -135,7 +120,7 @@ class Merger:
         relieve: bool = False,
         thorough: bool = False,
         hurry: bool = False,
-        counts: Counts = _NoCounts(),  # noqa: B008 - it holds nothing
+        counts: Counts = NO_COUNTS,
     ) -> list[int]:
         """Merge what is worth it; returns the streams that may have more to merge at once.
 
@@ -163,14 +148,14 @@ class Merger:
                 async for merged in self._merged(window, pause, reads, swaps, step=step):
                     for stream in merged:
                         planned = unmerged.pop(stream)
-                        counts.taken(stream, len(planned.run), planned.size)
+                        _count(counts.taken, planned, without=planned.behind)
                         if relieve or self._more(planned):
                             again.append(stream)
                     if relieve and not self._budget.crowded():
                         return again
             finally:
                 for planned in unmerged.values():
-                    counts.taken(planned.stream, len(planned.small), planned.small_size)
+                    _count(counts.taken, planned)
         return again
 
     async def _merged(
@@ -184,8 +169,7 @@ class Merger:
     ) -> AsyncIterator[list[int]]:
         """Merge what is planned, object by object, telling the streams that are done."""
         size = self._settings.merge_bytes
-        read_at_once = parts(window, max_bytes=READ_OBJECTS * size, max_entries=READ_ENTRIES)
-        for part in read_at_once if step else [window]:
+        for part in parts(window, READ_OBJECTS * size) if step else [window]:
             read: list[_Read] = []
             with reads.survived("some streams are not merged"):
                 read = await self._read(part, pause)
@@ -201,8 +185,8 @@ class Merger:
         small = planned.size < self._settings.merge_small_bytes
         if self._paid:
             # What is behind waits until there is more of it, and of other streams.
-            return small and planned.before + 1 >= fan_in
-        return small or planned.behind >= fan_in
+            return small and len(planned.earlier) + 1 >= fan_in
+        return small or len(planned.behind) >= fan_in
 
     async def measure(self, stream: int) -> None:
         """Correct what is known of the stream's bytes in the metadata store."""
@@ -224,25 +208,36 @@ class Merger:
                 planned = await plan
             if planned is None or not planned.run:
                 continue
-            counts.found(planned.stream, len(planned.small), planned.small_size)
+            _count(counts.found, planned)
             window.append(planned)
             weight += planned.weight(self._settings.merge_bytes)
             entries += len(planned.small)
             if weight >= objects or entries >= STEP_ENTRIES:
-                yield self._in_step(window, began_ms) if step else window
+                yield self._adjusted(window, began_ms, step=step)
                 window, weight, entries, began_ms = [], 0.0, 0, self._clock.now_ms()
         if window:
-            yield self._in_step(window, began_ms) if step else window
+            yield self._adjusted(window, began_ms, step=step)
 
-    def _in_step(self, window: Sequence[Planned], began_ms: int) -> list[Planned]:
+    def _adjusted(self, window: list[Planned], began_ms: int, *, step: bool) -> list[Planned]:
+        """The plans as they are merged together."""
         settings = self._settings
-        return in_step(
-            window,
-            by_ms=began_ms - NEWEST * settings.flush_interval_ms,
-            fan_in=settings.merge_fan_in,
-            max_bytes=settings.merge_bytes,
-            max_entries=self._run_entries,
-        )
+        if step:
+            window = in_step(
+                window,
+                by_ms=began_ms - NEWEST * settings.flush_interval_ms,
+                fan_in=settings.merge_fan_in,
+                max_bytes=settings.merge_bytes,
+                max_entries=self._run_entries,
+            )
+        return [
+            with_the_rest_before(
+                planned,
+                small_bytes=settings.merge_small_bytes,
+                max_bytes=settings.merge_bytes,
+                max_entries=self._run_entries,
+            )
+            for planned in window
+        ]
 
     async def _plan(
         self,
@@ -264,6 +259,10 @@ class Merger:
             return Planned(stream, layout.generation, run)
         small_bytes = self._settings.merge_small_bytes
         old = free[:-NEWEST] if self._paid else free
+        if self._paid and thorough:
+            # What is younger is for the rounds, in which many streams are read together.
+            settled_ms = self._clock.now_ms() - self._settings.sweep_interval_ms
+            old = [entry for entry in old if entry.created_ms < settled_ms]
         run = plan_merge(
             old,
             fan_in=self._settings.merge_fan_in,
@@ -276,7 +275,7 @@ class Merger:
             return Planned(stream, layout.generation, run)
         small = [entry for entry in old if entry.length < small_bytes]
         before = sum(1 for entry in small if entry.start < run[0].start)
-        return Planned(stream, layout.generation, run, small[before:], before)
+        return Planned(stream, layout.generation, run, small[before:], small[:before])
 
     async def _newest(self, stream: int, log_start: int, *, thorough: bool) -> list[IndexEntry]:
         """The entries to plan with; the bytes of those that are inline are counted."""
@@ -340,9 +339,13 @@ class Merger:
     async def _concatenated(self, stream: int, chunks: Sequence[Kept]) -> Chunk:
         """One chunk of several, made a few at a time: whoever waits for the broker goes first."""
         made: list[Chunk] = []
-        for first in range(0, len(chunks), CONCATENATED):
-            made.append(concatenate_chunks(stream, chunks[first : first + CONCATENATED]))
-            await asyncio.sleep(0)
+        some: list[Kept] = []
+        for number, chunk in enumerate(chunks):
+            some.append(chunk)
+            if number == len(chunks) - 1 or sum(len(data) for data, _ in some) >= CONCATENATED:
+                made.append(concatenate_chunks(stream, some))
+                some = []
+                await asyncio.sleep(0)
         return Chunk(
             stream,
             list(chain.from_iterable(chunk.batches for chunk in made)),
@@ -369,6 +372,13 @@ class Merger:
             if (state := self._streams.get(one.stream)) is not None:
                 state.rearranged(0)
         return swapped
+
+
+def _count(
+    tell: Callable[[int, int, int], None], planned: Planned, without: Sequence[IndexEntry] = ()
+) -> None:
+    size = sum(entry.length for entry in planned.small) - sum(entry.length for entry in without)
+    tell(planned.stream, len(planned.small) - len(without), size)
 
 
 async def _none(seconds: float) -> None:
