@@ -75,9 +75,7 @@ def _until(end: int, planned: Planned, max_bytes: int, max_entries: int) -> Iter
     following = planned.run[0].start
     for entry in planned.small[:max_entries]:
         size += entry.length
-        if entry.created_ms > end or entry.start != following:
-            return
-        if size > max_bytes:
+        if entry.created_ms > end or entry.start != following or size > max_bytes:
             return
         yield entry
         following = entry.end

@@ -76,28 +76,32 @@ class MergeRounds:
 
     def foreign(self) -> list[int]:
         """The ripe streams that another broker sees to; they begin to gather anew."""
-        streams = [stream for stream in self._ripe() if not self._share(stream)]
+        streams = [stream for stream in self._ripe(RECENT_RUNS) if not self._share(stream)]
         self.forget(streams)
         return streams
 
     @property
     def behind(self) -> bool:
         """Whether so much waits that merging must not wait for pauses any longer."""
-        waiting = sum(small.size for stream, small in self._ripe().items() if self._share(stream))
+        waiting = sum(small.size for small in self._own(RECENT_RUNS).values())
         return waiting > BEHIND_OBJECTS * self._settings.merge_bytes
 
     def next(self) -> list[int]:
         """The streams to merge now, in order; they begin to gather anew."""
-        ripe = {stream: small for stream, small in self._ripe().items() if self._share(stream)}
+        ripe = self._own(RECENT_RUNS)
         if self._settings.flush_interval_ms:
             if not self._is_worth_an_object(ripe.values()):
                 return []
-            along = self._ripe(TAKEN_ALONG_RUNS)
-            ripe = {stream: small for stream, small in along.items() if self._share(stream)}
+            ripe = self._own(TAKEN_ALONG_RUNS)
         self.forget(ripe)
         return sorted(ripe)
 
-    def _ripe(self, runs: int = RECENT_RUNS) -> dict[int, _Small]:
+    def _own(self, runs: int) -> dict[int, _Small]:
+        """Of this broker's share."""
+        ripe = self._ripe(runs)
+        return {stream: small for stream, small in ripe.items() if self._share(stream)}
+
+    def _ripe(self, runs: int) -> dict[int, _Small]:
         most = runs * self._settings.merge_fan_in
         return {stream: small for stream, small in self._small.items() if small.entries >= most}
 

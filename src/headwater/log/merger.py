@@ -339,12 +339,12 @@ class Merger:
     async def _concatenated(self, stream: int, chunks: Sequence[Kept]) -> Chunk:
         """One chunk of several, made a few at a time: whoever waits for the broker goes first."""
         made: list[Chunk] = []
-        some: list[Kept] = []
-        for number, chunk in enumerate(chunks):
-            some.append(chunk)
-            if number == len(chunks) - 1 or sum(len(data) for data, _ in some) >= CONCATENATED:
-                made.append(concatenate_chunks(stream, some))
-                some = []
+        first = size = 0
+        for after, (data, _) in enumerate(chunks, start=1):
+            size += len(data)
+            if size >= CONCATENATED or after == len(chunks):
+                made.append(concatenate_chunks(stream, chunks[first:after]))
+                first, size = after, 0
                 await asyncio.sleep(0)
         return Chunk(
             stream,
