@@ -9,12 +9,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headwater.errors import ConfigurationError, StoreUnavailable
+from headwater.errors import ConfigurationError, ObjectNotFound, StoreUnavailable
 from headwater.objects.local import LocalDirectory
 from headwater.objects.names import TEMPORARY
 from tests.objects.local_files import Trace, fail, files, left_behind, open_descriptors
@@ -135,6 +136,7 @@ def test_a_store_that_was_killed_leaves_nothing_after_the_next_start(
     script = """
 import sys, time
 from pathlib import Path
+from typing import Any
 from headwater.objects.temporary import TemporaryArea
 area = TemporaryArea(Path(sys.argv[1]))
 area.write([b"unfinished"])
@@ -254,3 +256,103 @@ class ErrorToldOnce:
             self._both.wait()
         if self._first.acquire(blocking=False):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+class _Counting(ThreadPoolExecutor):
+    """Counts what it is asked to run."""
+
+    asked = 0
+
+    def submit(self, *args: Any, **named: Any) -> "Future[Any]":
+        self.asked += 1
+        return super().submit(*args, **named)
+
+
+@pytest.fixture
+async def counted(tmp_path: Path) -> AsyncIterator[tuple[LocalDirectory, _Counting]]:
+    """A store with an object that was read once, and its executor."""
+    with _Counting(1) as executor:
+        store = LocalDirectory(tmp_path, executor=executor)
+        await store.put("a/b", [b"0123456789"])
+        assert await store.get_range("a/b", 0, 5) == b"01234"
+        executor.asked = 0
+        yield store, executor
+        await store.close()
+
+
+async def test_what_is_in_the_page_cache_takes_no_hop(
+    counted: tuple[LocalDirectory, _Counting],
+) -> None:
+    store, executor = counted
+    assert await store.get_range("a/b", 3, 7) == b"3456789"
+    assert (executor.asked, store.traffic.gets, store.traffic.bytes_read) == (0, 2, 12)
+
+
+@pytest.mark.parametrize("code", [errno.EAGAIN, errno.EOPNOTSUPP, errno.EIO])
+async def test_what_is_not_in_the_page_cache_is_read_by_the_executor(
+    counted: tuple[LocalDirectory, _Counting], monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    store, executor = counted
+    read = os.preadv
+
+    def cold(number: int, buffers: Any, offset: int, flags: int = 0) -> int:
+        if flags:
+            raise OSError(code, os.strerror(code))
+        return read(number, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", cold)
+    before = open_descriptors()
+    assert await store.get_range("a/b", 3, 7) == b"3456789"
+    assert executor.asked == 1
+    assert open_descriptors() == before
+
+
+async def test_a_part_of_it_in_the_page_cache_is_not_enough(
+    counted: tuple[LocalDirectory, _Counting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, executor = counted
+    read = os.preadv
+
+    def partly(number: int, buffers: Any, offset: int, flags: int = 0) -> int:
+        return read(number, [memoryview(buffers[0])[:2]] if flags else buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", partly)
+    assert await store.get_range("a/b", 3, 7) == b"3456789"
+    assert executor.asked == 1
+
+
+async def test_an_object_that_was_read_and_deleted_is_not_found(
+    counted: tuple[LocalDirectory, _Counting],
+) -> None:
+    store, _ = counted
+    await store.delete("a/b")
+    with pytest.raises(ObjectNotFound):
+        await store.get_range("a/b", 0, 5)
+
+
+async def test_a_range_past_the_end_is_refused_the_second_time_too(
+    counted: tuple[LocalDirectory, _Counting],
+) -> None:
+    store, _ = counted
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="has 10 bytes"):
+            await store.get_range("a/b", 5, 6)
+
+
+async def test_who_reads_in_a_row_lets_others_go_first(
+    counted: tuple[LocalDirectory, _Counting],
+) -> None:
+    store, _ = counted
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(other())
+    for _ in range(100):
+        await store.get_range("a/b", 0, 5)
+    task.cancel()
+    assert turns >= 99

@@ -229,6 +229,7 @@ class LogEngine:
             clock=self._clock,
             budget=self._budget,
             pause=self._writer.wait_for_pause,
+            pace=self._writer.pace,
         )
 
     def _new_name(self) -> str:

@@ -26,6 +26,7 @@ from headwater.log.merge import (
 )
 from headwater.log.merge_plans import Planned, divided, in_step, parts, with_the_rest_before
 from headwater.log.merge_rounds import NO_COUNTS, Counts
+from headwater.log.pace import Pace
 from headwater.log.piece_loader import Kept, PieceLoader
 from headwater.log.settings import LogSettings
 from headwater.log.sources import Pause
@@ -98,8 +99,10 @@ class Merger:
         clock: Clock,
         budget: InlineBudget,
         pause: Pause,
+        pace: Pace,
     ) -> None:
         self._pause = pause
+        self._pace = pace
         self._meta = meta
         self._objects = objects
         self._incarnation = incarnation
@@ -320,6 +323,7 @@ class Merger:
         self._next_object += 1
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
         await pause(PUT_SECONDS)
+        self._pace.merged()
         await self._objects.put(key, data)
         merged = [
             Merged(chunk.stream, planned.run, planned.generation, chunk.length, placement)

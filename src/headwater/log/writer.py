@@ -2,9 +2,9 @@
 
 Group commit: a flush starts as soon as none is under way. One that is large enough for an object
 starts as soon as no upload is, so that it is written while the one before it commits, and a full
-buffer does not wait for that either; on a paid store every ``flush_interval_ms``, also while
-uploads are under way. Commits keep the order in which buffers were cut, and producers are answered
-after the commit, never before.
+buffer does not wait for that either; on a paid store every ``flush_interval_ms`` (``pace``), also
+while uploads are under way. Commits keep the order in which buffers were cut, and producers are
+answered after the commit, never before.
 
 A small flush travels inside its commit, unless its topics are ``cheap`` or the metadata store's
 share is used up. On a paid store such a flush waits neither for the interval nor for an upload of
@@ -43,6 +43,7 @@ from headwater.log.committer import Committer
 from headwater.log.formats import StreamCommit
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.levels import SPOKEN
+from headwater.log.pace import Pace
 from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.settings import LogSettings
 from headwater.log.turns import end_of, pass_turn
@@ -121,11 +122,10 @@ class Writer:
         """How much travelled so before ``_early_until``."""
         self._last_commit: asyncio.Future[None] | None = None
         self._uploads = 0
-        limit = meta.limits.value_bytes
-        own = settings.inline_bytes
-        self._inline_bytes = own if limit is None else min(own, limit // 2)
+        limit = meta.limits.value_bytes or 2 * settings.inline_bytes
+        self._inline_bytes = min(settings.inline_bytes, limit // 2)
         self._files = WalFiles(objects, incarnation, settings.object_bytes)
-        self._not_before = 0.0
+        self.pace = Pace(settings.flush_interval_ms / 1000)
         self._expected = 1
         """How many appends the next flush may find if it waits until ``_gather_until``."""
         self._gather_until = 0.0
@@ -160,7 +160,7 @@ class Writer:
                 self._pauses_from = now + NO_PAUSE_FOR
             elif self._flushes:
                 await asyncio.wait(set(self._flushes), timeout=deadline - now)
-            elif self._open.batches and 0 < (due := self._not_before - now) < seconds:
+            elif self._open.batches and 0 < (due := self.pace.not_before - now) < seconds:
                 await asyncio.sleep(due)
             else:
                 return
@@ -189,7 +189,7 @@ class Writer:
             self._room.clear()
         if self._timer is None:
             # Requests that arrived in one turn of the loop share a flush.
-            at = 0.0 if self._settings.flush_interval_ms and not cheap else self._not_before
+            at = 0.0 if self._settings.flush_interval_ms and not cheap else self.pace.not_before
             self._timer = self._loop.call_at(max(at, self._loop.time()), self._maybe_flush)
         elif (
             buffer.size >= self._settings.flush_bytes > buffer.size - size
@@ -211,24 +211,26 @@ class Writer:
         full = self._open.size >= self._settings.flush_bytes
         if not self._may_flush(full=full):
             return
-        if now < self._not_before and not full:
-            self._timer = self._loop.call_at(self._not_before, self._maybe_flush)
+        if now < self.pace.not_before and not full:
+            self._timer = self._loop.call_at(self.pace.not_before, self._maybe_flush)
             return
         if now < self._gather_until and not full and self._open.count < self._expected:
             self._timer = self._loop.call_at(self._gather_until, self._maybe_flush)
             return
-        self._not_before = now + self._settings.flush_interval_ms / 1000
+        self.pace.begins(now)
         buffer, self._open = self._open, Buffer()
         inline = buffer.size <= self._inline_bytes and not buffer.cheap
-        self._start(buffer, inline=inline and self._budget.admits(buffer.size))
+        flush = self._start(buffer, inline=inline and self._budget.admits(buffer.size))
+        flush.add_done_callback(lambda _: self.pace.ended(self._loop.time() - now))
 
-    def _start(self, buffer: Buffer, *, inline: bool, early: bool = False) -> None:
+    def _start(self, buffer: Buffer, *, inline: bool, early: bool = False) -> asyncio.Task[None]:
         before = self._last_commit
         self._last_commit = turn = self._loop.create_future()
         flush = self._flush(buffer, before, turn, inline=inline, early=early)
         task = self._loop.create_task(flush)
         self._flushes[task] = buffer
         task.add_done_callback(self._flushed)
+        return task
 
     def _may_go_early(self, now: float) -> bool:
         """Whether what may travel in a commit need wait for nothing, on a paid store."""
@@ -382,7 +384,7 @@ class Writer:
         """Flush what is buffered while a producer would wait for it, then refuse everything."""
         until = self._loop.time() + self._settings.append_timeout_ms / 1000
         while (self._open.batches or self._flushes) and (left := until - self._loop.time()) > 0:
-            self._not_before = 0.0
+            self.pace.not_before = 0.0
             self._maybe_flush()
             if self._flushes:
                 await asyncio.wait(set(self._flushes), timeout=left)
