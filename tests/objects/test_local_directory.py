@@ -136,7 +136,6 @@ def test_a_store_that_was_killed_leaves_nothing_after_the_next_start(
     script = """
 import sys, time
 from pathlib import Path
-from typing import Any
 from headwater.objects.temporary import TemporaryArea
 area = TemporaryArea(Path(sys.argv[1]))
 area.write([b"unfinished"])
@@ -269,8 +268,15 @@ class _Counting(ThreadPoolExecutor):
 
 
 @pytest.fixture
-async def counted(tmp_path: Path) -> AsyncIterator[tuple[LocalDirectory, _Counting]]:
-    """A store with an object that was read once, and its executor."""
+async def counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[LocalDirectory, _Counting]]:
+    """A store with an object that was read once, and its executor.
+
+    All of it is in the page cache, also where the file system of the tests cannot tell.
+    """
+    read = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda number, data, at, flags=0: read(number, data, at))
     with _Counting(1) as executor:
         store = LocalDirectory(tmp_path, executor=executor)
         await store.put("a/b", [b"0123456789"])
@@ -305,6 +311,24 @@ async def test_what_is_not_in_the_page_cache_is_read_by_the_executor(
     assert await store.get_range("a/b", 3, 7) == b"3456789"
     assert executor.asked == 1
     assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, None])
+async def test_where_the_page_cache_cannot_be_asked_no_file_is_opened_on_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
+) -> None:
+    if code is None:
+        monkeypatch.setattr("headwater.objects.local.NO_WAIT", None)
+    else:
+        fail(monkeypatch, "preadv", code)
+    with _Counting(1) as executor:
+        store = LocalDirectory(tmp_path, executor=executor)
+        monkeypatch.undo()
+        await store.put("a/b", [b"0123456789"])
+        for asked in (2, 3, 4):
+            assert await store.get_range("a/b", 0, 5) == b"01234"
+            assert executor.asked == asked
+        await store.close()
 
 
 async def test_a_part_of_it_in_the_page_cache_is_not_enough(

@@ -1,7 +1,7 @@
 """How far apart flushes are where PUTs are paid for."""
 
-PATIENCE = 1.18
-"""For the sake of merges a producer waits at most so many intervals, its flush included."""
+PATIENCE = 1.2
+"""For the sake of merges a producer waits about so many intervals at most, its flush included."""
 OWED = 1.2
 """So many intervals a merge's PUT takes: a little more than one, so that what is not yet made good
 does not show."""
@@ -12,7 +12,7 @@ SMOOTHED = 8
 
 
 class Pace:
-    """One PUT in an interval, whoever writes it.
+    """One PUT in an interval, those of merges too.
 
     A merge's PUT takes the place of a flush: those that follow come a little later each, until the
     time that it cost is made good. They come no later than ``PATIENCE`` allows: where the
@@ -35,7 +35,7 @@ class Pace:
         self.not_before = now + self._interval + late
 
     def ended(self, seconds: float) -> None:
-        """A flush took so long."""
+        """An object's flush took so long."""
         self._took += (seconds - self._took) / SMOOTHED
 
     def merged(self) -> None:

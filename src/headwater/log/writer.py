@@ -220,8 +220,10 @@ class Writer:
         self.pace.begins(now)
         buffer, self._open = self._open, Buffer()
         inline = buffer.size <= self._inline_bytes and not buffer.cheap
-        flush = self._start(buffer, inline=inline and self._budget.admits(buffer.size))
-        flush.add_done_callback(lambda _: self.pace.ended(self._loop.time() - now))
+        inline = inline and self._budget.admits(buffer.size)
+        flush = self._start(buffer, inline=inline)
+        if not inline:
+            flush.add_done_callback(lambda _: self.pace.ended(self._loop.time() - now))
 
     def _start(self, buffer: Buffer, *, inline: bool, early: bool = False) -> asyncio.Task[None]:
         before = self._last_commit

@@ -6,7 +6,9 @@ moment a key has no object or the whole one, and a crash leaves at most a tempor
 
 Blocking calls run in the executor that the caller passes in, one hop for each operation. What
 the page cache has of an object that was read before is copied from there at once: a hop takes as
-long as to copy 2 MB, and its thread takes the interpreter from whoever answers consumers.
+long as to copy 2 MB, and its thread takes the interpreter from whoever answers consumers. Only a
+local file system knows what it has, which is tried at start: to open a file on another may take
+long, and is never done on the event loop.
 Descriptors of objects are not kept: to open a file takes 3 µs, a hop to the executor far more,
 and an open descriptor would hold the space of an object that another process deleted.
 """
@@ -17,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from headwater.errors import ConfigurationError, ObjectNotFound, StoreError, StoreUnavailable
 from headwater.objects.disk_errors import advice, disk_error
@@ -31,6 +33,8 @@ T = TypeVar("T")
 
 LINK_ATTEMPTS = 10
 """How often a put meets its directory being pruned before it gives up."""
+NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
+"""None where Python was built for an older C library."""
 AT_ONCE_BYTES = 4 << 20
 """Up to so much is read at once: to copy it takes half a millisecond."""
 KNOWN_KEYS = 1024
@@ -57,7 +61,7 @@ class LocalDirectory:
             make_root(self._root)
             self._directories = DurableDirectories(self._root)
             self._temporary = TemporaryArea(self._root)
-            _probe(self._temporary)
+            self._at_once = _probe(self._temporary)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot store objects in {self._root}: {error.strerror}; {advice(error)}"
@@ -125,15 +129,15 @@ class LocalDirectory:
         check_key(key)
         self.traffic.gets += 1
         data: bytearray | None = None
-        if length and length <= AT_ONCE_BYTES and key in self._known:
+        if self._at_once and length and length <= AT_ONCE_BYTES and key in self._known:
             await asyncio.sleep(0)  # who reads much in a row lets others go first
             data = self._read_at_once(key, start, length)
         if data is None:
-            self._known.pop(key, None)
             data = await self._run(lambda: self._read(key, start, length), f"reading {key}")
-            self._known[key] = None
-            if len(self._known) > KNOWN_KEYS:
-                self._known.popitem(last=False)
+        self._known[key] = None
+        self._known.move_to_end(key)
+        if len(self._known) > KNOWN_KEYS:
+            self._known.popitem(last=False)
         self.traffic.bytes_read += len(data)
         return data
 
@@ -182,14 +186,12 @@ class LocalDirectory:
     def _read_at_once(self, key: str, start: int, length: int) -> bytearray | None:
         """What is in the page cache, or None; whatever is wrong, ``_read`` finds and tells."""
         try:
-            number = os.open(f"{self._root}/{key}", os.O_RDONLY)
+            # A new access time would make the kernel wait for the file system's journal.
+            number = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_NOATIME)
         except OSError:
             return None
         try:
-            data = bytearray(length)
-            return data if os.preadv(number, [data], start, os.RWF_NOWAIT) == length else None
-        except OSError:
-            return None
+            return _read_cached(number, start, length)
         finally:
             os.close(number)
 
@@ -251,6 +253,17 @@ def _info(key: str, entry: "os.DirEntry[str]") -> ObjectInfo | None:
     return ObjectInfo(key, status.st_size, status.st_mtime_ns // 1_000_000)
 
 
+def _read_cached(number: int, start: int, length: int) -> bytearray | None:
+    """So much of an open file, if all of it can be had without waiting for the disk."""
+    if NO_WAIT is None:
+        return None
+    data = bytearray(length)
+    try:
+        return data if os.preadv(number, [data], start, NO_WAIT) == length else None
+    except OSError:
+        return None
+
+
 def _read_into(number: int, data: bytearray, start: int, path: Path) -> None:
     with memoryview(data) as view:
         done = 0
@@ -261,11 +274,17 @@ def _read_into(number: int, data: bytearray, start: int, path: Path) -> None:
             done += count
 
 
-def _probe(temporary: TemporaryArea) -> None:
-    """Do once what every put does, so that an unfit file system is known at start."""
+def _probe(temporary: TemporaryArea) -> bool:
+    """Do once what every put does, so that an unfit file system is known at start.
+
+    Returns whether it can tell what it has in memory.
+    """
     directory = temporary.directory.number
     name = temporary.write([b"probe"])
     os.link(name, "probe", src_dir_fd=directory, dst_dir_fd=directory)
     os.fsync(directory)
+    file = Descriptor(os.open("probe", os.O_RDONLY, dir_fd=directory))
+    known = _read_cached(file.number, 0, len(b"probe")) is not None
     temporary.remove(name)
     temporary.remove("probe")
+    return known
