@@ -257,8 +257,11 @@ def _read_cached(number: int, start: int, length: int) -> bytearray | None:
     """So much of an open file, if all of it can be had without waiting for the disk."""
     if NO_WAIT is None:
         return None
-    data = bytearray(length)
     try:
+        # What is not there is missing at its end: the whole need not be made room for in vain.
+        if os.preadv(number, [bytearray(1)], start + length - 1, NO_WAIT) != 1:
+            return None
+        data = bytearray(length)
         return data if os.preadv(number, [data], start, NO_WAIT) == length else None
     except OSError:
         return None
