@@ -36,11 +36,11 @@ class Postgres(Service):
                 raise ServerError(f"PostgreSQL does not recover in time; see {self.log}")
             time.sleep(0.05)
 
-    def stop(self) -> None:
+    def stop(self, *, grace: float = 20.0) -> None:
         """Ask it to end without waiting for its clients to leave, and wait for it."""
         self.thaw()
         self.server.process.send_signal(signal.SIGINT)
-        Service.stop(self)
+        Service.stop(self, grace=grace)
 
     def kill(self) -> None:
         """End it and its processes as a crash of the machine does."""

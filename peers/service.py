@@ -56,10 +56,13 @@ class Service:
         if self.health is not None:
             self._wait_until_healthy(began + self.limit)
 
-    def stop(self) -> None:
-        """Ask it to end, and wait for it. A frozen one goes on first."""
+    def stop(self, *, grace: float = 20.0) -> None:
+        """Ask it to end, and kill it where it does not within ``grace`` seconds.
+
+        A frozen one goes on first.
+        """
         self.thaw()
-        self.server.stop()
+        self.server.stop(grace=grace)
 
     def kill(self) -> None:
         """End it as a crash does."""

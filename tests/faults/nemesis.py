@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
+from functools import partial
 from random import Random
 
 from peers.service import Service
@@ -15,6 +16,10 @@ from tests.invariants.cluster import SETTINGS
 
 PAST_EVERY_TIMEOUT = SESSION_SECONDS + (SETTINGS["orphan_grace_ms"] + 1_000) / 1000
 """After this a broker's session has ended, the others have missed it long enough and fenced it."""
+
+STOP_SECONDS = 5.0
+"""What a store has to end by itself. An Oxia was seen that had hung and did not within 20, which is,
+with what else went wrong, longer than the members of groups wait (``LONG_MS``)."""
 
 DIRECTIONS: Sequence[Direction] = ("upstream", "downstream")
 LATE_MS = 300
@@ -181,8 +186,8 @@ class Nemesis:
         return self._rng.choice([short, short, longer, 5.0])
 
     async def _restart(self, store: Service) -> None:
-        crash = self._rng.random() < 0.7
-        await asyncio.to_thread(store.kill if crash else store.stop)
+        orderly = partial(store.stop, grace=STOP_SECONDS)
+        await asyncio.to_thread(store.kill if self._rng.random() < 0.7 else orderly)
         await asyncio.sleep(self._rng.choice([0, 1.0, SESSION_SECONDS + 1]))
         await asyncio.to_thread(store.start)
 
