@@ -1,4 +1,5 @@
-# Everything here sets itself up: it needs Python 3.11 or later and a package index.
+# Everything here sets itself up. `serve`, `test` and `demo` need Python 3.11 or later and a package
+# index; the suites with real servers and clients need Java, Maven, Go, Node, kcat and a C compiler too.
 #
 # The environment is .venv; .tools holds uv where the machine has none. Each set of locked
 # requirements leaves a stamp in .venv, so that a second run starts at once, and each can be

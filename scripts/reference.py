@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md and configuration.md from the code: ``make docs``.
+"""Write the pages of docs/reference that the code knows: ``make docs``.
 
 A test holds that they are current.
 """
@@ -11,6 +11,8 @@ import click
 
 from headwater.cli.root import headwater
 from headwater.config import Key, keys
+from headwater.telemetry.metrics import Counter, Family, Metrics
+from headwater.telemetry.prometheus import HELP
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make docs` from the code; edit the texts there. -->"
@@ -18,7 +20,11 @@ NOTE = "<!-- Written by `make docs` from the code; edit the texts there. -->"
 
 def pages() -> dict[str, str]:
     """Each page's file name and text."""
-    return {"cli.md": cli_page(), "configuration.md": configuration_page()}
+    return {
+        "cli.md": cli_page(),
+        "configuration.md": configuration_page(),
+        "metrics.md": metrics_page(),
+    }
 
 
 def cli_page() -> str:
@@ -26,7 +32,8 @@ def cli_page() -> str:
     introduction = (
         f"# The `headwater` command\n\n{NOTE}\n\n"
         "Exit codes: 0 done, 1 an error (one line on stderr), 2 wrong usage, 130 interrupted. "
-        "Commands that print have `--json`; without a terminal, tables are tab-separated lines."
+        "Commands that print have `--json` (`sql`: `--format json`); without a terminal, tables "
+        "are tab-separated lines."
     )
     sections = [introduction]
     root = click.Context(headwater, info_name="headwater", **headwater.context_settings)
@@ -64,6 +71,30 @@ def configuration_page() -> str:
             f"## {title}\n\n| setting | default | takes | what it does |\n|---|---|---|---|\n{rows}"
         )
     return "\n\n".join(sections) + "\n"
+
+
+def metrics_page() -> str:
+    """Every metric that a broker exports, and what else it tells of itself."""
+    introduction = (
+        f"# Metrics and health\n\n{NOTE}\n\n"
+        "A broker with `--metrics HOST:PORT` (`metrics.listen`) serves over HTTP:\n\n"
+        "- `/metrics`: the metrics below for Prometheus, and those of its process "
+        "(`process_cpu_seconds_total`, `process_resident_memory_bytes`, …);\n"
+        "- `/healthz`: 200 while the process answers;\n"
+        "- `/readyz`: 200, or 503 with a line that says why: the metadata store does not answer "
+        "within two seconds, the object store is unavailable, or the write buffers are full;\n"
+        "- `/status.json`: what `headwater status` shows."
+    )
+    metrics = Metrics()
+    rows = []
+    for name, text in HELP.items():
+        source = getattr(metrics, name)
+        kind = source.make if isinstance(source, Family) else type(source)
+        label = f"`{source.label}`" if isinstance(source, Family) else ""
+        suffix = "_total" if kind is Counter else ""
+        rows.append(f"| `headwater_{name}{suffix}` | {kind.__name__.lower()} | {label} | {text} |")
+    table = "\n".join(["| metric | kind | label | what it tells |", "|---|---|---|---|", *rows])
+    return f"{introduction}\n\n{table}\n"
 
 
 def _row(key: Key) -> str:

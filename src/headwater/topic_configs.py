@@ -269,6 +269,22 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
 )  # fmt: skip
 """Every configuration by name, in the order in which Kafka lists them."""
 
+BY_BROKER_NAME: Final[Mapping[str, TopicConfig]] = {
+    config.broker_name: config
+    for config in TOPIC_CONFIGS.values()
+    if config.broker_name is not None
+}
+"""Those for which a broker may set what holds for topics that set nothing themselves."""
+
+
+def topic_defaults(configs: Mapping[str, str]) -> Mapping[str, str]:
+    """What a broker's configurations mean to topics, by the topics' names for them."""
+    return {
+        BY_BROKER_NAME[name].name: value
+        for name, value in configs.items()
+        if name in BY_BROKER_NAME
+    }
+
 
 def check_configs(configs: Mapping[str, str]) -> None:
     """Raises ``InvalidConfig`` for an unknown name or an illegal value, alone or together."""

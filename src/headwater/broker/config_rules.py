@@ -13,7 +13,7 @@ from typing import Final
 
 from headwater.config_values import INT_MAX, LONG_MAX, Check, check_number
 from headwater.errors import InvalidConfig, InvalidRequest
-from headwater.topic_configs import TOPIC_CONFIGS, ConfigType
+from headwater.topic_configs import BY_BROKER_NAME, ConfigType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +47,6 @@ def _rate(name: str) -> DynamicConfig:
     )
 
 
-_TOPIC_DEFAULTS: Final = {
-    config.broker_name: config
-    for config in TOPIC_CONFIGS.values()
-    if config.broker_name is not None
-}
-
 DYNAMIC_CONFIGS: Final[Mapping[str, DynamicConfig]] = {
     **{
         name: DynamicConfig(
@@ -62,7 +56,7 @@ DYNAMIC_CONFIGS: Final[Mapping[str, DynamicConfig]] = {
             check=config.check,
             doc=config.doc,
         )
-        for name, config in _TOPIC_DEFAULTS.items()
+        for name, config in BY_BROKER_NAME.items()
     },
     **{
         config.name: config
@@ -107,12 +101,3 @@ def broker_list(configs: Mapping[str, str], name: str, operation: str) -> str:
             f"Config value {operation.lower()} is not allowed for config key: {name}"
         )
     return configs.get(name, config.default or "")
-
-
-def topic_defaults(configs: Mapping[str, str]) -> Mapping[str, str]:
-    """What a broker's configurations mean to topics, by the topics' names for them."""
-    return {
-        _TOPIC_DEFAULTS[name].name: value
-        for name, value in configs.items()
-        if name in _TOPIC_DEFAULTS
-    }

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from headwater.broker.config_entries import BrokerLayers
-from headwater.broker.config_rules import topic_defaults
 from headwater.engine import ConfigChange
 from headwater.meta import keys
 from headwater.meta.mirror import Mirror
 from headwater.meta.store import MetadataStore
 from headwater.stored_configs import change_configs, stored_configs
+from headwater.topic_configs import topic_defaults
 
 
 class BrokerConfigStore:

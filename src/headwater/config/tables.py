@@ -42,7 +42,11 @@ class TableSettings(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = _TABLES.name
     keep_snapshots: Annotated[
-        Positive, Meta(description="The newest snapshots that a table keeps, whatever their age.")
+        Positive,
+        Meta(
+            description="The newest snapshots that a table keeps, whatever their age, unless they "
+            "keep deleted records."
+        ),
     ] = _TABLES.keep_snapshots
     snapshot_age_ms: Annotated[
         Natural, Meta(description="How long a table keeps a snapshot for readers and time travel.")

@@ -134,7 +134,8 @@ class ParquetSource:
                 if not self._told:
                     self._told = True
                     logger.error(  # noqa: TRY400 - the trace adds nothing
-                        "cannot read Parquet files: %s; pip install 'headwater[table]'", error
+                        "cannot read Parquet files: %s; install Headwater with its extra `table`",
+                        error,
                     )
                 raise KafkaStorageError("this broker lacks what reads Parquet files") from error
         return self._module

@@ -92,13 +92,13 @@ def check_spark() -> None:
     """Raises ``ConfigurationError`` in one line where Spark is missing or of another release."""
     if importlib.util.find_spec("pyspark") is None:
         raise ConfigurationError(
-            "this command runs on Spark: pip install 'headwater[spark]' adds it"
+            "this command runs on Spark: in a clone of the project, make .venv/.spark adds it"
         )
     installed = version("pyspark")
     if not installed.startswith(f"{PYSPARK}."):
         raise ConfigurationError(
             f"pyspark {installed} is installed and Headwater runs on {PYSPARK}: "
-            "pip install 'headwater[spark]' brings the right one"
+            "in a clone of the project, make .venv/.spark brings the right one"
         )
 
 

@@ -30,5 +30,5 @@ def check_extras() -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigurationError(
-            f"format headwater needs {', '.join(missing)}: pip install 'headwater[spark]' adds it"
+            f"format headwater needs {', '.join(missing)}, of the extra `spark`"
         )

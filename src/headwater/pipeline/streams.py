@@ -1,6 +1,6 @@
 """Reading what plans are made from: topics, streams, and who works on a job."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -22,6 +22,8 @@ from headwater.meta import keys
 from headwater.meta.store import MetadataStore, prefix_end
 from headwater.meta.values import decode
 from headwater.pipeline.planner import StreamView
+from headwater.stored_configs import stored_configs
+from headwater.topic_configs import topic_defaults
 
 PAGE: Final = 512
 VIEW_ENTRIES: Final = 8192
@@ -31,7 +33,7 @@ HOLES_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredTopic:
-    """A topic as the metadata store has it."""
+    """A topic as the metadata store has it, with what holds for every topic of the cluster."""
 
     name: str
     id: str
@@ -46,10 +48,12 @@ async def read_topics(
 
     Raises ``UnknownTopicOrPartition`` where one is not there, unless that may be.
     """
+    cluster = await meta.get(keys.broker_configs(None))
+    defaults = topic_defaults(stored_configs(None if cluster is None else cluster.value))
     found = {
         topic.name: topic
         for entry in (await meta.scan(keys.TOPICS, prefix_end(keys.TOPICS))).entries
-        for topic in [_topic(entry.key.removeprefix(keys.TOPICS), entry.value)]
+        for topic in [_topic(entry.key.removeprefix(keys.TOPICS), entry.value, defaults)]
     }
     for name in names:
         if all_there and name not in found:
@@ -57,9 +61,10 @@ async def read_topics(
     return [topic for name, topic in found.items() if not names or name in names]
 
 
-def _topic(name: str, value: bytes) -> StoredTopic:
+def _topic(name: str, value: bytes, defaults: Mapping[str, str]) -> StoredTopic:
     record = decode(TopicRecord, value)
-    return StoredTopic(name, str(UUID(bytes=record.id)), tuple(record.streams), record.configs)
+    configs = {**defaults, **record.configs}
+    return StoredTopic(name, str(UUID(bytes=record.id)), tuple(record.streams), configs)
 
 
 async def read_layout(meta: MetadataStore, stream: int) -> Layout:

@@ -30,7 +30,7 @@ def open_catalog(settings: TableSettings, *, data: Path, objects_url: str) -> "C
     """
     if importlib.util.find_spec("pyiceberg") is None:
         raise ConfigurationError(
-            "tables need the extra `table`: pip install 'headwater[table]' adds it"
+            "tables need the extra `table`: in a clone of the project, make .venv/.spark adds it"
         )
     from pyiceberg.catalog import load_catalog
 
