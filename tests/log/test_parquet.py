@@ -319,7 +319,7 @@ async def test_without_the_extra_the_answer_is_a_storage_error_and_a_line(
     ) as fresh:
         with pytest.raises(KafkaStorageError, match="Parquet"):
             await read_once(fresh, "t", 0, 0)
-    assert "headwater[table]" in caplog.text
+    assert "extra `table`" in caplog.text
 
 
 @given(st.data())
