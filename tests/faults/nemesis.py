@@ -18,8 +18,8 @@ PAST_EVERY_TIMEOUT = SESSION_SECONDS + (SETTINGS["orphan_grace_ms"] + 1_000) / 1
 """After this a broker's session has ended, the others have missed it long enough and fenced it."""
 
 STOP_SECONDS = 5.0
-"""What a store has to end by itself. An Oxia that had hung did not within 20: that is, with what
-else went wrong, longer than the members of groups wait (``LONG_MS``)."""
+"""What a store has to end by itself: with what else goes wrong that is to be less than what the
+members of groups wait (``LONG_MS``)."""
 
 DIRECTIONS: Sequence[Direction] = ("upstream", "downstream")
 LATE_MS = 300

@@ -5,6 +5,7 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -33,6 +34,9 @@ PAUSE = 0.05
 """Seconds between two records of a real client to a partition."""
 QUIET_SECONDS = 150.0
 """How long everything may take to be answered, read and committed once nothing is harmed."""
+THREADS = 64
+"""Real clients take four for as long as they run, and a broker that starts has one while it waits for
+its stores: by default a machine of two cores has six, and none is left to heal what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class Outcome:
 
 async def run(cluster: FaultyCluster, rng: Random, seconds: float) -> Outcome:
     """Produce, consume and do harm at once; then read everything through every broker."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     history, groups, fleet = History(), GroupHistory(), Fleet(static_session_ms=LONG_MS)
     async with await Connection.open(cluster.brokers[1]) as first:
         await first.create_topic(PARTITIONS)
