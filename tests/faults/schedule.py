@@ -35,8 +35,8 @@ PAUSE = 0.05
 QUIET_SECONDS = 150.0
 """How long everything may take to be answered, read and committed once nothing is harmed."""
 THREADS = 64
-"""Real clients take four for as long as they run, and a broker that starts has one while it waits for
-its stores: by default a machine of two cores has six, and none is left to heal what it waits for."""
+"""Real clients take four for as long as they run, and a broker that starts has one while it waits
+for its stores. By default two cores have six, which leaves none to heal what is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
