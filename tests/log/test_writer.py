@@ -368,6 +368,33 @@ def test_what_is_produced_fast_goes_to_objects_on_a_paid_store() -> None:
     simulate(work, PAID)
 
 
+def test_a_busy_stream_goes_to_objects_alone_and_takes_nothing_from_a_quiet_one() -> None:
+    async def work(bench: Bench) -> None:
+        busy = []
+        for number in range(1_000):
+            busy.append(bench.append(b"x" * 100))
+            if number >= 500 and number % 100 == 0:
+                asked = bench.loop.time()
+                assert await outcomes([bench.append(stream=2)]) == [number // 100 - 5]
+                assert bench.loop.time() - asked < 0.01
+            await asyncio.sleep(0.001)
+        assert await outcomes(busy) == list(range(1_000))
+        inline = [start for stream, start, _ in bench.commits if stream == 1 and start > 300]
+        assert len(inline) == bench.objects.traffic.puts - 2
+
+    simulate(work, PAID)
+
+
+def test_a_stream_that_was_busy_is_not_for_long() -> None:
+    async def work(bench: Bench) -> None:
+        assert await outcomes([bench.append(b"x" * 2_000)]) == [0]
+        await asyncio.sleep(2.1)
+        assert await outcomes([bench.append()]) == [1]
+        assert bench.objects.traffic.puts == 1
+
+    simulate(work, PAID)
+
+
 def test_small_flushes_go_to_objects_while_the_metadata_store_is_crowded() -> None:
     async def work(bench: Bench) -> None:
         for _ in range(20):

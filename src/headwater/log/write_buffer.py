@@ -23,8 +23,12 @@ class Buffer:
 
     batches: dict[int, list[Batch]] = field(default_factory=dict)
     waiting: dict[int, list[Waiting]] = field(default_factory=dict)
-    cheap: dict[int, int] = field(default_factory=dict)
-    """The streams that never travel inside a metadata transaction, and their bytes."""
+    sizes: dict[int, int] = field(default_factory=dict)
+    """Each stream's bytes."""
+    cheap: set[int] = field(default_factory=set)
+    """The streams that do not travel inside a metadata transaction."""
+    low_size: int = 0
+    """The bytes of the others."""
     size: int = 0
     count: int = 0
     added: int = 0
@@ -40,23 +44,24 @@ class Buffer:
         *,
         cheap: bool,
     ) -> None:
+        waiting = Waiting(self.added, len(batches), done)
         if stream in self.batches:
             self.batches[stream].extend(batches)
-            self.waiting[stream].append(Waiting(self.added, len(batches), done))
+            self.waiting[stream].append(waiting)
+            self.sizes[stream] += size
         else:
             self.batches[stream] = list(batches)
-            self.waiting[stream] = [Waiting(self.added, len(batches), done)]
-        # What is in one stream stays together, though its topic's choice changed meanwhile.
-        if cheap or stream in self.cheap:
-            self.cheap[stream] = self.cheap.get(stream, 0) + size
+            self.waiting[stream] = [waiting]
+            self.sizes[stream] = size
+        # What is in one stream stays together, though it became cheap meanwhile.
+        if stream not in self.cheap:
+            self.low_size += size
+            if cheap:
+                self.cheap.add(stream)
+                self.low_size -= self.sizes[stream]
         self.size += size
         self.count += 1
         self.added += 1
-
-    @property
-    def low_size(self) -> int:
-        """The bytes of the streams that may travel inside a metadata transaction."""
-        return self.size - sum(self.cheap.values())
 
     def without_cheap(self) -> "Buffer":
         """Take the streams out that may travel inside a metadata transaction."""
@@ -64,8 +69,10 @@ class Buffer:
         for stream in [stream for stream in self.batches if stream not in self.cheap]:
             taken.batches[stream] = self.batches.pop(stream)
             taken.waiting[stream] = self.waiting.pop(stream)
+            taken.sizes[stream] = self.sizes.pop(stream)
             taken.count += len(taken.waiting[stream])
-        taken.size = self.low_size
+        taken.size = taken.low_size = self.low_size
+        self.low_size = 0
         self.size -= taken.size
         self.count -= taken.count
         return taken

@@ -8,8 +8,7 @@ answered after the commit, never before.
 
 A small flush travels inside its commit, unless its topics are ``cheap`` or the metadata store's
 share is used up. On a paid store such a flush waits neither for the interval nor for an upload of
-other streams, so that its producers wait for one commit and no PUT. Within one interval no more
-travels so than one flush may hold: what is produced faster is worth an object.
+other streams, so that its producers wait for one commit and no PUT (``early``).
 
 Under load producers send again as soon as they are answered. A flush that took the first of them
 alone would leave the others to the next, and every second flush would be almost empty. So after a
@@ -40,6 +39,7 @@ from headwater.errors import (
 )
 from headwater.log.commit import Fenced
 from headwater.log.committer import Committer
+from headwater.log.early import Early
 from headwater.log.formats import StreamCommit
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.levels import SPOKEN
@@ -115,22 +115,20 @@ class Writer:
         """The flushes under way, and what is in each."""
         self._committing = asyncio.Lock()
         self._budget = budget or InlineBudget(meta.limits.inline_bytes, lambda: 1)
-        self._early = False
-        """Whether a flush is under way that waited for nothing."""
-        self._early_until = 0.0
-        self._early_bytes = 0
-        """How much travelled so before ``_early_until``."""
         self._last_commit: asyncio.Future[None] | None = None
         self._uploads = 0
         limit = meta.limits.value_bytes or 2 * settings.inline_bytes
         self._inline_bytes = min(settings.inline_bytes, limit // 2)
         self._files = WalFiles(objects, incarnation, settings.object_bytes)
-        self.pace = Pace(settings.flush_interval_ms / 1000)
+        interval = settings.flush_interval_ms / 1000
+        self.pace = Pace(interval)
+        self._early = Early(interval, self._inline_bytes)
         self._expected = 1
         """How many appends the next flush may find if it waits until ``_gather_until``."""
         self._gather_until = 0.0
         self._pauses_from = 0.0
         self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
         self._room = asyncio.Event()
         self._room.set()
         self._failure: KafkaError | None = None
@@ -183,21 +181,28 @@ class Writer:
                 self._settings.append_timeout_ms / 1000, self._expire, buffer
             )
         size = sum([len(batch.data) for batch in batches])
+        now = self._loop.time()
+        cheap = cheap or self._early.is_busy(stream, now)
         buffer.add(stream, batches, size, done, cheap=cheap)
         self._held += size
         if self._held >= self._settings.buffer_bytes:
             self._room.clear()
         if self._timer is None:
             # Requests that arrived in one turn of the loop share a flush.
-            at = 0.0 if self._settings.flush_interval_ms and not cheap else self.pace.not_before
-            self._timer = self._loop.call_at(max(at, self._loop.time()), self._maybe_flush)
-        elif (
+            early = self._settings.flush_interval_ms and not cheap
+            self._flush_at(now if early else max(now, self.pace.not_before))
+        elif self._timer_at > now and (
             buffer.size >= self._settings.flush_bytes > buffer.size - size
             or buffer.count == self._expected
+            or (not cheap and self._may_go_early(now))
         ):
             self._timer.cancel()
-            self._timer = self._loop.call_soon(self._maybe_flush)
+            self._flush_at(now)
         return done
+
+    def _flush_at(self, when: float) -> None:
+        self._timer = self._loop.call_at(when, self._maybe_flush)
+        self._timer_at = when
 
     def _maybe_flush(self) -> None:
         self._timer = None
@@ -212,10 +217,10 @@ class Writer:
         if not self._may_flush(full=full):
             return
         if now < self.pace.not_before and not full:
-            self._timer = self._loop.call_at(self.pace.not_before, self._maybe_flush)
+            self._flush_at(self.pace.not_before)
             return
         if now < self._gather_until and not full and self._open.count < self._expected:
-            self._timer = self._loop.call_at(self._gather_until, self._maybe_flush)
+            self._flush_at(self._gather_until)
             return
         self.pace.begins(now)
         buffer, self._open = self._open, Buffer()
@@ -223,6 +228,7 @@ class Writer:
         inline = inline and self._budget.admits(buffer.size)
         flush = self._start(buffer, inline=inline)
         if not inline:
+            self._early.filled(buffer.sizes, now)
             flush.add_done_callback(lambda _: self.pace.ended(self._loop.time() - now))
 
     def _start(self, buffer: Buffer, *, inline: bool, early: bool = False) -> asyncio.Task[None]:
@@ -236,13 +242,10 @@ class Writer:
 
     def _may_go_early(self, now: float) -> bool:
         """Whether what may travel in a commit need wait for nothing, on a paid store."""
-        if not self._settings.flush_interval_ms or self._early:
-            return False
         size = self._open.low_size
-        spent = self._early_bytes if now < self._early_until else 0
-        if not 0 < size <= self._inline_bytes - spent or not self._budget.admits(size):
+        if not self._early.admits(size, now) or not self._budget.admits(size):
             return False
-        low = self._open.batches.keys() - self._open.cheap.keys()
+        low = self._open.batches.keys() - self._open.cheap
         return all(low.isdisjoint(buffer.batches) for buffer in self._flushes.values())
 
     def _go_early(self, now: float) -> None:
@@ -252,11 +255,7 @@ class Writer:
             self._open = Buffer()
         timeout = self._settings.append_timeout_ms / 1000
         buffer.expiry = self._loop.call_later(timeout, self._expire, buffer)
-        if now >= self._early_until:
-            self._early_until = now + self._settings.flush_interval_ms / 1000
-            self._early_bytes = 0
-        self._early_bytes += buffer.size
-        self._early = True
+        self._early.begins(buffer.size, now)
         self._start(buffer, inline=True, early=True)
 
     def _may_flush(self, *, full: bool) -> bool:
@@ -322,7 +321,7 @@ class Writer:
             raise
         finally:
             if early:
-                self._early = False
+                self._early.ended()
             if buffer.expiry is not None:
                 buffer.expiry.cancel()
             self._fail(buffer, KafkaStorageError("the broker failed to write; see its log"))
