@@ -166,6 +166,16 @@ class Engine(Protocol):
 
     async def wait_for_room(self) -> None: ...
 
+    @property
+    def hurried(self) -> int:
+        """How many appends there were that wait for no flush of others."""
+        ...
+
+    @property
+    def flush_due(self) -> float:
+        """When the others are flushed, by the event loop's clock; past where they need not wait."""
+        ...
+
     def append(
         self, topic: Topic, partition: int, batches: Sequence[Batch]
     ) -> asyncio.Future[Appended]:

@@ -72,9 +72,14 @@ async def running_broker(
     settings: BrokerSettings | None = None,
     groups: GroupService | None = None,
     storage_url: str = "memory://",
+    log_settings: LogSettings | None = None,
 ) -> AsyncIterator[RunningBroker]:
     meta = MemoryStore()
-    async with dynamic_state(meta) as dynamic, _engine(meta, dynamic) as log_engine:
+    log_settings = log_settings or LogSettings()
+    async with (
+        dynamic_state(meta) as dynamic,
+        _engine(meta, dynamic, log_settings) as log_engine,
+    ):
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]
         settings = settings or BrokerSettings(stop_timeout_s=1)
@@ -119,14 +124,16 @@ async def dynamic_state(meta: MetadataStore, broker_id: int = 1) -> AsyncIterato
 
 
 @asynccontextmanager
-async def _engine(meta: MetadataStore, dynamic: DynamicState) -> AsyncIterator[LogEngine]:
+async def _engine(
+    meta: MetadataStore, dynamic: DynamicState, settings: LogSettings
+) -> AsyncIterator[LogEngine]:
     clock, rng = SystemClock(), Random(1)
     engine = LogEngine(
         meta=meta,
         objects=MemoryObjects(clock=clock),
         broker_id=1,
         cluster=await open_cluster(meta, rng),
-        settings=LogSettings(),
+        settings=settings,
         clock=clock,
         rng=rng,
         metrics=Metrics(),

@@ -21,6 +21,7 @@ from typing import Final, cast
 
 from headwater.broker.dispatch import Api
 from headwater.broker.failures import reply_to_failure
+from headwater.broker.gathering import Gathering, ReadSocket
 from headwater.broker.pending_request import PendingRequest
 from headwater.broker.quotas_throttle import Timed, throttle_ms, timed_call
 from headwater.broker.receive_buffer import FrameTooLarge, ReceiveBuffer
@@ -48,12 +49,14 @@ class Connection(asyncio.BufferedProtocol):
         services: Services,
         apis: Mapping[int, Api],
         gate: RoomGate,
+        gathering: Gathering,
         closed: Callable[["Connection"], None],
     ) -> None:
         self._services = services
         self._quotas = services.dynamic.quotas
         self._apis = apis
         self._gate = gate
+        self._gathering = gathering
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._buffer = ReceiveBuffer(services.settings.max_request_bytes)
@@ -72,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         """Set while the client is throttled; then nothing of it is read or taken up."""
         self._idle: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport | None = None
+        self._socket: ReadSocket
         self._peer = "?"
 
     # What asyncio calls.
@@ -79,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER)
+        self._socket = cast("ReadSocket", transport.get_extra_info("socket"))
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "?"
         if self._quotas.counts_connections and isinstance(name, tuple):
@@ -95,6 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._muted is not None:
             self._muted.cancel()
         self._gate.release(self)
+        self._gathering.leave(self._socket)
         self._wake_idle()
         self._closed(self)
 
@@ -127,6 +133,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         buffer = self._buffer
         buffer.received(nbytes)
+        hurried = self._gathering.hurried
         try:
             while (frame := buffer.next_frame()) is not None:
                 if not self._receive(frame):
@@ -137,6 +144,8 @@ class Connection(asyncio.BufferedProtocol):
         self._produces = self._produces or buffer.coming() == ApiKey.PRODUCE
         self._take_up()
         self._regulate_reading()
+        if self._unanswered and self._unanswered[-1].api.admit is not None:
+            self._gathering.rest(self._socket, hurried)
 
     # Reading.
 

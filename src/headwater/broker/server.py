@@ -7,6 +7,7 @@ import socket
 
 from headwater.broker.apis import APIS
 from headwater.broker.connection import Connection
+from headwater.broker.gathering import Gathering
 from headwater.broker.room import RoomGate
 from headwater.broker.services import Services
 from headwater.errors import ConfigurationError
@@ -55,6 +56,7 @@ class Server:
         self._services = services
         self._listener = listener
         self._gate = RoomGate(services.engine)
+        self._gathering = Gathering(services.engine)
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
 
@@ -74,7 +76,7 @@ class Server:
         self._server = await loop.create_server(self._accept, sock=self._listener)
 
     def _accept(self) -> Connection:
-        connection = Connection(self._services, APIS, self._gate, self._closed)
+        connection = Connection(self._services, APIS, self._gate, self._gathering, self._closed)
         self._connections.add(connection)
         self._services.metrics.connections.set(len(self._connections))
         return connection

@@ -272,6 +272,14 @@ class LogEngine:
     async def wait_for_room(self) -> None:
         await self._writer.wait_for_room()
 
+    @property
+    def hurried(self) -> int:
+        return self._writer.hurried
+
+    @property
+    def flush_due(self) -> float:
+        return self._writer.pace.not_before
+
     def append(
         self, topic: Topic, partition: int, batches: Sequence[Batch]
     ) -> asyncio.Future[Appended]:

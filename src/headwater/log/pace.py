@@ -2,9 +2,9 @@
 
 PATIENCE = 1.2
 """For the sake of merges a producer waits about so many intervals at most, its flush included."""
-OWED = 1.2
-"""So many intervals a merge's PUT takes: a little more than one, so that what is not yet made good
-does not show."""
+OWED = 1.4
+"""So many intervals a merge's PUT takes: more than one, so that what is not yet made good does not
+show."""
 MOST_OWED = 25
 """So many intervals are made good later, and no more."""
 SMOOTHED = 8

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 SLICES = 4
-FEW = 32
+FEW = 160
 """As many answers are always given at once."""
 
 

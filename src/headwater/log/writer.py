@@ -129,6 +129,8 @@ class Writer:
         self._pauses_from = 0.0
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
+        self.hurried = 0
+        """Appends that need not wait for an object."""
         self._room = asyncio.Event()
         self._room.set()
         self._failure: KafkaError | None = None
@@ -183,6 +185,7 @@ class Writer:
         size = sum([len(batch.data) for batch in batches])
         now = self._loop.time()
         cheap = cheap or self._early.is_busy(stream, now)
+        self.hurried += not cheap
         buffer.add(stream, batches, size, done, cheap=cheap)
         self._held += size
         if self._held >= self._settings.buffer_bytes:

@@ -1,0 +1,115 @@
+"""Producers whose records wait for the next object are read together, and nobody waits for long."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.broker.connection import Connection
+from headwater.broker.gathering import ENOUGH, LAST, LONGEST, next_pause
+from headwater.log.settings import LogSettings
+from tests.broker.running import Client, RunningBroker, batch, produce_fields, running_broker
+
+INTERVAL_MS = 400
+PAID = LogSettings(flush_interval_ms=INTERVAL_MS)
+
+
+@given(st.floats(-1, 10))
+def test_the_last_moment_is_right_before_the_flush(until_flush: float) -> None:
+    moments = 0
+    while (pause := next_pause(until_flush)) is not None:
+        assert 0 < pause <= LONGEST
+        until_flush -= pause
+        moments += 1
+    assert until_flush < 2 * LAST
+    assert not moments or until_flush > LAST / 2
+    assert moments <= 10 / LONGEST + 3
+
+
+@pytest.fixture(name="reads")
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each read of a connection."""
+    reads: list[int] = []
+    real = Connection.buffer_updated
+
+    def counted(connection: Connection, nbytes: int) -> None:
+        reads.append(nbytes)
+        real(connection, nbytes)
+
+    monkeypatch.setattr(Connection, "buffer_updated", counted)
+    return reads
+
+
+@pytest.fixture(name="paid")
+async def run_broker_on_paid_store() -> AsyncIterator[RunningBroker]:
+    async with running_broker(log_settings=PAID) as broker:
+        yield broker
+
+
+async def _begin(broker: RunningBroker, topic: str) -> Client:
+    """A client right after a flush: the next one is an interval away."""
+    client = await broker.connect()
+    await client.call(0, 9, **produce_fields(topic, batch(b"first")))
+    return client
+
+
+async def _send(client: Client, topic: str, count: int) -> None:
+    for number in range(count):
+        await client.send(0, 9, **produce_fields(topic, batch(f"{number}".encode())))
+        await asyncio.sleep(0.004)
+
+
+async def test_what_waits_for_a_flush_is_read_together(
+    paid: RunningBroker, reads: list[int]
+) -> None:
+    await paid.create_topic("t", headwater_latency="cheap")
+    client = await _begin(paid, "t")
+    reads.clear()
+    await _send(client, "t", 50)
+    for number in range(50):
+        answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
+        assert (answer.error_code, answer.base_offset) == (0, number + 1)
+    assert len(reads) < 25
+    await client.close()
+
+
+async def test_records_that_wait_for_nothing_are_read_at_once(paid: RunningBroker) -> None:
+    await paid.create_topic("t")
+    loop = asyncio.get_running_loop()
+    client = await _begin(paid, "t")
+    began = loop.time()
+    for _ in range(20):
+        await client.call(0, 9, **produce_fields("t", batch(b"a")))
+    assert loop.time() - began < INTERVAL_MS / 1000
+    await client.close()
+
+
+async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: list[int]) -> None:
+    await paid.create_topic("t", headwater_latency="cheap")
+    client = await _begin(paid, "t")
+    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await asyncio.sleep(0.01)
+    reads.clear()
+    await client.send(0, 9, **produce_fields("t", batch(b"x" * (ENOUGH + 1000))))
+    await asyncio.sleep(0.01)
+    assert sum(reads) >= ENOUGH
+    for _ in range(2):
+        await client.receive(0, 9)
+    await client.close()
+
+
+async def test_a_client_that_goes_while_it_rests_is_noticed(paid: RunningBroker) -> None:
+    await paid.create_topic("t", headwater_latency="cheap")
+    client = await _begin(paid, "t")
+    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await asyncio.sleep(0.01)
+    at_once = struct.pack("ii", 1, 0)
+    client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+    client.writer.transport.abort()
+    await asyncio.sleep(0.01)
+    assert paid.server.connections == 0
+    await asyncio.sleep(2 * LONGEST)  # the next moment does without it
