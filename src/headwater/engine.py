@@ -168,12 +168,12 @@ class Engine(Protocol):
 
     @property
     def hurried(self) -> int:
-        """How many appends there were that wait for no flush of others."""
+        """How many appends there were that may be flushed at once."""
         ...
 
     @property
     def flush_due(self) -> float:
-        """When the others are flushed, by the event loop's clock; past where they need not wait."""
+        """When the others may be, by the event loop's clock."""
         ...
 
     def append(

@@ -4,18 +4,20 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.broker.connection import Connection
-from headwater.broker.gathering import ENOUGH, LAST, LONGEST, next_pause
+from headwater.broker.gathering import ENOUGH, LAST, LONGEST, Gathering, next_pause
+from headwater.engine import Engine
 from headwater.log.settings import LogSettings
 from tests.broker.running import Client, RunningBroker, batch, produce_fields, running_broker
 
 INTERVAL_MS = 400
-PAID = LogSettings(flush_interval_ms=INTERVAL_MS)
+PAID = LogSettings(flush_interval_ms=INTERVAL_MS, flush_bytes=200_000)
 
 
 @given(st.floats(-1, 10))
@@ -78,14 +80,72 @@ async def test_what_waits_for_a_flush_is_read_together(
 
 
 async def test_records_that_wait_for_nothing_are_read_at_once(paid: RunningBroker) -> None:
+    await paid.create_topic("cheap", headwater_latency="cheap")
     await paid.create_topic("t")
+    loop = asyncio.get_running_loop()
+    other = await _begin(paid, "cheap")
+    client = await paid.connect()
+    began = loop.time()
+    for _ in range(10):
+        await client.call(0, 9, **produce_fields("t", batch(b"a")))
+    assert loop.time() - began < LONGEST
+    await client.close()
+    await other.close()
+
+
+async def test_who_has_all_answers_does_not_rest(paid: RunningBroker) -> None:
+    """What is refused is answered at once, and the client goes on."""
+    await paid.create_topic("t", headwater_latency="cheap")
     loop = asyncio.get_running_loop()
     client = await _begin(paid, "t")
     began = loop.time()
-    for _ in range(20):
-        await client.call(0, 9, **produce_fields("t", batch(b"a")))
-    assert loop.time() - began < INTERVAL_MS / 1000
+    for _ in range(10):
+        answer = await client.call(0, 9, **produce_fields("t", b"broken"))
+        assert answer.responses[0].partition_responses[0].error_code
+    assert loop.time() - began < LONGEST
     await client.close()
+
+
+async def test_a_rest_ends_with_the_last_answer(paid: RunningBroker) -> None:
+    """A full buffer is flushed before its time."""
+    await paid.create_topic("t", headwater_latency="cheap")
+    client, other = await _begin(paid, "t"), await paid.connect()
+    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await asyncio.sleep(0.01)
+    assert paid.server._gathering._resting
+    await other.send(0, 9, **produce_fields("t", batch(b"x" * PAID.flush_bytes)))
+    for each in (client, other):
+        await each.receive(0, 9)
+        await each.close()
+    assert not paid.server._gathering._resting
+
+
+class _Engine:
+    """What is asked of an engine whose next flush is a moment away."""
+
+    def __init__(self) -> None:
+        self.hurried = 0
+        self.flush_due = asyncio.get_running_loop().time() + 0.03
+
+
+class _Socket:
+    def __init__(self) -> None:
+        self.wanted: list[int] = []
+
+    def setsockopt(self, _level: int, _option: int, value: int, /) -> None:
+        self.wanted.append(value)
+
+
+async def test_only_who_waits_for_the_flush_rests() -> None:
+    engine, waiting, hurrying = _Engine(), _Socket(), _Socket()
+    gathering = Gathering(cast("Engine", engine))
+    gathering.rest(waiting, engine.hurried)
+    before = engine.hurried
+    engine.hurried += 1
+    gathering.rest(hurrying, before)
+    assert (waiting.wanted, hurrying.wanted) == ([ENOUGH], [])
+    await asyncio.sleep(0.03)
+    assert waiting.wanted == [ENOUGH, 1]
 
 
 async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: list[int]) -> None:
@@ -102,14 +162,28 @@ async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: 
     await client.close()
 
 
-async def test_a_client_that_goes_while_it_rests_is_noticed(paid: RunningBroker) -> None:
+async def test_a_client_that_goes_while_it_rests_leaves_the_others_alone(
+    paid: RunningBroker,
+) -> None:
     await paid.create_topic("t", headwater_latency="cheap")
-    client = await _begin(paid, "t")
-    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, failed: failures.append(failed))
+    clients = [await paid.connect() for _ in range(3)]
+    await clients[0].call(0, 9, **produce_fields("t", batch(b"first")))
+    for client in clients:
+        await client.send(0, 9, **produce_fields("t", batch(b"a")))
     await asyncio.sleep(0.01)
+    assert len(paid.server._gathering._resting) == 3
     at_once = struct.pack("ii", 1, 0)
-    client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
-    client.writer.transport.abort()
+    going = clients.pop().writer
+    going.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+    going.transport.abort()
     await asyncio.sleep(0.01)
-    assert paid.server.connections == 0
-    await asyncio.sleep(2 * LONGEST)  # the next moment does without it
+    assert paid.server.connections == 2
+    for client in clients:
+        await client.send(0, 9, **produce_fields("t", batch(b"b")))
+        for _ in range(2):
+            answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
+            assert answer.error_code == 0
+        await client.close()
+    assert not failures

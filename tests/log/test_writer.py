@@ -20,7 +20,6 @@ from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits
 from headwater.objects.store import Buffer
-from tests.log.harness import make_batch
 from tests.log.writing import Bench, outcomes, simulate
 
 
@@ -266,22 +265,6 @@ def test_small_flushes_travel_without_an_object() -> None:
 PAID = LogSettings(inline_bytes=1_000, flush_interval_ms=250, flush_bytes=100_000)
 
 
-def test_on_a_paid_store_small_flushes_wait_for_no_interval_and_no_upload() -> None:
-    async def work(bench: Bench) -> None:
-        bench.object_faults.strike(range(1))  # the upload of a large flush hangs
-        large = bench.append(b"x" * 2_000, stream=2)
-        await asyncio.sleep(0.3)
-        for number in range(5):
-            assert await outcomes([bench.append(b"x", stream=1)]) == [number]
-        assert bench.loop.time() < 0.31
-        assert not large.done()
-        bench.object_faults.stop()
-        assert await outcomes([large]) == [0]
-        assert bench.objects.traffic.puts == 1
-
-    simulate(work, PAID)
-
-
 def test_other_work_waits_for_the_time_between_two_flushes() -> None:
     async def work(bench: Bench) -> None:
         await bench.writer.wait_for_pause(0.1)
@@ -322,75 +305,6 @@ def test_a_store_that_is_slow_all_the_time_is_not_waited_for_again_and_again() -
         assert bench.loop.time() > tried + 10.4
         bench.object_faults.stop()
         await outcomes([large])
-
-    simulate(work, PAID)
-
-
-def test_what_follows_a_large_flush_of_its_own_stream_waits_for_it() -> None:
-    async def work(bench: Bench) -> None:
-        bench.object_faults.strike(range(1))
-        large = bench.append(b"x" * 2_000)
-        await asyncio.sleep(0.3)
-        small = [bench.append(), bench.append(stream=2)]
-        await asyncio.sleep(1)
-        assert not any(one.done() for one in (large, small[0]))
-        bench.object_faults.stop()
-        assert await outcomes([large, *small]) == [0, 1, 0]
-
-    simulate(work, PAID)
-
-
-def test_a_cheap_topic_waits_for_an_object_and_holds_no_other_back() -> None:
-    async def work(bench: Bench) -> None:
-        assert await outcomes([bench.append(stream=1)]) == [0]
-        cheap = [bench.writer.append(2, [make_batch()], cheap=True) for _ in range(3)]
-        low = bench.append(stream=1)
-        assert await outcomes([low]) == [1]
-        assert bench.objects.traffic.puts == 0
-        assert await outcomes(cheap) == [0, 1, 2]
-        more = [bench.writer.append(2, [make_batch()], cheap=True)]
-        assert await outcomes(more) == [3]
-        assert bench.objects.traffic.puts == 2
-        assert 0.25 <= bench.loop.time() < 0.3
-
-    simulate(work, PAID)
-
-
-def test_what_is_produced_fast_goes_to_objects_on_a_paid_store() -> None:
-    async def work(bench: Bench) -> None:
-        futures = []
-        for _ in range(1_000):
-            futures.append(bench.append(b"x" * 100))
-            await asyncio.sleep(0.001)
-        assert await outcomes(futures) == list(range(1_000))
-        assert 3 <= bench.objects.traffic.puts <= 6
-
-    simulate(work, PAID)
-
-
-def test_a_busy_stream_goes_to_objects_alone_and_takes_nothing_from_a_quiet_one() -> None:
-    async def work(bench: Bench) -> None:
-        busy = []
-        for number in range(1_000):
-            busy.append(bench.append(b"x" * 100))
-            if number >= 500 and number % 100 == 0:
-                asked = bench.loop.time()
-                assert await outcomes([bench.append(stream=2)]) == [number // 100 - 5]
-                assert bench.loop.time() - asked < 0.01
-            await asyncio.sleep(0.001)
-        assert await outcomes(busy) == list(range(1_000))
-        inline = [start for stream, start, _ in bench.commits if stream == 1 and start > 300]
-        assert len(inline) == bench.objects.traffic.puts - 2
-
-    simulate(work, PAID)
-
-
-def test_a_stream_that_was_busy_is_not_for_long() -> None:
-    async def work(bench: Bench) -> None:
-        assert await outcomes([bench.append(b"x" * 2_000)]) == [0]
-        await asyncio.sleep(2.1)
-        assert await outcomes([bench.append()]) == [1]
-        assert bench.objects.traffic.puts == 1
 
     simulate(work, PAID)
 

@@ -12,7 +12,7 @@ from headwater.log.wal_object import Chunk
 from headwater.log.writer import Writer
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Values, Writes
+from headwater.meta.store import Committed, Decide, T, Values, Writes
 from headwater.meta.values import encode
 from headwater.objects.memory import MemoryObjects
 from headwater.telemetry.metrics import Metrics
@@ -21,6 +21,18 @@ from tests.log.interrupted import InterruptedObjects, InterruptedStore, Interrup
 from tests.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
 WHOLE = LogSettings(inline_bytes=0)
+
+
+class SlowCommits(MemoryStore):
+    """Every transaction takes so long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        await asyncio.sleep(self._seconds)
+        return await super().transact(domain, keys, decide)
 
 
 class Bench:

@@ -75,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         """Set while the client is throttled; then nothing of it is read or taken up."""
         self._idle: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport | None = None
-        self._socket: ReadSocket
+        self._socket: ReadSocket | None = None
         self._peer = "?"
 
     # What asyncio calls.
@@ -83,7 +83,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER)
-        self._socket = cast("ReadSocket", transport.get_extra_info("socket"))
+        self._socket = transport.get_extra_info("socket")
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "?"
         if self._quotas.counts_connections and isinstance(name, tuple):
@@ -100,7 +100,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._muted is not None:
             self._muted.cancel()
         self._gate.release(self)
-        self._gathering.leave(self._socket)
+        if self._socket is not None:
+            self._gathering.leave(self._socket)
         self._wake_idle()
         self._closed(self)
 
@@ -144,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
         self._produces = self._produces or buffer.coming() == ApiKey.PRODUCE
         self._take_up()
         self._regulate_reading()
-        if self._unanswered and self._unanswered[-1].api.admit is not None:
+        if self._socket is not None and self._waits_for_flush():
             self._gathering.rest(self._socket, hurried)
 
     # Reading.
@@ -275,6 +276,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._finish(request, reply)
         self._take_up()
 
+    def _waits_for_flush(self) -> bool:
+        """Whether what came last has been appended and is not answered."""
+        if self._task is not None or not self._unanswered:
+            return False
+        newest = self._unanswered[-1]
+        return newest.api.admit is not None and newest.reply is None
+
     def _fail(self, request: PendingRequest, error: Exception) -> None:
         if request.reply is not None:
             log.error("%s failed after its reply", request.api.name, exc_info=error)
@@ -336,6 +344,8 @@ class Connection(asyncio.BufferedProtocol):
             metrics.request_seconds[request.api.name].observe(now - request.arrived)
         if self._transport is None or self._transport.is_closing():
             return
+        if not unanswered and self._socket is not None:
+            self._gathering.wake(self._socket)
         if segments:
             self._transport.writelines(segments)
         if closing:

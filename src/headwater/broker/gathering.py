@@ -10,6 +10,7 @@ to read. No answer comes later for it: those behind that request would wait for 
 
 import asyncio
 import socket
+from contextlib import suppress
 from typing import Final, Protocol
 
 from headwater.engine import Engine
@@ -17,8 +18,8 @@ from headwater.engine import Engine
 ENOUGH: Final = 64 * 1024
 LONGEST: Final = 0.05
 """Seconds between two moments at most: what is read at once keeps others waiting."""
-LAST_BUT_ONE: Final = 0.008
-LAST: Final = 0.002
+LAST_BUT_ONE: Final = 0.014
+LAST: Final = 0.004
 """Seconds from the last moments to the flush: it finds what came in between, and little to do."""
 
 
@@ -39,7 +40,6 @@ class Gathering:
 
     @property
     def hurried(self) -> int:
-        """How many appends waited for no flush so far."""
         return self._engine.hurried
 
     def rest(self, connection: ReadSocket, hurried: int) -> None:
@@ -58,22 +58,30 @@ class Gathering:
         if self._timer is None:
             self._timer = self._loop.call_at(now + pause, self._read_all)
 
+    def wake(self, connection: ReadSocket) -> None:
+        """Read it as soon as there is something: it waits for no answer any more."""
+        if connection in self._resting:
+            self._resting.discard(connection)
+            with suppress(
+                OSError, ValueError
+            ):  # it is closed, and the others shall not wait for it
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+
     def leave(self, connection: ReadSocket) -> None:
         """Forget a connection that has closed."""
         self._resting.discard(connection)
 
     def _read_all(self) -> None:
         self._timer = None
-        resting, self._resting = self._resting, set()
-        for connection in resting:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        while self._resting:
+            self.wake(next(iter(self._resting)))
 
 
 def next_pause(until_flush: float) -> float | None:
     """Seconds until those that rest are read; None where it is not worth to rest.
 
-    >>> [next_pause(seconds) for seconds in (0.2, 0.05, 0.01, 0.003, -1.0)]
-    [0.05, 0.042, 0.008, None, None]
+    >>> [next_pause(seconds) for seconds in (0.2, 0.03, 0.01, 0.007, -1.0)]
+    [0.05, 0.016, 0.006, None, None]
     """
     if until_flush < 2 * LAST:
         return None

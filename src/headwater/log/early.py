@@ -22,7 +22,8 @@ class Early:
         self._inline_bytes = inline_bytes
         self._busy: dict[int, float] = {}
         """Until when a stream is busy."""
-        self._under_way = False
+        self.under_way = False
+        """Whether a flush is that waited for nothing."""
         self._until = 0.0
         self._spent = 0
         """How much went early in the interval that ends then."""
@@ -31,26 +32,24 @@ class Early:
         return now < self._busy.get(stream, 0.0)
 
     def filled(self, sizes: Mapping[int, int], now: float) -> None:
-        """An object is made of so many bytes by stream."""
-        if self._interval:
+        """An object is made of so many bytes by stream; one that was worth it makes them busy."""
+        if self._interval and sum(sizes.values()) > self._inline_bytes:
             least = self._inline_bytes // BUSY_SHARE
             busy = {stream: until for stream, until in self._busy.items() if until > now}
             busy |= {stream: now + BUSY_SECONDS for stream, size in sizes.items() if size > least}
             self._busy = busy
 
-    def admits(self, size: int, now: float) -> bool:
-        """Whether so many bytes may go now."""
-        if not self._interval or self._under_way:
-            return False
+    def has_room(self, size: int, now: float) -> bool:
+        """Whether so many bytes may go as soon as none are under way."""
         spent = self._spent if now < self._until else 0
-        return 0 < size <= self._inline_bytes - spent
+        return self._interval > 0 and 0 < size <= self._inline_bytes - spent
 
     def begins(self, size: int, now: float) -> None:
         if now >= self._until:
             self._until = now + self._interval
             self._spent = 0
         self._spent += size
-        self._under_way = True
+        self.under_way = True
 
     def ended(self) -> None:
-        self._under_way = False
+        self.under_way = False

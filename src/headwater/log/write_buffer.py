@@ -65,7 +65,7 @@ class Buffer:
 
     def without_cheap(self) -> "Buffer":
         """Take the streams out that may travel inside a metadata transaction."""
-        taken = Buffer()
+        taken = Buffer(added=self.added)
         for stream in [stream for stream in self.batches if stream not in self.cheap]:
             taken.batches[stream] = self.batches.pop(stream)
             taken.waiting[stream] = self.waiting.pop(stream)

@@ -130,7 +130,7 @@ class Writer:
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         self.hurried = 0
-        """Appends that need not wait for an object."""
+        """Appends that might go early."""
         self._room = asyncio.Event()
         self._room.set()
         self._failure: KafkaError | None = None
@@ -178,12 +178,10 @@ class Writer:
             done.set_exception(self._failure)
             return done
         buffer = self._open
-        if buffer.expiry is None:
-            buffer.expiry = self._loop.call_later(
-                self._settings.append_timeout_ms / 1000, self._expire, buffer
-            )
-        size = sum([len(batch.data) for batch in batches])
         now = self._loop.time()
+        if buffer.expiry is None:
+            self._expire_at(buffer, now + self._settings.append_timeout_ms / 1000)
+        size = sum([len(batch.data) for batch in batches])
         cheap = cheap or self._early.is_busy(stream, now)
         self.hurried += not cheap
         buffer.add(stream, batches, size, done, cheap=cheap)
@@ -227,6 +225,9 @@ class Writer:
             return
         self.pace.begins(now)
         buffer, self._open = self._open, Buffer()
+        if buffer.cheap and buffer.expiry is not None and self._has_room(buffer.low_size, now):
+            self._open = buffer.without_cheap()  # it waits for an early flush, and not for a PUT
+            self._expire_at(self._open, buffer.expiry.when())
         inline = buffer.size <= self._inline_bytes and not buffer.cheap
         inline = inline and self._budget.admits(buffer.size)
         flush = self._start(buffer, inline=inline)
@@ -245,26 +246,27 @@ class Writer:
 
     def _may_go_early(self, now: float) -> bool:
         """Whether what may travel in a commit need wait for nothing, on a paid store."""
-        size = self._open.low_size
-        if not self._early.admits(size, now) or not self._budget.admits(size):
+        if self._early.under_way or not self._has_room(self._open.low_size, now):
             return False
         low = self._open.batches.keys() - self._open.cheap
         return all(low.isdisjoint(buffer.batches) for buffer in self._flushes.values())
+
+    def _has_room(self, size: int, now: float) -> bool:
+        return self._early.has_room(size, now) and self._budget.admits(size)
 
     def _go_early(self, now: float) -> None:
         buffer = self._open.without_cheap()
         if not self._open.batches and self._open.expiry is not None:
             self._open.expiry.cancel()
             self._open = Buffer()
-        timeout = self._settings.append_timeout_ms / 1000
-        buffer.expiry = self._loop.call_later(timeout, self._expire, buffer)
+        self._expire_at(buffer, now + self._settings.append_timeout_ms / 1000)
         self._early.begins(buffer.size, now)
         self._start(buffer, inline=True, early=True)
 
     def _may_flush(self, *, full: bool) -> bool:
         if not self._flushes:
             return True
-        if self._open.size <= self._inline_bytes:
+        if self._open.size <= self._inline_bytes and not self._open.cheap:
             return False  # it would only wait for its turn to commit: better gather more
         # Where the time between flushes bounds the PUTs, a slow one need not hold up the next.
         overlap = full or self._settings.flush_interval_ms > 0
@@ -308,10 +310,7 @@ class Writer:
                     for chunk in part.chunks:
                         del buffer.waiting[chunk.stream]  # nobody else answers them
                     give(answers)
-            self._metrics.flushes.inc()
-            self._metrics.flush_bytes.observe(buffer.size)
-            self._expected = buffer.count + self._open.count
-            self._gather_until = self._loop.time() + GATHER
+            self._landed(buffer, early=early)
         except Fenced as error:
             self._fail_all(error)
         except StorageFull as error:
@@ -331,6 +330,13 @@ class Writer:
             pass_turn(before, turn)
             self._let_go(buffer.size)
 
+    def _landed(self, buffer: Buffer, *, early: bool) -> None:
+        self._metrics.flushes.inc()
+        self._metrics.flush_bytes.observe(buffer.size)
+        if not early:
+            self._expected = buffer.count + self._open.count
+            self._gather_until = self._loop.time() + GATHER
+
     async def _upload(self, chunks: Sequence[Chunk]) -> tuple[Section | None, list[Placement]]:
         parts, placements = encode_section(chunks, self._clock.now_ms())
         self._uploads += 1
@@ -339,6 +345,9 @@ class Writer:
         finally:
             self._uploads -= 1
             self._maybe_flush()
+
+    def _expire_at(self, buffer: Buffer, when: float) -> None:
+        buffer.expiry = self._loop.call_at(when, self._expire, buffer)
 
     def _expire(self, buffer: Buffer) -> None:
         late = "the stores did not answer in time"
