@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from headwater.broker.connection import Connection
 from headwater.broker.gathering import ENOUGH, LAST, LONGEST, Gathering, next_pause
 from headwater.engine import Engine
+from headwater.log.engine import LogEngine
 from headwater.log.settings import LogSettings
 from tests.broker.running import Client, RunningBroker, batch, produce_fields, running_broker
 
@@ -77,6 +78,23 @@ async def test_what_waits_for_a_flush_is_read_together(
         assert (answer.error_code, answer.base_offset) == (0, number + 1)
     assert len(reads) < 25
     await client.close()
+
+
+async def test_a_thousand_requests_of_one_client_share_a_flush() -> None:
+    """Whoever waits for no answer sends as many until an object is due."""
+    async with running_broker(log_settings=LogSettings(flush_interval_ms=INTERVAL_MS)) as broker:
+        await broker.create_topic("t", headwater_latency="cheap")
+        client = await _begin(broker, "t")
+        flushes = cast("LogEngine", broker.engine)._metrics.flushes
+        before = flushes.value
+        one = batch(b"x" * 1_000)
+        for _ in range(1_000):
+            await client.send(0, 9, **produce_fields("t", one))
+        for number in range(1_000):
+            answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
+            assert (answer.error_code, answer.base_offset) == (0, number + 1)
+        assert flushes.value - before <= 3  # it takes the client some time to send them
+        await client.close()
 
 
 async def test_records_that_wait_for_nothing_are_read_at_once(paid: RunningBroker) -> None:

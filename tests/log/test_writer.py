@@ -17,6 +17,7 @@ from headwater.errors import (
 )
 from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
+from headwater.log.write_buffer import APPEND_BYTES
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits
 from headwater.objects.store import Buffer
@@ -149,7 +150,8 @@ def test_buffered_bytes_are_bounded_by_closing_the_room() -> None:
         futures = []
         while bench.writer.room:
             futures.append(bench.append(b"x" * 100))
-        assert 1_000 <= bench.writer.held_bytes < 1_000 + 161
+        assert 30_000 <= bench.writer.held_bytes < 30_000 + 161 + APPEND_BYTES
+        assert 2 < len(futures) <= 30_000 // APPEND_BYTES
         waiting = asyncio.create_task(bench.writer.wait_for_room())
         await asyncio.sleep(1)
         assert not waiting.done()
@@ -157,7 +159,7 @@ def test_buffered_bytes_are_bounded_by_closing_the_room() -> None:
         await waiting
         assert await outcomes(futures) == list(range(len(futures)))
 
-    simulate(work, LogSettings(inline_bytes=0, buffer_bytes=1_000))
+    simulate(work, LogSettings(inline_bytes=0, buffer_bytes=30_000))
 
 
 def test_a_client_that_goes_away_disturbs_nobody() -> None:

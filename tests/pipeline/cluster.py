@@ -98,6 +98,10 @@ class Cluster:
     def open(self, settings: TableSettings | None = None) -> AbstractAsyncContextManager[Place]:
         return open_place(self.address, settings or self.tables)
 
+    def admin(self) -> AdminClient:
+        """A quiet one: on its way out it may write to the standard error that a test looks at."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
     def create_topic(
         self,
         name: str | None = None,
@@ -106,14 +110,14 @@ class Cluster:
         configs: Mapping[str, str] | None = None,
     ) -> str:
         name = name or f"topic-{next(names)}"
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = self.admin()
         new = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(configs or {})})
         admin.create_topics([new], operation_timeout=20)[name].result(30)
         return name
 
     def configure(self, topic: str, configs: Mapping[str, str]) -> None:
         """Set some of a topic's configurations; the others stay."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = self.admin()
         changes = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
             for name, value in configs.items()
@@ -122,11 +126,11 @@ class Cluster:
         admin.incremental_alter_configs([resource])[resource].result(30)
 
     def delete_topic(self, name: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = self.admin()
         admin.delete_topics([name], operation_timeout=20)[name].result(30)
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = self.admin()
         wanted = TopicPartition(topic, partition, before)
         admin.delete_records([wanted])[wanted].result(30)
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from headwater.pipeline.runner import Runner
 from headwater.wire.codecs import Codec
@@ -112,10 +111,7 @@ async def _leave_gaps(topic: MixedTopic, rows: int, seed: int, runner: Runner) -
                 assert not summary.failures
         finally:
             compactor.close()
-    entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource("TOPIC", topic.name, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": topic.cluster.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    topic.cluster.configure(topic.name, {"cleanup.policy": "delete"})
 
 
 def end_of(cluster: Cluster, topic: str, partition: int) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
 
 from headwater.pipeline.source import HeadwaterDataSource
 from tests.pipeline.cluster import Cluster
@@ -128,8 +127,7 @@ def test_a_consumer_group_shows_how_far_a_query_is(
 
 
 def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    wanted = ConsumerGroupTopicPartitions(group)
+    admin, wanted = cluster.admin(), ConsumerGroupTopicPartitions(group)
     (answer,) = admin.list_consumer_group_offsets([wanted]).values()
     found = answer.result(30).topic_partitions
     return {each.partition: each.offset for each in found if each.topic == topic}

@@ -18,8 +18,11 @@ class BrokerSettings:
     """``default.replication.factor``: reported only; the object store replicates."""
     max_request_bytes: int = 100 * MIB
     """``socket.request.max.bytes``: a longer request closes its connection."""
-    max_queued_requests: int = 128
-    """How many requests of one connection may be unanswered before it is no longer read."""
+    max_queued_requests: int = 2048
+    """How many requests of one connection may be unanswered before it is no longer read.
+
+    A producer whose batches are small sends thousands a second, and each waits for its flush.
+    """
     max_queued_bytes: int = 8 * MIB
     """How many bytes of one connection may be waiting before it is no longer read."""
     fetch_max_bytes: int = 55 * MIB

@@ -61,18 +61,29 @@ class FlushRule:
 
     flush_interval_ms: int
     flush_bytes: int
+    uploads: int
     buffer_bytes: int
     merge_bytes: int
 
 
 DIRECT = FlushRule(
-    flush_interval_ms=0, flush_bytes=8 * MIB, buffer_bytes=24 * MIB, merge_bytes=8 * MIB
+    flush_interval_ms=0,
+    flush_bytes=8 * MIB,
+    uploads=2,
+    buffer_bytes=24 * MIB,
+    merge_bytes=8 * MIB,
 )
 """Requests cost nothing and answer at once."""
 PAID = FlushRule(
-    flush_interval_ms=200, flush_bytes=16 * MIB, buffer_bytes=64 * MIB, merge_bytes=16 * MIB
+    flush_interval_ms=200,
+    flush_bytes=16 * MIB,
+    uploads=4,
+    buffer_bytes=64 * MIB,
+    merge_bytes=16 * MIB,
 )
-"""Requests are paid for one by one and take their time: five a second, until they are full."""
+"""Requests are paid for one by one and take their time: five a second, until they are full.
+
+Four at once: one that takes longer than two intervals does not hold the next flush up."""
 
 
 def flush_rule(objects_url: str) -> FlushRule:

@@ -28,8 +28,12 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     uploads: Annotated[
-        Positive, Meta(description="Flushes that may be under way at once; commits keep order.")
-    ] = _LOG.uploads
+        Positive | None,
+        Meta(
+            description="Flushes that may be under way at once; commits keep order. "
+            "When not set: 2 on local stores, 4 on others."
+        ),
+    ] = None
     inline_bytes: Annotated[
         Natural, Meta(description="A flush up to this size travels in its metadata transaction.")
     ] = _LOG.inline_bytes

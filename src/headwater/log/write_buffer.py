@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from headwater.engine import Appended
 from headwater.wire.batch import Batch
 
+APPEND_BYTES = 2 * 1024
+"""About what an append takes in memory besides its records: its request, and whoever waits."""
+
 
 @dataclass(slots=True)
 class Waiting:
@@ -34,6 +37,11 @@ class Buffer:
     added: int = 0
     """Appends that it ever had; ``count`` are those that it has."""
     expiry: asyncio.TimerHandle | None = None
+
+    @property
+    def memory(self) -> int:
+        """About how many bytes it holds."""
+        return self.size + self.count * APPEND_BYTES
 
     def add(
         self,

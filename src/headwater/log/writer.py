@@ -18,8 +18,9 @@ Invariants:
 
 - Batches of one stream are committed in the order of ``append`` calls.
 - One commit is under way per incarnation (``committer``).
-- Bytes taken in and not yet committed stay below ``buffer_bytes`` plus one request's worth
-  per connection, because sockets are not read while there is no room.
+- Bytes taken in and not yet committed, and those that each append takes besides, stay below
+  ``buffer_bytes`` plus one request's worth per connection, because sockets are not read while
+  there is no room.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ from headwater.log.turns import end_of, pass_turn
 from headwater.log.verdicts import Answer, give, settle
 from headwater.log.wal_files import Section, WalFiles
 from headwater.log.wal_object import Chunk, Placement, encode_section, join_batches
-from headwater.log.write_buffer import Buffer
+from headwater.log.write_buffer import APPEND_BYTES, Buffer
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics
@@ -121,7 +122,7 @@ class Writer:
         self._inline_bytes = min(settings.inline_bytes, limit // 2)
         self._files = WalFiles(objects, incarnation, settings.object_bytes)
         interval = settings.flush_interval_ms / 1000
-        self.pace = Pace(interval)
+        self.pace = Pace(interval, settings.merge_bytes)
         self._early = Early(interval, self._inline_bytes)
         self._expected = 1
         """How many appends the next flush may find if it waits until ``_gather_until``."""
@@ -143,7 +144,7 @@ class Writer:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes taken in and not yet committed."""
+        """Bytes taken in and not yet committed, with what it takes to hold them."""
         return self._held
 
     async def wait_for_room(self) -> None:
@@ -185,7 +186,7 @@ class Writer:
         cheap = cheap or self._early.is_busy(stream, now)
         self.hurried += not cheap
         buffer.add(stream, batches, size, done, cheap=cheap)
-        self._held += size
+        self._held += size + APPEND_BYTES
         if self._held >= self._settings.buffer_bytes:
             self._room.clear()
         if self._timer is None:
@@ -223,13 +224,13 @@ class Writer:
         if now < self._gather_until and not full and self._open.count < self._expected:
             self._flush_at(self._gather_until)
             return
-        self.pace.begins(now)
         buffer, self._open = self._open, Buffer()
         if buffer.cheap and buffer.expiry is not None and self._has_room(buffer.low_size, now):
             self._open = buffer.without_cheap()  # it waits for an early flush, and not for a PUT
             self._expire_at(self._open, buffer.expiry.when())
         inline = buffer.size <= self._inline_bytes and not buffer.cheap
         inline = inline and self._budget.admits(buffer.size)
+        self.pace.begins(now, 0 if inline else buffer.size)
         flush = self._start(buffer, inline=inline)
         if not inline:
             self._early.filled(buffer.sizes, now)
@@ -328,7 +329,7 @@ class Writer:
                 buffer.expiry.cancel()
             self._fail(buffer, KafkaStorageError("the broker failed to write; see its log"))
             pass_turn(before, turn)
-            self._let_go(buffer.size)
+            self._let_go(buffer.memory)
 
     def _landed(self, buffer: Buffer, *, early: bool) -> None:
         self._metrics.flushes.inc()
@@ -362,7 +363,7 @@ class Writer:
         if buffer.expiry is not None:
             buffer.expiry.cancel()
         self._fail(buffer, error)
-        self._let_go(buffer.size)
+        self._let_go(buffer.memory)
 
     def _fail(
         self, buffer: Buffer, error: KafkaError, streams: Collection[int] | None = None

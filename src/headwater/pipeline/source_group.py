@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 TIMEOUT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 60.0
 """A query is not held up by a broker that is away more often than this."""
+WARNINGS: Final = 4
+"""What librdkafka may write to a Spark driver's standard error: nothing below a warning."""
 
 
 class ReportedGroup:
@@ -64,6 +66,10 @@ class ReportedGroup:
             from confluent_kafka.admin import AdminClient
 
             self._admin = AdminClient(
-                {"bootstrap.servers": self._bootstrap, "client.id": "headwater-spark"}
+                {
+                    "bootstrap.servers": self._bootstrap,
+                    "client.id": "headwater-spark",
+                    "log_level": WARNINGS,
+                }
             )
         return self._admin
