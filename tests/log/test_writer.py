@@ -111,7 +111,7 @@ def test_a_fenced_writer_refuses_everything_at_once() -> None:
             with pytest.raises(NotLeaderOrFollower):
                 await future
         assert bench.writer.failed.is_set()
-        assert bench.writer.room
+        assert bench.writer.held.room
         with pytest.raises(NotLeaderOrFollower):
             await bench.append()
 
@@ -148,11 +148,11 @@ def test_buffered_bytes_are_bounded_by_closing_the_room() -> None:
     async def work(bench: Bench) -> None:
         bench.meta_faults.strike(range(10**6), StoreUnavailable("down"))
         futures = []
-        while bench.writer.room:
+        while bench.writer.held.room:
             futures.append(bench.append(b"x" * 100))
-        assert 30_000 <= bench.writer.held_bytes < 30_000 + 161 + APPEND_BYTES
+        assert 30_000 <= bench.writer.held.bytes < 30_000 + 161 + APPEND_BYTES
         assert 2 < len(futures) <= 30_000 // APPEND_BYTES
-        waiting = asyncio.create_task(bench.writer.wait_for_room())
+        waiting = asyncio.create_task(bench.writer.held.wait_for_room())
         await asyncio.sleep(1)
         assert not waiting.done()
         bench.meta_faults.stop()

@@ -104,8 +104,8 @@ def simulate(
         await bench.start()
         await work(bench)
         await bench.writer.close()
-        assert bench.writer.held_bytes == 0
-        assert bench.writer.room
+        assert bench.writer.held.bytes == 0
+        assert bench.writer.held.room
 
     run_simulated(main(), loop)
 

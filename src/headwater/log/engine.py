@@ -267,10 +267,10 @@ class LogEngine:
 
     @property
     def room(self) -> bool:
-        return self._writer.room
+        return self._writer.held.room
 
     async def wait_for_room(self) -> None:
-        await self._writer.wait_for_room()
+        await self._writer.held.wait_for_room()
 
     @property
     def hurried(self) -> int:
@@ -375,5 +375,5 @@ class LogEngine:
             raise KafkaStorageError(str(error)) from error
 
     def _refresh_metrics(self) -> None:
-        self._metrics.buffered_bytes.set(self._writer.held_bytes)
+        self._metrics.buffered_bytes.set(self._writer.held.bytes)
         self._metrics.inline_bytes.set(self._budget.used)

@@ -42,6 +42,7 @@ from headwater.log.commit import Fenced
 from headwater.log.committer import Committer
 from headwater.log.early import Early
 from headwater.log.formats import StreamCommit
+from headwater.log.held import Held
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.levels import SPOKEN
 from headwater.log.pace import Pace
@@ -111,7 +112,7 @@ class Writer:
         )
         self._loop = asyncio.get_running_loop()
         self._open = Buffer()
-        self._held = 0
+        self.held = Held(settings.buffer_bytes)
         self._flushes: dict[asyncio.Task[None], Buffer] = {}
         """The flushes under way, and what is in each."""
         self._committing = asyncio.Lock()
@@ -132,23 +133,9 @@ class Writer:
         self._timer_at = 0.0
         self.hurried = 0
         """Appends that might go early."""
-        self._room = asyncio.Event()
-        self._room.set()
         self._failure: KafkaError | None = None
         self.failed = asyncio.Event()
         """Set when this incarnation was fenced: a new one has to take its place."""
-
-    @property
-    def room(self) -> bool:
-        return self._room.is_set()
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes taken in and not yet committed, with what it takes to hold them."""
-        return self._held
-
-    async def wait_for_room(self) -> None:
-        await self._room.wait()
 
     async def wait_for_pause(self, seconds: float) -> None:
         """Wait for so much time between two flushes, so that other work delays neither.
@@ -186,9 +173,7 @@ class Writer:
         cheap = cheap or self._early.is_busy(stream, now)
         self.hurried += not cheap
         buffer.add(stream, batches, size, done, cheap=cheap)
-        self._held += size + APPEND_BYTES
-        if self._held >= self._settings.buffer_bytes:
-            self._room.clear()
+        self.held.take(size + APPEND_BYTES)
         if self._timer is None:
             # Requests that arrived in one turn of the loop share a flush.
             early = self._settings.flush_interval_ms and not cheap
@@ -329,7 +314,7 @@ class Writer:
                 buffer.expiry.cancel()
             self._fail(buffer, KafkaStorageError("the broker failed to write; see its log"))
             pass_turn(before, turn)
-            self._let_go(buffer.memory)
+            self.held.let_go(buffer.memory)
 
     def _landed(self, buffer: Buffer, *, early: bool) -> None:
         self._metrics.flushes.inc()
@@ -363,7 +348,7 @@ class Writer:
         if buffer.expiry is not None:
             buffer.expiry.cancel()
         self._fail(buffer, error)
-        self._let_go(buffer.memory)
+        self.held.let_go(buffer.memory)
 
     def _fail(
         self, buffer: Buffer, error: KafkaError, streams: Collection[int] | None = None
@@ -376,11 +361,6 @@ class Writer:
             if left:
                 self._gaps.failed(stream, buffer.batches[stream])
 
-    def _let_go(self, size: int) -> None:
-        self._held -= size
-        if self._held < self._settings.buffer_bytes:
-            self._room.set()
-
     def _fail_all(self, error: KafkaError) -> None:
         """Refuse everything from here on: this incarnation may no longer write.
 
@@ -392,7 +372,7 @@ class Writer:
         for buffer in self._flushes.values():
             self._fail(buffer, error)
         self._drop_open(error)
-        self._room.set()
+        self.held.let_all_in()
 
     async def close(self) -> None:
         """Flush what is buffered while a producer would wait for it, then refuse everything."""
