@@ -167,6 +167,11 @@ class Engine(Protocol):
     async def wait_for_room(self) -> None: ...
 
     @property
+    def bytes_per_client(self) -> int:
+        """What a connection may have unanswered, so that it does not take all of the room."""
+        ...
+
+    @property
     def hurried(self) -> int:
         """How many appends there were that may be flushed at once."""
         ...

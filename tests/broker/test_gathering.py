@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.broker.connection import Connection
-from headwater.broker.gathering import ENOUGH, LAST, LONGEST, Gathering, next_pause
+from headwater.broker.gathering import ENOUGH, LAST, LONGEST, Gathering, ReadSocket, next_pause
 from headwater.engine import Engine
 from headwater.log.engine import LogEngine
 from headwater.log.settings import LogSettings
@@ -47,6 +47,21 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return reads
 
 
+@pytest.fixture(name="rests")
+def count_rests(monkeypatch: pytest.MonkeyPatch) -> list[ReadSocket]:
+    """Whoever was left alone, each time."""
+    rests: list[ReadSocket] = []
+    real = Gathering.rest
+
+    def counted(gathering: Gathering, connection: ReadSocket, hurried: int) -> None:
+        before = len(gathering._resting)
+        real(gathering, connection, hurried)
+        rests.extend([connection] * (len(gathering._resting) - before))
+
+    monkeypatch.setattr(Gathering, "rest", counted)
+    return rests
+
+
 @pytest.fixture(name="paid")
 async def run_broker_on_paid_store() -> AsyncIterator[RunningBroker]:
     async with running_broker(log_settings=PAID) as broker:
@@ -67,7 +82,7 @@ async def _send(client: Client, topic: str, count: int) -> None:
 
 
 async def test_what_waits_for_a_flush_is_read_together(
-    paid: RunningBroker, reads: list[int]
+    paid: RunningBroker, reads: list[int], rests: list[ReadSocket]
 ) -> None:
     await paid.create_topic("t", headwater_latency="cheap")
     client = await _begin(paid, "t")
@@ -77,6 +92,7 @@ async def test_what_waits_for_a_flush_is_read_together(
         answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (0, number + 1)
     assert len(reads) < 25
+    assert rests
     await client.close()
 
 
@@ -97,30 +113,56 @@ async def test_a_thousand_requests_of_one_client_share_a_flush() -> None:
         await client.close()
 
 
-async def test_records_that_wait_for_nothing_are_read_at_once(paid: RunningBroker) -> None:
+async def test_no_client_takes_all_of_the_room() -> None:
+    """Nor does what the log does not take of its requests stay in memory until it is answered."""
+    settings = LogSettings(flush_interval_ms=INTERVAL_MS, buffer_bytes=400_000)
+    async with running_broker(log_settings=settings) as broker:
+        await broker.create_topic("t", headwater_latency="cheap", max_message_bytes="20000")
+        client = await _begin(broker, "t")
+        (connection,) = broker.server._connections
+        sent = [batch(b"x" * 10_000), batch(b"x" * 30_000)] * 20
+        for one in sent:
+            await client.send(0, 9, **produce_fields("t", one))
+        while connection._reading:
+            await asyncio.sleep(0.005)
+        assert len(connection._unanswered) < len(sent)
+        assert all(request.body is None for request in connection._unanswered)
+        assert broker.engine.room
+        for _ in range(20):
+            codes = [
+                (await client.receive(0, 9))[1].responses[0].partition_responses[0].error_code
+                for _ in range(2)
+            ]
+            assert codes == [0, 10]
+        await client.close()
+
+
+async def test_records_that_wait_for_nothing_are_read_at_once(
+    paid: RunningBroker, rests: list[ReadSocket]
+) -> None:
     await paid.create_topic("cheap", headwater_latency="cheap")
     await paid.create_topic("t")
-    loop = asyncio.get_running_loop()
     other = await _begin(paid, "cheap")
     client = await paid.connect()
-    began = loop.time()
+    rests.clear()
     for _ in range(10):
         await client.call(0, 9, **produce_fields("t", batch(b"a")))
-    assert loop.time() - began < LONGEST
+    assert not rests
     await client.close()
     await other.close()
 
 
-async def test_who_has_all_answers_does_not_rest(paid: RunningBroker) -> None:
+async def test_who_has_all_answers_does_not_rest(
+    paid: RunningBroker, rests: list[ReadSocket]
+) -> None:
     """What is refused is answered at once, and the client goes on."""
     await paid.create_topic("t", headwater_latency="cheap")
-    loop = asyncio.get_running_loop()
     client = await _begin(paid, "t")
-    began = loop.time()
+    rests.clear()
     for _ in range(10):
         answer = await client.call(0, 9, **produce_fields("t", b"broken"))
         assert answer.responses[0].partition_responses[0].error_code
-    assert loop.time() - began < LONGEST
+    assert not rests
     await client.close()
 
 

@@ -15,27 +15,37 @@ from headwater.objects.health import StoreSuspended
 from headwater.objects.retrying import TransientFailure
 
 MIB = 1 << 20
+LOCAL = (0, 2, 8 * MIB, 8 * MIB, 24 * MIB)
+PAID = (200, 4, 16 * MIB, 16 * MIB, 64 * MIB)
 
 
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        (None, (0, 8 * MIB, 24 * MIB)),
-        ("memory://", (0, 8 * MIB, 24 * MIB)),
-        ("s3://bucket", (200, 16 * MIB, 64 * MIB)),
-        ("gs://bucket", (200, 16 * MIB, 64 * MIB)),
-        ("az://bucket", (200, 16 * MIB, 64 * MIB)),
+        (None, LOCAL),
+        ("memory://", LOCAL),
+        ("s3://bucket", PAID),
+        ("gs://bucket", PAID),
+        ("az://bucket", PAID),
     ],
 )
-def test_each_kind_of_store_has_its_rhythm(url: str | None, expected: tuple[int, int, int]) -> None:
+def test_each_kind_of_store_has_its_rhythm(
+    url: str | None, expected: tuple[int, int, int, int, int]
+) -> None:
     log = log_settings(Settings(objects=url))
-    assert (log.flush_interval_ms, log.flush_bytes, log.buffer_bytes) == expected
+    assert (
+        log.flush_interval_ms,
+        log.uploads,
+        log.flush_bytes,
+        log.merge_bytes,
+        log.buffer_bytes,
+    ) == expected
 
 
 def test_what_is_set_counts_for_every_store() -> None:
-    given = LogSettings(flush_interval_ms=0, flush_bytes=1, buffer_bytes=2)
+    given = LogSettings(flush_interval_ms=0, uploads=3, flush_bytes=1, buffer_bytes=2)
     log = log_settings(Settings(objects="s3://bucket", log=given))
-    assert (log.flush_interval_ms, log.flush_bytes, log.buffer_bytes) == (0, 1, 2)
+    assert (log.flush_interval_ms, log.uploads, log.flush_bytes, log.buffer_bytes) == (0, 3, 1, 2)
 
 
 @pytest.mark.parametrize("error", [TransientFailure("503 SlowDown"), StoreSuspended("later")])

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.engine import Appended
 from headwater.errors import KafkaStorageError
-from headwater.log.verdicts import FEW, Answer, give
+from headwater.log.verdicts import FEW, MANY, Answer, give
 
 
 def made(count: int) -> list[Answer]:
@@ -42,6 +42,14 @@ async def test_the_oldest_are_sent_before_the_youngest_are_answered() -> None:
     give(answers)
     await asyncio.gather(*(answer.done for answer in answers))
     assert sent == [False]
+
+
+async def test_others_have_a_turn_between_very_many_answers() -> None:
+    answers = made(10 * MANY)
+    give(answers)
+    for turn in range(1, 11):
+        assert sum(answer.done.done() for answer in answers) == turn * MANY
+        await asyncio.sleep(0)
 
 
 async def test_who_gave_up_is_passed_over() -> None:

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 _WRITE_BUFFER: Final = 256 * 1024
 """What may wait to be sent before requests are no longer taken up."""
+_MOST_WAITING: Final = 128
+"""Requests whose turn has not come, of which some take many times their bytes."""
 _HALF_CLOSED_SECONDS: Final = 1.0
 """How long a client that sends no more may wait for answers."""
 
@@ -63,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[PendingRequest] = deque()
         self._waiting_bytes = 0
         self._unanswered: deque[PendingRequest] = deque()
+        self._unanswered_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._taking_up = False
         self._sending: asyncio.Handle | None = None
@@ -193,7 +196,9 @@ class Connection(asyncio.BufferedProtocol):
         settings = self._services.settings
         full = (
             self._waiting_bytes >= settings.max_queued_bytes
-            or len(self._waiting) + len(self._unanswered) >= settings.max_queued_requests
+            or len(self._waiting) >= min(_MOST_WAITING, settings.max_queued_requests)
+            or len(self._unanswered) >= settings.max_queued_requests
+            or self._unanswered_bytes >= self._gate.share
             or self._ending
             or self._muted is not None
             or (self._produces and not self._gate.admits(self))
@@ -227,6 +232,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._waiting.popleft()
                 self._waiting_bytes -= request.size
                 self._unanswered.append(request)
+                self._unanswered_bytes += request.size
                 if self._quotas.timed:
                     timed_call(partial(self._start, request), self._spending(request))
                 else:
@@ -251,6 +257,8 @@ class Connection(asyncio.BufferedProtocol):
                 admission = api.admit(self._services, request.body, request.call, done)
                 if admission is not None:
                     self._task = self._loop.create_task(self._wait_for(request, admission))
+                else:
+                    request.body = None  # what the log has of it is all that is still needed
                 return
             assert api.handle is not None
             outcome = api.handle(self._services, request.body, request.call)
@@ -272,7 +280,9 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(request, error)
         else:
             self._task = None
-            if reply is not None:
+            if reply is None:
+                request.body = None
+            else:
                 self._finish(request, reply)
         self._take_up()
 
@@ -311,6 +321,7 @@ class Connection(asyncio.BufferedProtocol):
             except Exception:
                 log.exception("the reply to %s cannot be encoded", request.api.name)
                 request.reply = NoReply.CLOSE
+        request.body = None
         if request.reply is NoReply.CLOSE:
             self._take_no_more()
         if request.api.admit is None:
@@ -336,6 +347,7 @@ class Connection(asyncio.BufferedProtocol):
         metrics = self._services.metrics
         while unanswered and (reply := unanswered[0].reply) is not None:
             request = unanswered.popleft()
+            self._unanswered_bytes -= request.size
             if isinstance(reply, list):
                 segments += reply
             elif reply is NoReply.CLOSE:

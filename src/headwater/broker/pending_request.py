@@ -11,7 +11,10 @@ from headwater.wire.requests import Header
 
 
 class PendingRequest:
-    """A request from its arrival until its reply has been handed to the socket."""
+    """A request from its arrival until its reply has been handed to the socket.
+
+    ``body`` is None once nothing more is to be read from it.
+    """
 
     __slots__ = ("api", "arrived", "body", "call", "header", "reply", "size")
 

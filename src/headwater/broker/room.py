@@ -20,6 +20,7 @@ class RoomGate:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.share = engine.bytes_per_client
         self._held: set[Held] = set()
         self._task: asyncio.Task[None] | None = None
 

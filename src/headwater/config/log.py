@@ -30,7 +30,7 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
     uploads: Annotated[
         Positive | None,
         Meta(
-            description="Flushes that may be under way at once; commits keep order. "
+            description="Uploads that may be under way at once; commits keep order. "
             "When not set: 2 on local stores, 4 on others."
         ),
     ] = None
@@ -40,8 +40,9 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
     buffer_bytes: Annotated[
         Positive | None,
         Meta(
-            description="Uncommitted bytes held before sockets are no longer read. When not set: "
-            "24 MiB on local stores, 64 MiB on others."
+            description="Memory for uncommitted records before sockets are no longer read: their "
+            "bytes, and 3 KiB for each batch. One connection gets at most half of it. When not "
+            "set: 24 MiB on local stores, 64 MiB on others."
         ),
     ] = None
     append_timeout_ms: Annotated[

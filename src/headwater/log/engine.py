@@ -273,6 +273,10 @@ class LogEngine:
         await self._writer.held.wait_for_room()
 
     @property
+    def bytes_per_client(self) -> int:
+        return self._settings.buffer_bytes // 2
+
+    @property
     def hurried(self) -> int:
         return self._writer.hurried
 

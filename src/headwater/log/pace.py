@@ -17,10 +17,10 @@ class Pace:
 
     A merge's PUT takes the place of a flush, for which others come a little later each. Merges
     come many at once, long after the flushes whose records they join: so a flush pays its share of
-    one beforehand. What was not paid so those that follow make good, and time without flushes
-    does. None of them comes later than ``PATIENCE`` allows. Where the stores are slow there is no
-    time for it, and a heavy load would need more than there is: merges are paid for beside the
-    flushes then.
+    one beforehand, where the load is light: a heavy one's would be more than there is time for.
+    What was not paid so those that follow make good, and time without flushes does. None of them
+    comes later than ``PATIENCE`` allows: where the stores are slow there is no time for it, and
+    merges are paid for beside the flushes.
     """
 
     def __init__(self, interval: float, merge_bytes: int) -> None:
@@ -37,11 +37,11 @@ class Pace:
         if self._saved < 0:
             self._saved = min(0.0, self._saved + max(0.0, now - self.not_before))
         part = size / self._merge_bytes
-        late = 0.0
+        share = 0.0
         if part <= LIGHT:
             share = min(SHARE * part * self._interval, MOST * self._interval - self._saved)
-            room = max(0.0, (PATIENCE - 1) * self._interval - self._took)
-            late = min(share + max(0.0, -self._saved), room)
+        room = max(0.0, (PATIENCE - 1) * self._interval - self._took)
+        late = min(share + max(0.0, -self._saved), room)
         self._saved += late
         self.not_before = now + self._interval + late
 

@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
 SLICES = 4
-FEW = 160
-"""As many answers are always given at once."""
+FEW, MANY = 160, 1_000
+"""As many answers are always given at once, and no more than so many are."""
 
 
 class WaitingAppend(Protocol):
@@ -59,7 +59,7 @@ def give(answers: list[Answer]) -> None:
     everybody's answer to be written.
     """
     answers.sort(key=attrgetter("number"))
-    _give_some(answers, 0, max(FEW, -(-len(answers) // SLICES)))
+    _give_some(answers, 0, min(MANY, max(FEW, -(-len(answers) // SLICES))))
 
 
 def _give_some(answers: Sequence[Answer], first: int, at_once: int) -> None:

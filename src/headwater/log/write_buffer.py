@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from headwater.engine import Appended
 from headwater.wire.batch import Batch
 
-APPEND_BYTES = 2 * 1024
+APPEND_BYTES = 3 * 1024
 """About what an append takes in memory besides its records: its request, and whoever waits."""
 
 

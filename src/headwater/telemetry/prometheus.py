@@ -32,7 +32,7 @@ HELP = {
     "zone_bytes": "Bytes of records that stayed within their client's zone, or went across",
     "connections": "Open client connections",
     "inline_bytes": "Bytes of records in the metadata store that are to be moved to objects",
-    "buffered_bytes": "Bytes of record batches taken in and not yet committed",
+    "buffered_bytes": "Bytes of memory that records take which are not yet committed",
 }
 """Every exported attribute of ``Metrics`` and what it means; ``headwater_`` goes before it."""
 

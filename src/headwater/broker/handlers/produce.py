@@ -71,7 +71,7 @@ class ProduceReply(Encoded):
 
 def admit(services: Services, request: Any, call: Call, done: Done) -> Awaitable[None] | None:
     """Append what the request holds, at once where nothing must be waited for."""
-    return _Admission(services, request, call, done).begin()
+    return _Admission(services, request, call, done).begin(request.topic_data)
 
 
 class _Place:
@@ -86,14 +86,17 @@ class _Place:
 
 
 class _Admission:
-    """One request on its way into the log; it answers when its last partition has landed."""
+    """One request on its way into the log; it answers when its last partition has landed.
 
-    __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_request", "_services",
-                 "_topics", "_version", "_zone")  # fmt: skip
+    It does not keep the request: its frame goes as soon as the log has no more of it.
+    """
+
+    __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_services", "_topics",
+                 "_transactional", "_version", "_zone")  # fmt: skip
 
     def __init__(self, services: Services, request: Any, call: Call, done: Done) -> None:
         self._services = services
-        self._request = request
+        self._transactional = request.transactional_id is not None
         self._version = call.version
         self._zone = zone_of(call.client_id)
         self._acks = request.acks
@@ -103,9 +106,9 @@ class _Admission:
         self._closes = False
         self._topics: list[tuple[str, bytes, list[ProducePartition]]] = []
 
-    def begin(self) -> Awaitable[None] | None:
+    def begin(self, topic_data: Any) -> Awaitable[None] | None:
         """None where everything entered the log; otherwise what to wait for."""
-        work = self._lay_out()
+        work = self._lay_out(topic_data)
         for position, (ref, place, records) in enumerate(work):
             slow = self._take(ref, place, records)
             if slow is not None:
@@ -113,10 +116,10 @@ class _Admission:
         self._one_less()
         return None
 
-    def _lay_out(self) -> list[tuple[str | UUID, _Place, Any]]:
+    def _lay_out(self, topic_data: Any) -> list[tuple[str | UUID, _Place, Any]]:
         by_id = self._version >= _FIRST_VERSION_WITH_IDS
         work = []
-        for asked in self._request.topic_data:
+        for asked in topic_data:
             name, topic_id = ("", asked.topic_id or _NO_ID) if by_id else (asked.name, _NO_ID)
             rows: list[ProducePartition] = []
             for position, data in enumerate(asked.partition_data):
@@ -180,7 +183,7 @@ class _Admission:
             except NotLeaderOrFollower:
                 services.engine.turned_away(topic, place.index, (batch,))
                 raise
-            if batch.is_transactional or self._request.transactional_id is not None:
+            if batch.is_transactional or self._transactional:
                 self._refuse(place, _INVALID_TXN_STATE, "transactions are not supported yet")
                 return None
             if needs_decoding(batch, rules):
