@@ -6,6 +6,7 @@ HeadwaterError
 ├── UnknownApi                    no API has that key; the connection closes
 ├── StoreError                    a store below us misbehaved
 │   ├── StoreUnavailable          it did not answer; nothing was written; a retry can help
+│   │   └── StoreGone             its data is no longer there: a broker that uses it stops
 │   ├── UnknownOutcome            the answer was lost; the write may or may not have landed
 │   ├── ObjectNotFound            no object under that key
 │   ├── WatchTrimmed              the watch fell behind what the store keeps; resynchronise
@@ -51,6 +52,10 @@ class StoreError(HeadwaterError):
 
 class StoreUnavailable(StoreError):
     """Raised when a store did not take the request: nothing was written, a retry can help."""
+
+
+class StoreGone(StoreUnavailable):
+    """Raised when a store's data was taken away under this process: a retry cannot help."""
 
 
 class UnknownOutcome(StoreError):

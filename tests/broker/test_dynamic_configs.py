@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headwater.broker.config_loggers import loggers
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.settings import GroupSettings
 from headwater.meta.memory import MemoryStore
@@ -238,6 +239,10 @@ async def test_an_operator_may_move_the_limits_of_groups() -> None:
     assert configs.session_timeout_ms("any") == 6000
     assert configs.heartbeat_interval_ms("any") == 1000
     await meta.close()
+
+
+def test_loggers_above_others_are_offered_too() -> None:
+    assert {"root", "headwater", "headwater.log", "headwater.log.writer"} <= loggers().keys()
 
 
 async def test_levels_of_loggers_are_set_and_deleted(broker: RunningBroker) -> None:

@@ -182,9 +182,10 @@ def test_deleted_groups_are_gone_with_their_offsets(broker: Serving) -> None:
     left_group(broker, "doomed")
     assert broker.ok("group", "delete", "doomed", "--yes") == "Deleted group doomed.\n"
     assert "doomed" not in broker.ok("group", "list")
-    result = broker.headwater("group", "delete", "doomed", "--yes", "--json")
-    assert json.loads(result.stdout) == [{"group": "doomed", "deleted": False}]
-    assert result.stderr == "Error: group doomed does not exist\n"
+    result = broker.headwater("group", "delete", "doomed", "doomed", "--yes", "--json")
+    gone = "group doomed does not exist"
+    assert json.loads(result.stdout) == [{"group": "doomed", "deleted": False, "error": gone}]
+    assert result.stderr == f"Error: {gone}\n"
 
 
 def test_a_deleted_topic_s_offsets_have_no_end_or_are_gone(broker: Serving) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import click
 import pytest
 
-from headwater.cli.group_options import read_duration, read_moment, read_topic
+from headwater.cli.group_options import _ago, read_duration, read_moment, read_topic
 from headwater.cli.group_reset import (
     Bounds,
     Rule,
@@ -65,6 +65,12 @@ def test_durations_are_kafka_s_or_short(text: str, duration: timedelta) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a duration"):
         read_duration(text)
+
+
+@pytest.mark.parametrize("text", ["9999999d", "99999999999d"])
+def test_a_time_before_all_dates_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="longer than dates go back"):
+        _ago(text)
 
 
 def test_times_are_iso_8601() -> None:

@@ -81,7 +81,48 @@ def test_status_counts_what_is_stored_and_asks_the_brokers(broker: Serving) -> N
 def test_status_without_data_says_so(broker: Serving, tmp_path: Path) -> None:
     result = broker.headwater("status", "--data", str(tmp_path / "absent"))
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: there is no data in ")
+    assert result.stderr.startswith("Error: there is no metadata store at ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["status"], "there is no metadata store at"),
+        (["cluster", "status"], "there is no metadata store at"),
+        (["restore", "--list"], "there are no objects at"),
+        (["restore", "--dry-run"], "there are no objects at"),
+        (["restore"], "there are no objects at"),
+    ],
+)
+def test_who_looks_at_a_place_that_is_not_there_does_not_make_it(
+    broker: Serving, tmp_path: Path, words: list[str], said: str
+) -> None:
+    result = broker.headwater(*words, "--data", str(tmp_path / "typo"))
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [["status"], ["cluster", "status"], ["restore", "--dry-run"]])
+def test_two_places_are_not_chosen_from(
+    broker: Serving, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """What acts on a cluster must not act on the one that somebody exported."""
+    monkeypatch.setenv("HEADWATER_METADATA", "sqlite:////nowhere/metadata.db")
+    result = broker.headwater(*words, "--data", str(broker.data))
+    assert result.exit_code == 2
+    assert "--data and the variable HEADWATER_METADATA name two metadata stores" in result.stderr
+    url = f"sqlite:///{broker.data}/metadata.db"
+    assert broker.headwater("status", "--data", str(broker.data), "--metadata", url).exit_code == 0
+
+
+def test_a_restore_that_is_only_tried_makes_no_metadata_store(
+    broker: Serving, tmp_path: Path
+) -> None:
+    place = ["--data", str(tmp_path / "new"), "--objects", f"file://{broker.data}/objects"]
+    result = broker.headwater("restore", "--dry-run", *place)
+    assert "snapshot" in result.output
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headwater.clock import SystemClock
-from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError
+from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreGone
 from headwater.log.formats import Cluster
 from headwater.log.levels import LOOK_SECONDS
 from headwater.log.snapshots import EVERYTHING
@@ -82,6 +82,19 @@ async def test_no_producer_id_is_given_again(loss: str) -> None:
         LOSSES[loss](store)
         with pytest.raises(KafkaStorageError, match=loss):
             await engine.allocate_producer_id()
+
+
+async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.log.levels.LOOK_SECONDS", 0.01)
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+
+    async def gone(_: str) -> None:
+        raise StoreGone("the file was deleted: run headwater restore")
+
+    async with running_engine(store, objects, housekeeping=False) as engine:
+        monkeypatch.setattr(store, "get", gone)
+        with pytest.raises(ConfigurationError, match="run headwater restore"):
+            await asyncio.wait_for(engine._cluster.look(), 5)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -1,5 +1,6 @@
 """A cluster outlives its metadata store: snapshots, what they keep alive, and the way back."""
 
+import asyncio
 from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
@@ -338,6 +339,29 @@ async def test_a_metadata_store_that_comes_back_after_a_restore_deletes_nothing(
     collector = GarbageCollector(old, place.objects, OBJECTS_ONLY, place.clock)
     with pytest.raises(ConfigurationError, match="was restored to epoch 1"):
         await collector.collect_released()
+    snapshots = [info.key async for info in place.objects.list("snapshots/")]
+    place.meta = old
+    with pytest.raises(ConfigurationError, match="was restored to epoch 1"):
+        await place.snapshot(kept=1)
+    assert [info.key async for info in place.objects.list("snapshots/")] == snapshots
+
+
+async def test_a_broker_that_was_left_running_ends_after_a_restore_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would go on to acknowledge what the restored cluster does not have."""
+    monkeypatch.setattr("headwater.log.claim.LOOK_SECONDS", 0.01)
+    place = Place()
+    async with place.engine() as engine:
+        running = asyncio.create_task(engine.run())
+        await place.snapshot()
+        await asyncio.sleep(0.05)
+        assert not running.done()
+        place.lose_metadata()
+        await place.restore()
+        with pytest.raises(BaseExceptionGroup) as ended:
+            await asyncio.wait_for(running, 5)
+    assert ended.group_contains(ConfigurationError, match="was restored to epoch 1")
 
 
 @pytest.mark.parametrize("seed", range(20))

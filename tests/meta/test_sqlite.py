@@ -10,6 +10,7 @@ from headwater.clock import SystemClock
 from headwater.errors import (
     ConfigurationError,
     StorageFull,
+    StoreGone,
     StoreUnavailable,
     UnknownFormat,
     UnknownOutcome,
@@ -18,6 +19,7 @@ from headwater.errors import (
 from headwater.meta.sqlite import SqliteStore, checkpointer
 from headwater.meta.sqlite.failures import store_error
 from headwater.meta.sqlite.store import BUSY_SECONDS
+from headwater.meta.store import Values, Writes
 from tests.meta.conformance import put, puts, take
 
 
@@ -141,12 +143,31 @@ async def test_a_file_that_another_took_the_place_of_is_not_written(path: Path, 
         assert await other.get("a") is None
         await other.close()
     await asyncio.sleep(1)
-    with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+    with pytest.raises(StoreGone, match="deleted or replaced"):
         await put(store, b=b"2")
     for call in (store.get("a"), store.scan("", "z")):
-        with pytest.raises(StoreUnavailable, match="put it back"):
+        with pytest.raises(StoreGone, match="put it back"):
             await call
     await store.close()
+
+
+async def test_what_a_process_owned_that_nobody_outlived_is_gone_when_the_file_is_opened(
+    path: Path,
+) -> None:
+    first = await opened(path)
+    session = await first.session(0.2)
+
+    def own(_: Values) -> tuple[Writes, None]:
+        writes = Writes()
+        writes.put("brokers/1", b"", session=session.id)
+        return writes, None
+
+    await first.transact(0, [], own)
+    await first.close()
+    await asyncio.sleep(0.3)
+    second = await opened(path)
+    assert await second.get("brokers/1") is None
+    await second.close()
 
 
 async def test_a_closed_store_answers_no_more(path: Path) -> None:

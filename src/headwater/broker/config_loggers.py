@@ -25,12 +25,9 @@ _LEVELS: Final = {
 
 
 def loggers() -> dict[str, logging.Logger]:
-    """The root logger and every logger of ours that is in use, by name."""
-    ours = {
-        name: logger
-        for name, logger in sorted(logging.root.manager.loggerDict.items())
-        if isinstance(logger, logging.Logger) and f"{name}.".startswith(f"{_OURS}.")
-    }
+    """The root logger and every logger of ours that is in use or above one, by name."""
+    names = sorted(name for name in logging.root.manager.loggerDict if name.startswith(f"{_OURS}."))
+    ours = {name: logging.getLogger(name) for name in names}
     return {ROOT: logging.getLogger(), _OURS: logging.getLogger(_OURS), **ours}
 
 

@@ -75,7 +75,7 @@ def choose_level(current: int, wanted: int | None, brokers: dict[int, Registrati
     level = max(current, min(highest, SPOKEN.highest)) if wanted is None else wanted
     if level < current:
         raise ConfigurationError(
-            f"the cluster is at feature level {current} and never goes back, to {level} neither"
+            f"the cluster is at feature level {current} and cannot go back to {level}"
         )
     if level > SPOKEN.highest:
         raise ConfigurationError(

@@ -282,6 +282,9 @@ class Membership:
                 await self._register(taking_over=False)
             except StoreError as error:
                 log.warning("cannot register yet: %s", error)
+            else:
+                if lost:
+                    log.warning("this broker's registration was lost; it is registered again")
 
     async def _follow(self) -> None:
         while True:
@@ -315,7 +318,7 @@ class Membership:
         live = shown_to_clients(registered)
         if live.addresses != self._live.addresses:
             self._live = live
-            log.info("live brokers: %s", [address.id for address in live.addresses])
+            log.info("clients are sent to brokers %s", [address.id for address in live.addresses])
             self._notify()
 
     def _notify(self) -> None:

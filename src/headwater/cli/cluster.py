@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.cli.output import as_json, print_json, print_table
-from headwater.cli.place import place_options
+from headwater.cli.place import store_options
 
 if TYPE_CHECKING:
     from headwater.cli.cluster_facts import BrokerFacts, ClusterFacts
@@ -32,7 +32,7 @@ def cluster() -> None:
 
 @cluster.command(epilog="Example: headwater cluster status --data /var/lib/headwater --json")
 @as_json
-@place_options
+@store_options
 def status(settings: "Settings", *, as_json: bool) -> None:
     """Show the live brokers, what each is doing, the feature level and the last snapshot."""
     from headwater.cli.cluster_facts import look
@@ -56,7 +56,7 @@ def status(settings: "Settings", *, as_json: bool) -> None:
 )
 @click.option("--cancel", is_flag=True, help="Take the request back: the broker serves again.")
 @as_json
-@place_options
+@store_options
 def drain(
     settings: "Settings", broker: int, timeout: float, *, cancel: bool, as_json: bool
 ) -> None:
@@ -87,7 +87,7 @@ def drain(
 @click.option("--level", type=click.IntRange(min=1), help="[the highest that all brokers speak]")
 @click.option("--dry-run", is_flag=True, help="Say what would be finalized, and change nothing.")
 @as_json
-@place_options
+@store_options
 def finalize(settings: "Settings", level: int | None, *, dry_run: bool, as_json: bool) -> None:
     """Let brokers write the formats of the release that all of them run.
 
@@ -114,7 +114,9 @@ def _drain_line(found: "BrokerFacts", *, cancelled: bool) -> str:
         return f"Broker {found.id} is drained: it can be stopped."
     left = f"{found.groups} shards of groups left" if found.groups else "its groups are elsewhere"
     active = "clients still ask it for data" if found.active else "no client asks it for data"
-    return f"Broker {found.id} is {found.state}: {left}, {active}."
+    if found.state != "draining":
+        return f"Broker {found.id} is asked to drain and has not begun yet; --cancel takes it back."
+    return f"Broker {found.id} is draining: {left}, {active}; --cancel takes it back."
 
 
 def _print(facts: "ClusterFacts") -> None:

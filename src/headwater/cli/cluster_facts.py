@@ -49,10 +49,17 @@ class ClusterFacts:
     brokers: list[BrokerFacts] = field(default_factory=list)
 
 
+def missing_file(url: str) -> Path | None:
+    """The file of an embedded metadata store that is not there: to open it would make it."""
+    parts = urlsplit(url)
+    file = Path(unquote(parts.path)[1:])
+    return file if parts.scheme == "sqlite" and not file.exists() else None
+
+
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[MetadataStore]:
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite" and not (file := Path(unquote(parts.path)[1:])).exists():
+    """The store that is there; raises ``ConfigurationError`` where none is."""
+    if (file := missing_file(url)) is not None:
         raise ConfigurationError(
             f"there is no metadata store at {file}; name its directory with --data"
         )

@@ -169,6 +169,7 @@ def reset(
 @cluster_options
 def delete(cluster: Cluster, names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     """Delete groups that have no members, with their committed offsets."""
+    names = tuple(dict.fromkeys(names))
     if not yes:
         confirm(f"Delete {', '.join(names)} with all committed offsets?")
     admin = cluster.admin()
@@ -176,7 +177,12 @@ def delete(cluster: Cluster, names: tuple[str, ...], *, yes: bool, as_json: bool
     outcomes = {name: _refusal(name, futures[name]) for name in names}
     deleted = [name for name, refusal in outcomes.items() if refusal is None]
     if as_json:
-        print_json([{"group": name, "deleted": name in deleted} for name in names])
+        print_json(
+            [
+                {"group": name, "deleted": refusal is None, "error": refusal}
+                for name, refusal in outcomes.items()
+            ]
+        )
     else:
         for name in deleted:
             click.echo(f"Deleted group {name}.")

@@ -24,7 +24,7 @@ def rule_options(function: Function) -> Function:
         "to_earliest": lambda _: ToEarliest(),
         "to_latest": lambda _: ToLatest(),
         "to_datetime": lambda text: ToTime(read_moment(text)),
-        "by_duration": lambda text: ToTime(_ago(read_duration(text))),
+        "by_duration": lambda text: ToTime(_ago(text)),
         "shift_by": ShiftBy,
     }
 
@@ -114,8 +114,13 @@ def read_duration(text: str) -> timedelta:
     return timedelta(**parts)
 
 
-def _ago(duration: timedelta) -> int:
-    return int((datetime.now(UTC) - duration).timestamp() * 1000)
+def _ago(text: str) -> int:
+    try:
+        return int((datetime.now(UTC) - read_duration(text)).timestamp() * 1000)
+    except OverflowError as error:
+        raise click.BadParameter(
+            f"{text!r} is longer than dates go back", param_hint="--by-duration"
+        ) from error
 
 
 def complete_group(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

@@ -7,8 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 _PLACE = ("data", "metadata", "objects")
+_VARIABLE = "HEADWATER_METADATA"
+
+
+def store_options(command: Callable[..., None]) -> Callable[..., None]:
+    """``place_options`` of a command that takes nothing from --data but where the stores are.
+
+    Which of two it is to act on must not be a matter of what is in the environment.
+    """
+
+    @wraps(command)
+    def of_one_place(settings: Any, **options: Any) -> None:
+        given = click.get_current_context().get_parameter_source
+        named = {name for name in _PLACE if given(name) is ParameterSource.COMMANDLINE}
+        if "data" in named and "metadata" not in named and os.environ.get(_VARIABLE):
+            raise click.UsageError(
+                f"--data and the variable {_VARIABLE} name two metadata stores: "
+                "unset the variable, or name the store with --metadata"
+            )
+        command(settings, **options)
+
+    return place_options(of_one_place)
 
 
 def place_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.cli.output import as_json, byte_size, counted, print_json
-from headwater.cli.place import place_options
+from headwater.cli.place import store_options
 
 if TYPE_CHECKING:
     from headwater.config import Settings
@@ -29,7 +29,7 @@ What comes back, and what cannot: docs/how-to/cluster.md.
 @click.option("--list", "list_only", is_flag=True, help="List the snapshots, and do nothing else.")
 @click.option("--dry-run", is_flag=True, help="Say what would come back, and write nothing.")
 @as_json
-@place_options
+@store_options
 def restore(
     settings: "Settings", snapshot: str | None, *, list_only: bool, dry_run: bool, as_json: bool
 ) -> None:
@@ -57,23 +57,27 @@ def restore(
 
 
 async def _list(settings: "Settings") -> list[str]:
-    from headwater.cli.store_places import objects_of
+    from headwater.cli.store_places import existing_objects
     from headwater.log.restore import snapshots_in
 
-    async with objects_of(settings) as objects:
+    async with existing_objects(settings) as objects:
         return await snapshots_in(objects)
 
 
 async def _restore(
     settings: "Settings", snapshot: str | None, watch: "Watch", *, dry_run: bool
 ) -> "Restoration":
-    from headwater.cli.store_places import objects_of
+    from headwater.cli.cluster_facts import missing_file
+    from headwater.cli.store_places import existing_objects
     from headwater.clock import SystemClock
     from headwater.log.restore import restore as bring_back
     from headwater.meta.urls import open_store
 
-    async with objects_of(settings) as objects:
-        meta = await open_store(settings.metadata_url, SystemClock())
+    url = settings.metadata_url
+    if dry_run and missing_file(url) is not None:
+        url = "memory://"  # as empty as the file would be
+    async with existing_objects(settings) as objects:
+        meta = await open_store(url, SystemClock())
         try:
             return await bring_back(
                 meta, objects, SystemClock(), snapshot=snapshot, dry_run=dry_run, watch=watch

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwater.cli.output import as_json, byte_size, print_json, print_table
+from headwater.cli.place import store_options
 from headwater.cli.status_cost import (
     EXAMPLE,
     S3_STANDARD,
@@ -22,6 +23,7 @@ from headwater.cli.status_cost import (
 if TYPE_CHECKING:
     from headwater.broker.membership import Registration
     from headwater.cli.survey import Survey
+    from headwater.config import Settings
 
 _PAGE_TIMEOUT = 2.0
 _PAGE_BYTES = 1 << 20
@@ -47,10 +49,6 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.option(
-    "--data", envvar="HEADWATER_DATA", default="headwater-data", show_default=True, metavar="DIR"
-)
-@click.option("--metadata", envvar="HEADWATER_METADATA", metavar="URL", help="Instead of --data.")
 @click.option("--cost", is_flag=True, help="Show what the object store costs a month.")
 @click.option(
     "--price-storage",
@@ -77,9 +75,9 @@ Examples:
     help="Of a thousand GET requests.",
 )
 @as_json
+@store_options
 def status(
-    data: str,
-    metadata: str | None,
+    settings: "Settings",
     price_storage: float,
     price_put: float,
     price_get: float,
@@ -92,13 +90,7 @@ def status(
     The counts come from the metadata store, so they need no broker; requests to the stores are
     shown for brokers that serve --metrics, and so is what they cost.
     """
-    from pathlib import Path
-
-    from headwater.config import Settings
-
-    if metadata is None and not Path(data).is_dir():
-        raise click.ClickException(f"there is no data in {data}; name its directory with --data")
-    brokers, found = asyncio.run(_look(Settings(data=data, metadata=metadata).metadata_url))
+    brokers, found = asyncio.run(_look(settings.metadata_url))
     costs = _costs(brokers, found, Prices(price_storage, price_put, price_get)) if cost else None
     if as_json:
         answer = {"brokers": [asdict(each) for each in brokers], "stored": asdict(found)}
@@ -107,12 +99,19 @@ def status(
         _print(brokers, found)
         if costs is not None:
             print_bill(costs.own, costs.example, costs.load, paid=costs.paid)
+            if costs.brokers < len(brokers):
+                click.echo(
+                    f"Only {costs.brokers} of {len(brokers)} brokers are counted: the others do "
+                    "not serve --metrics, or do not answer there."
+                )
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
     """A cluster's load, its bill and that of the well-known example, at the same prices."""
 
+    brokers: int
+    """Those that told their part, the only ones that are counted."""
     paid: bool
     prices: Prices
     load: Load
@@ -129,28 +128,24 @@ def _costs(brokers: list[BrokerStatus], found: "Survey", prices: Prices) -> Cost
             "start brokers with --metrics HOST:PORT"
         )
     paid = any(page.get("object_store_id") not in ("local", "memory") for page in pages)
-    return Costs(paid, prices, load, bill(load, prices), bill(EXAMPLE, prices))
+    return Costs(len(pages), paid, prices, load, bill(load, prices), bill(EXAMPLE, prices))
 
 
 async def _look(url: str) -> tuple[list[BrokerStatus], "Survey"]:
     from headwater.broker.membership import Registration
+    from headwater.cli.cluster_facts import opened
     from headwater.cli.survey import pages, survey
-    from headwater.clock import SystemClock
     from headwater.meta import keys
     from headwater.meta.store import prefix_end
-    from headwater.meta.urls import open_store
     from headwater.meta.values import decode
 
-    meta = await open_store(url, SystemClock())
-    try:
+    async with opened(url) as meta:
         registered = [
             (int(entry.key.removeprefix(keys.BROKERS)), decode(Registration, entry.value))
             async for entry in pages(meta, keys.BROKERS, prefix_end(keys.BROKERS))
         ]
         brokers = await asyncio.gather(*(_broker(*each) for each in registered))
         return brokers, await survey(meta)
-    finally:
-        await meta.close()
 
 
 async def _broker(broker_id: int, registration: "Registration") -> BrokerStatus:

@@ -102,7 +102,7 @@ def print_bill(own: Sequence[Line], example: Sequence[Line], load: Load, *, paid
             for mine, theirs in zip(own, example, strict=True)
         ],
         title="Object store, at the pace since the brokers started"
-        + ("" if paid else "; a local store costs nothing, S3 would cost this"),
+        + ("" if paid else "; a local store costs nothing, and on S3 requests would be fewer"),
     )
     print_table(
         ["Moved", "A day"],

@@ -3,19 +3,25 @@
 Garbage collection deletes objects that the metadata store knows nothing of. On the wrong metadata
 store, an empty one in the place of one that was lost, or one that came back after the cluster was
 restored elsewhere, that would be all of them. So the objects themselves say which cluster they
-belong to and how often it was restored; a broker asks before it starts, and before it collects.
+belong to and how often it was restored; a broker asks before it starts, before it deletes, and now
+and then.
 """
 
+import asyncio
 import json
+import logging
 from typing import Final
 from uuid import uuid4
 
-from headwater.errors import ConfigurationError
+from headwater.errors import ConfigurationError, ObjectNotFound, StoreError
 from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 30.0
 CLUSTERS: Final = "cluster/"
 OWNER: Final = "owner/cluster"
 RESTORES: Final = "restores/"
@@ -65,8 +71,34 @@ async def check_claim(objects: ObjectStore, cluster: Cluster) -> None:
     if restored > cluster.epoch:
         raise ConfigurationError(
             f"the cluster was restored to epoch {restored} with another metadata store; "
-            f"this one is at epoch {cluster.epoch} and out of date"
+            f"this one is at epoch {cluster.epoch} and out of date: name the other with --metadata"
         )
+
+
+async def watch_claim(objects: ObjectStore, cluster: Cluster) -> None:
+    """Look at it now and then, until cancelled; raises what ``check_claim`` raises.
+
+    A broker that was not stopped before its cluster was restored elsewhere would acknowledge
+    records for ever that the cluster does not have.
+    """
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await check_not_restored(objects, cluster)
+        except StoreError as error:
+            logger.debug("cannot look for a restore: %s", error)
+
+
+async def check_not_restored(objects: ObjectStore, cluster: Cluster) -> None:
+    """``check_claim`` of a cluster whose objects these were: one GET, a twelfth of what lists cost.
+
+    Epochs follow one another, so that the next one's mark is there after any restore.
+    """
+    try:
+        await objects.get(_restore_mark(cluster.epoch + 1))
+    except ObjectNotFound:
+        return
+    await check_claim(objects, cluster)
 
 
 async def owner_of(objects: ObjectStore) -> str | None:
@@ -87,9 +119,13 @@ async def note_restore(objects: ObjectStore, epoch: int) -> None:
 
     Raises ``ConfigurationError`` where another restore takes it at the same moment.
     """
-    key, mark = f"{RESTORES}{epoch:010d}", json.dumps({"restore": uuid4().hex}).encode()
+    key, mark = _restore_mark(epoch), json.dumps({"restore": uuid4().hex}).encode()
     await objects.put(key, [mark])  # it never replaces another's
     if bytes(await objects.get(key)) != mark:
         raise ConfigurationError(
             f"another restore of these objects has begun and is at epoch {epoch}: wait for it"
         )
+
+
+def _restore_mark(epoch: int) -> str:
+    return f"{RESTORES}{epoch:010d}"

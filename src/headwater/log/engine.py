@@ -10,6 +10,7 @@ from headwater.clock import Clock
 from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreError
 from headwater.log.chunk_source import ChunkSource
+from headwater.log.claim import watch_claim
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.follow import Follower
 from headwater.log.formats import (
@@ -240,6 +241,7 @@ class LogEngine:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cluster.run())
             tasks.create_task(self._cluster.look())
+            tasks.create_task(watch_claim(self._objects, self._record))
             tasks.create_task(self._follower.run())
             tasks.create_task(self._maintenance.run())
             tasks.create_task(self._revive())

@@ -16,7 +16,7 @@ import asyncio
 import logging
 from typing import Final, NamedTuple
 
-from headwater.errors import ConfigurationError, StoreError, UnknownFormat
+from headwater.errors import ConfigurationError, StoreError, StoreGone, UnknownFormat
 from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.mirror import Mirror
@@ -100,6 +100,8 @@ class ClusterFollower:
     async def look(self) -> None:
         """Look at the record now and then, until cancelled; raises what ``run`` raises.
 
+        And ``ConfigurationError`` where the store's data was taken away.
+
         A store that comes back empty begins to count its revisions anew, and whoever follows it
         waits for one that it will not have for long.
         """
@@ -107,6 +109,8 @@ class ClusterFollower:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 stored = await self._meta.get(keys.CLUSTER)
+            except StoreGone as error:
+                raise ConfigurationError(str(error)) from error
             except StoreError as error:
                 logger.warning("cannot look at the cluster's record: %s", error)
             else:

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from headwater.clock import Clock
+from headwater.log.claim import check_not_restored
 from headwater.log.formats import Cluster
 from headwater.log.parquet_source import Offload
 from headwater.log.snapshot_file import Description, Item, encode_snapshot
@@ -120,7 +121,8 @@ class Snapshotter:
     async def take(self) -> Description | None:
         """Take one, and drop those beyond the number that is kept.
 
-        None where another broker has begun one since, or the cluster's record is gone.
+        None where another broker has begun one since, or the cluster's record is gone. Raises
+        ``ConfigurationError`` where the objects are not those of this metadata store.
         """
         stored = await self._meta.get(keys.CLUSTER)
         if stored is None:
@@ -128,6 +130,7 @@ class Snapshotter:
         cluster = decode(Cluster, stored.value)
         if cluster.restoring:
             return None
+        await check_not_restored(self._objects, cluster)
         taken_ms, name = self._clock.now_ms(), self._incarnation()
         before = (await self._meta.scan(keys.SNAPSHOTS, keys.SNAPSHOTS, limit=1)).revision
         own = await self._list(cluster.epoch, taken_ms, name, before)
@@ -150,7 +153,7 @@ class Snapshotter:
         parts = await self._offload(lambda: encode_snapshot(description, items))
         await self._objects.put(own.key, parts)
         kept = await self._complete(own.key, found.revision)
-        await self._delete_others(kept)
+        await self._delete_others(kept, cluster)
         if own.key not in kept:
             return None
         logger.info(
@@ -187,7 +190,7 @@ class Snapshotter:
 
         return await transact(self._meta, [keys.SNAPSHOTS], decide)
 
-    async def _delete_others(self, kept: Sequence[str]) -> None:
+    async def _delete_others(self, kept: Sequence[str], cluster: Cluster) -> None:
         """Delete what is not listed: older ones, those given up, those from before a restore."""
         newest = max(kept, default="")
         gone = [
@@ -195,6 +198,8 @@ class Snapshotter:
             async for info in self._objects.list(PREFIX)
             if info.key not in kept and info.key < newest
         ]
+        if gone:  # they were seen first: those of a restore that has begun since are not among them
+            await check_not_restored(self._objects, cluster)
         for key in gone:
             await self._objects.delete(key)
 

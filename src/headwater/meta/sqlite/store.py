@@ -5,11 +5,12 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.clock import Clock
-from headwater.errors import StoreError, StoreUnavailable
+from headwater.errors import StoreError, StoreGone
 from headwater.meta.feed import ChangeFeed, Item
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.sqlite.checkpointer import Checkpointer
@@ -79,9 +80,9 @@ class SqliteStore:
 
     def _require_file(self) -> None:
         if self._lost:
-            raise StoreUnavailable(
+            raise StoreGone(
                 f"metadata database {self._path} was deleted or replaced under this process: "
-                "put it back and start again"
+                "put it back and start again, or run headwater restore"
             )
 
     async def get(self, key: str) -> Entry | None:
@@ -197,4 +198,7 @@ def _connect(path: Path, busy_seconds: float) -> _Connections:
 
     writer = Writer(path, busy_seconds=busy_seconds, time=now)
     reader = Reader(path, busy_seconds=busy_seconds, time=now)
+    if reader.sessions_have_expired():  # of processes that nobody outlived
+        with suppress(StoreError):  # the file is busy: it is done soon
+            writer.end_expired_sessions()
     return _Connections(writer, reader, Checkpointer(path), reader.revision())
