@@ -125,8 +125,8 @@ async def test_no_client_takes_all_of_the_room() -> None:
             await client.send(0, 9, **produce_fields("t", one))
         while connection._reading:
             await asyncio.sleep(0.005)
-        assert len(connection._unanswered) < len(sent)
-        assert all(request.body is None for request in connection._unanswered)
+        assert len(connection._backlog.unanswered) < len(sent)
+        assert all(request.body is None for request in connection._backlog.unanswered)
         assert broker.engine.room
         for _ in range(20):
             codes = [

@@ -13,12 +13,12 @@ Rules.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from itertools import takewhile
 from typing import Final, cast
 
+from headwater.broker.backlog import Backlog
 from headwater.broker.dispatch import Api
 from headwater.broker.failures import reply_to_failure
 from headwater.broker.gathering import Gathering, ReadSocket
@@ -37,8 +37,6 @@ log = logging.getLogger(__name__)
 
 _WRITE_BUFFER: Final = 256 * 1024
 """What may wait to be sent before requests are no longer taken up."""
-_MOST_WAITING: Final = 128
-"""Requests whose turn has not come, of which some take many times their bytes."""
 _HALF_CLOSED_SECONDS: Final = 1.0
 """How long a client that sends no more may wait for answers."""
 
@@ -62,10 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._buffer = ReceiveBuffer(services.settings.max_request_bytes)
-        self._waiting: deque[PendingRequest] = deque()
-        self._waiting_bytes = 0
-        self._unanswered: deque[PendingRequest] = deque()
-        self._unanswered_bytes = 0
+        self._backlog = Backlog(services.settings, gate.share)
         self._task: asyncio.Task[None] | None = None
         self._taking_up = False
         self._sending: asyncio.Handle | None = None
@@ -96,8 +91,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._waiting.clear()
-        self._unanswered.clear()
+        self._backlog.clear()
         if self._task is not None:
             self._task.cancel()
         if self._muted is not None:
@@ -114,8 +108,8 @@ class Connection(asyncio.BufferedProtocol):
         A client that has gone looks the same: it must not keep its long poll waiting, and what it
         had queued to be answered is not done: it may have sent newer things elsewhere since.
         """
-        self._take_no_more(takewhile(PendingRequest.is_silent, self._waiting))
-        if self._is_idle():
+        self._take_no_more(takewhile(PendingRequest.is_silent, self._backlog.waiting))
+        if self._backlog.empty:
             return False
         self._loop.call_later(_HALF_CLOSED_SECONDS, self._end)
         return True
@@ -171,9 +165,8 @@ class Connection(asyncio.BufferedProtocol):
                 frame = memoryview(bytes(frame))  # its records outlive the receive buffer
             request = parse_request(frame)
             call, body = Call(header.version, request.client_id, self._peer), request.payload
-        size = len(frame)
-        self._waiting.append(PendingRequest(api, header, call, body, size, self._loop.time()))
-        self._waiting_bytes += size
+        now = self._loop.time()
+        self._backlog.arrived(PendingRequest(api, header, call, body, len(frame), now))
         return True
 
     def _refuse(self, reason: str) -> None:
@@ -184,8 +177,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_no_more(self, kept: Iterable[PendingRequest] = ()) -> None:
         """What is behind a request that ends the connection must not be done without it."""
-        self._waiting = deque(kept)
-        self._waiting_bytes = sum(request.size for request in self._waiting)
+        self._backlog.keep_waiting(kept)
         self._ending = True
         self._regulate_reading()
 
@@ -193,12 +185,8 @@ class Connection(asyncio.BufferedProtocol):
         """Read from the socket exactly while there is room for what comes."""
         if self._transport is None or self._transport.is_closing():
             return
-        settings = self._services.settings
         full = (
-            self._waiting_bytes >= settings.max_queued_bytes
-            or len(self._waiting) >= min(_MOST_WAITING, settings.max_queued_requests)
-            or len(self._unanswered) >= settings.max_queued_requests
-            or self._unanswered_bytes >= self._gate.share
+            self._backlog.full
             or self._ending
             or self._muted is not None
             or (self._produces and not self._gate.admits(self))
@@ -222,17 +210,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._taking_up:
             return
         self._taking_up = True
+        backlog = self._backlog
         try:
-            while self._waiting and self._task is None and self._writable and self._muted is None:
-                request = self._waiting[0]
-                if request.api.admit is None and self._unanswered:
+            while backlog.waiting and self._task is None and self._writable and self._muted is None:
+                request = backlog.waiting[0]
+                if request.api.admit is None and backlog.unanswered:
                     break
                 if request.api.admit is not None and not self._gate.admits(self):
                     break
-                self._waiting.popleft()
-                self._waiting_bytes -= request.size
-                self._unanswered.append(request)
-                self._unanswered_bytes += request.size
+                backlog.take_up()
                 if self._quotas.timed:
                     timed_call(partial(self._start, request), self._spending(request))
                 else:
@@ -241,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
             self._taking_up = False
         if self._transport is not None and not self._reading:
             self._regulate_reading()
-        if self._is_idle():
+        if backlog.empty:
             self._wake_idle()
             if self._ending:
                 self._end()
@@ -288,9 +274,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _waits_for_flush(self) -> bool:
         """Whether what came last has been appended and is not answered."""
-        if self._task is not None or not self._unanswered:
+        if self._task is not None or not self._backlog.unanswered:
             return False
-        newest = self._unanswered[-1]
+        newest = self._backlog.unanswered[-1]
         return newest.api.admit is not None and newest.reply is None
 
     def _fail(self, request: PendingRequest, error: Exception) -> None:
@@ -338,29 +324,24 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_ready(self) -> None:
         self._sending = None
-        unanswered = self._unanswered
-        if not unanswered or unanswered[0].reply is None:
+        answered = list(self._backlog.answered())
+        if not answered:
             return
         segments: Segments = []
-        closing = False
         now = self._loop.time()
         metrics = self._services.metrics
-        while unanswered and (reply := unanswered[0].reply) is not None:
-            request = unanswered.popleft()
-            self._unanswered_bytes -= request.size
-            if isinstance(reply, list):
-                segments += reply
-            elif reply is NoReply.CLOSE:
-                closing = True
+        for request in answered:
+            if isinstance(request.reply, list):
+                segments += request.reply
             metrics.requests[request.api.name].inc()
             metrics.request_seconds[request.api.name].observe(now - request.arrived)
         if self._transport is None or self._transport.is_closing():
             return
-        if not unanswered and self._socket is not None:
+        if not self._backlog.unanswered and self._socket is not None:
             self._gathering.wake(self._socket)
         if segments:
             self._transport.writelines(segments)
-        if closing:
+        if any(request.reply is NoReply.CLOSE for request in answered):
             self._refuse("a request cannot be answered")
         elif self._task is None:
             self._take_up()
@@ -395,9 +376,6 @@ class Connection(asyncio.BufferedProtocol):
 
     # Stopping.
 
-    def _is_idle(self) -> bool:
-        return not self._waiting and not self._unanswered
-
     def _wake_idle(self) -> None:
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
@@ -412,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         if self._muted is not None:
             self._unmute()
-        if self._is_idle():
+        if self._backlog.empty:
             self._transport.close()
             return
         self._idle = self._loop.create_future()
