@@ -120,7 +120,7 @@ async def test_a_thousand_requests_of_one_client_share_a_flush() -> None:
         await client.close()
 
 
-async def test_no_client_takes_all_of_the_room() -> None:
+async def test_a_client_with_much_under_way_is_not_read_on() -> None:
     """Nor does what the log does not take of its requests stay in memory until it is answered."""
     settings = LogSettings(flush_interval_ms=INTERVAL_MS, buffer_bytes=400_000)
     async with running_broker(log_settings=settings) as broker:

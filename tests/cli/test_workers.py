@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.workers import Backoff, Supervisor, worker_flags
+from headwater.cli.workers import Backoff, CannotGoOn, Supervisor, worker_flags
 from headwater.config import load
 from headwater.errors import ConfigurationError
 
@@ -55,6 +55,14 @@ def test_the_pause_doubles_up_to_a_limit_and_starts_over_after_a_long_life() -> 
     backoff = Backoff()
     assert [backoff.after(0) for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
     assert backoff.after(3600) == 0.5
+
+
+async def test_a_worker_that_cannot_go_on_ends_all(tmp_path: Path) -> None:
+    ends = f"import sys; print('ready', flush=True); sys.exit({CannotGoOn.exit_code})"
+    supervisor = Supervisor([script(LIVES, tmp_path / "0", 0), script(ends)])
+    with pytest.raises(ExceptionGroup) as raised:
+        await supervisor.run()
+    assert raised.group_contains(ConfigurationError, match="worker 1 cannot go on")
 
 
 async def test_a_dead_worker_is_started_again_and_stop_ends_all(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from headwater.broker.finalize import Finalized, finalize
 from headwater.broker.registration import Registration
@@ -18,7 +18,7 @@ from headwater.log.levels import SPOKEN
 from headwater.log.snapshots import kept_snapshots
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, prefix_end
-from headwater.meta.urls import open_store
+from headwater.meta.urls import open_store, sqlite_file
 from headwater.meta.values import decode
 
 
@@ -51,9 +51,10 @@ class ClusterFacts:
 
 def missing_file(url: str) -> Path | None:
     """The file of an embedded metadata store that is not there: to open it would make it."""
-    parts = urlsplit(url)
-    file = Path(unquote(parts.path)[1:])
-    return file if parts.scheme == "sqlite" and not file.exists() else None
+    if urlsplit(url).scheme != "sqlite":
+        return None
+    file = sqlite_file(url)
+    return None if file.exists() else file
 
 
 @asynccontextmanager

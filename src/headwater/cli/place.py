@@ -10,23 +10,22 @@ import click
 from click.core import ParameterSource
 
 _PLACE = ("data", "metadata", "objects")
-_VARIABLE = "HEADWATER_METADATA"
 
 
 def store_options(command: Callable[..., None]) -> Callable[..., None]:
     """``place_options`` of a command that takes nothing from --data but where the stores are.
 
-    Which of two it is to act on must not be a matter of what is in the environment.
+    Which of two it is to act on must not be a matter of what somebody exported.
     """
 
     @wraps(command)
     def of_one_place(settings: Any, **options: Any) -> None:
         given = click.get_current_context().get_parameter_source
         named = {name for name in _PLACE if given(name) is ParameterSource.COMMANDLINE}
-        if "data" in named and "metadata" not in named and os.environ.get(_VARIABLE):
+        if "data" in named and "metadata" not in named and settings.metadata is not None:
             raise click.UsageError(
-                f"--data and the variable {_VARIABLE} name two metadata stores: "
-                "unset the variable, or name the store with --metadata"
+                "--data and the setting `metadata` (in the file, or as HEADWATER_METADATA) name "
+                "two metadata stores: unset it, or name the store with --metadata"
             )
         command(settings, **options)
 

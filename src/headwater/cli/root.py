@@ -42,11 +42,18 @@ class _Root(click.Group):
 
 def _as_one_line(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """What a task group ended with: our own error where there is one, else the group itself."""
-    ours = group.subgroup(HeadwaterError)
-    error: BaseException | None = ours
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return group if error is None else click.ClickException(str(error))
+    ours = first_of(group, HeadwaterError)
+    return group if ours is None else click.ClickException(str(ours))
+
+
+def first_of(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+    """The error itself, or the first one in a group of them, if it is of that kind."""
+    found: BaseException | None = error if isinstance(error, kind) else None
+    if isinstance(error, BaseExceptionGroup):
+        found = error.subgroup(kind)
+        while isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[0]
+    return found
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001

@@ -106,7 +106,10 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
     import uvloop
 
     from headwater.cli.compose import Broker
+    from headwater.cli.root import first_of
     from headwater.cli.signals import stop_on_signals, stop_with_parent
+    from headwater.cli.workers import CannotGoOn
+    from headwater.errors import ConfigurationError
 
     async def main() -> None:
         stop, start = asyncio.Event(), asyncio.current_task()
@@ -130,6 +133,10 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
             other = asyncio.create_task(beside(stop))
             try:
                 await broker.run(stop)
+            except (ConfigurationError, BaseExceptionGroup) as error:
+                if not supervised or (reason := first_of(error, ConfigurationError)) is None:
+                    raise
+                raise CannotGoOn(str(reason)) from error
             finally:
                 stop.set()
                 await other

@@ -3,15 +3,13 @@
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError
 from headwater.objects.store import ObjectStore
-from headwater.objects.urls import open_objects
+from headwater.objects.urls import local_directory, open_objects
 
 if TYPE_CHECKING:
     from headwater.config import Settings
@@ -36,8 +34,8 @@ async def objects_of(settings: "Settings") -> AsyncIterator[ObjectStore]:
 @asynccontextmanager
 async def existing_objects(settings: "Settings") -> AsyncIterator[ObjectStore]:
     """The same, and ``ConfigurationError`` where a directory is not there: it would be made."""
-    parts = urlsplit(settings.objects_url)
-    if parts.scheme == "file" and not (place := Path(unquote(parts.path))).is_dir():
+    place = local_directory(settings.objects_url)
+    if place is not None and not place.is_dir():
         raise ConfigurationError(
             f"there are no objects at {place}; name their place with --data or --objects"
         )

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+import click
+
 from headwater.config import Address, Settings
 from headwater.errors import ConfigurationError
 
@@ -25,6 +27,15 @@ HEALTHY_AFTER = 60.0
 
 STOP_TIMEOUT = 60.0
 """A worker that has not stopped by then is killed; its acknowledged records are safe."""
+
+
+class CannotGoOn(click.ClickException):
+    """Ends a worker that has run whose stores are no longer its cluster's.
+
+    To start it again would not help, and might make a new store in the place of one that is gone.
+    """
+
+    exit_code = 78
 
 
 def worker_flags(settings: Settings, number: int) -> list[str]:
@@ -76,7 +87,7 @@ class Supervisor:
             await ready.wait()
 
     async def run(self) -> None:
-        """Raises ``ConfigurationError`` when a worker cannot start at all."""
+        """Raises ``ConfigurationError`` when a worker cannot start at all, or cannot go on."""
         async with asyncio.TaskGroup() as group:
             for number, command in enumerate(self._commands):
                 group.create_task(self._keep(number, command))
@@ -92,6 +103,8 @@ class Supervisor:
             if not self._ready[number].is_set():
                 # Its own line on stderr has said why.
                 raise ConfigurationError(f"worker {number} could not start; all are stopped")
+            if code == CannotGoOn.exit_code:
+                raise ConfigurationError(f"worker {number} cannot go on; all are stopped")
             pause = backoff.after(loop.time() - started)
             logger.error(
                 "Worker died", extra={"worker": number, "code": code, "restart_in_s": pause}

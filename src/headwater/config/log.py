@@ -41,7 +41,8 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Positive | None,
         Meta(
             description="Memory for uncommitted records before sockets are no longer read: their "
-            "bytes, and 3 KiB for each batch. One connection gets at most half of it. When not "
+            "bytes, and 3 KiB for each batch. A connection may have about "
+            "half as many bytes of requests under way. When not "
             "set: 24 MiB on local stores, 64 MiB on others."
         ),
     ] = None

@@ -10,10 +10,16 @@ and then.
 import asyncio
 import json
 import logging
+from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
-from headwater.errors import ConfigurationError, ObjectNotFound, StoreError
+from headwater.errors import (
+    ConfigurationError,
+    ObjectNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
@@ -70,8 +76,9 @@ async def check_claim(objects: ObjectStore, cluster: Cluster) -> None:
     restored = await last_restore(objects)
     if restored > cluster.epoch:
         raise ConfigurationError(
-            f"the cluster was restored to epoch {restored} with another metadata store; "
-            f"this one is at epoch {cluster.epoch} and out of date: name the other with --metadata"
+            f"the cluster was restored to epoch {restored} with another metadata store, and this "
+            f"one is at epoch {cluster.epoch} and out of date: name the other with --metadata, or "
+            "run headwater restore again where it was broken off"
         )
 
 
@@ -86,18 +93,20 @@ async def watch_claim(objects: ObjectStore, cluster: Cluster) -> None:
         try:
             await check_not_restored(objects, cluster)
         except StoreError as error:
-            logger.debug("cannot look for a restore: %s", error)
+            logger.warning("cannot look for a restore of the cluster: %s", error)
 
 
 async def check_not_restored(objects: ObjectStore, cluster: Cluster) -> None:
     """``check_claim`` of a cluster whose objects these were: one GET, a twelfth of what lists cost.
 
-    Epochs follow one another, so that the next one's mark is there after any restore.
+    Epochs follow one another, so that the next one's mark is there after any restore. To those
+    who may list a prefix alone S3 does not say that there is none: they have to list.
     """
-    try:
-        await objects.get(_restore_mark(cluster.epoch + 1))
-    except ObjectNotFound:
-        return
+    with suppress(StoreUnavailable):
+        try:
+            await objects.get(_restore_mark(cluster.epoch + 1))
+        except ObjectNotFound:
+            return
     await check_claim(objects, cluster)
 
 

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from headwater.clock import Clock
 from headwater.errors import (
     StoreError,
+    StoreGone,
     StoreUnavailable,
     TransactionTooLarge,
     UnknownOutcome,
@@ -142,14 +143,15 @@ class Committer:
                 lost = True
                 self._metrics.commit_unknown.inc()
                 logger.warning("a commit's answer was lost, asking again: %s", error)
-            except StoreUnavailable as error:
-                logger.warning("the metadata store did not take a commit: %s", error)
             except StoreError as error:
-                if not lost:
+                if isinstance(error, StoreUnavailable) and not isinstance(error, StoreGone):
+                    logger.warning("the metadata store did not take a commit: %s", error)
+                elif lost:
+                    # An attempt before it may have landed, or may still: nobody was told of it.
+                    self._doubted()
+                    raise UnknownOutcome(str(error)) from error
+                else:
                     raise
-                # An attempt before it may have landed, or may still: nobody was told of it.
-                self._doubted()
-                raise UnknownOutcome(str(error)) from error
             else:
                 self._metrics.commits.inc()
                 self._metrics.commit_seconds.observe(loop.time() - started)

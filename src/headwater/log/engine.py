@@ -276,7 +276,7 @@ class LogEngine:
 
     @property
     def bytes_per_client(self) -> int:
-        return self._settings.buffer_bytes // 2
+        return max(1, self._settings.buffer_bytes // 2)
 
     @property
     def hurried(self) -> int:

@@ -11,8 +11,8 @@ from headwater.meta.store import MetadataStore
 
 KNOWN = (
     "sqlite:///relative/path, sqlite:////absolute/path, memory://, "
-    "etcd://host:2379,host:2379/prefix, postgres://user@host:5432/database, "
-    "oxia://host:6648/namespace"
+    "etcd://host:2379,host:2379/prefix (etcds:// for TLS), postgres://user@host:5432/database, "
+    "oxia://host:6648/namespace/prefix"
 )
 
 
@@ -31,7 +31,7 @@ async def open_store(url: str, clock: Clock) -> MetadataStore:
         case "sqlite":
             from headwater.meta.sqlite import SqliteStore
 
-            return await SqliteStore.open(_file(url), clock)
+            return await SqliteStore.open(sqlite_file(url), clock)
         case "etcd" | "etcds":
             with _extra("etcd", url):
                 from headwater.meta.etcd import EtcdStore
@@ -88,7 +88,8 @@ def _extra(name: str, url: str) -> Iterator[None]:
         ) from error
 
 
-def _file(url: str) -> Path:
+def sqlite_file(url: str) -> Path:
+    """The file that a SQLite store's URL names; raises ``ConfigurationError``."""
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc or not path:

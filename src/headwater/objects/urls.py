@@ -28,10 +28,7 @@ def open_objects(
     nothing over the network. Only what is reached over it changes ``health``. Raises
     ``ConfigurationError``.
     """
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise ConfigurationError(f"{url!r} is not an object store's URL: {error}") from error
+    parts = _split(url)
     match parts.scheme:
         case "file":
             return LocalDirectory(_path(parts), executor=executor)
@@ -44,6 +41,19 @@ def open_objects(
                 f"{url!r} is not an object store's URL: "
                 "it starts with file:///, memory://, s3://, gs:// or az://"
             )
+
+
+def local_directory(url: str) -> Path | None:
+    """The directory that a URL names, if it does; raises ``ConfigurationError``."""
+    parts = _split(url)
+    return _path(parts) if parts.scheme == "file" else None
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise ConfigurationError(f"{url!r} is not an object store's URL: {error}") from error
 
 
 def _bucket(url: SplitResult, health: StoreHealth | None) -> ObjectStore:
