@@ -199,7 +199,9 @@ def test_help_of_restore_shows_an_example(tmp_path: Path) -> None:
     cluster = Place(directory=tmp_path, metadata="memory://", objects=f"file://{tmp_path}/o")
     said = cluster.run("restore", "--help").stdout
     assert "headwater restore --metadata etcd://" in said
-    nothing = cluster.run("restore", check=False)
-    assert nothing.returncode == 1
-    assert "there is no snapshot of the metadata among these objects" in nothing.stderr
+    for said in ("there are no objects at", "there is no snapshot of the metadata among these"):
+        nothing = cluster.run("restore", check=False)
+        assert nothing.returncode == 1
+        assert said in nothing.stderr
+        (tmp_path / "o").mkdir(exist_ok=True)
     assert json.loads(cluster.run("restore", "--list", "--json").stdout) == []
