@@ -1,6 +1,7 @@
 """librdkafka's own producers, which retry by themselves, and what became of their records."""
 
 import itertools
+import json
 import threading
 import time
 from typing import Any
@@ -12,6 +13,11 @@ from tests.invariants.history import Produced
 
 FLUSH_SECONDS = 90.0
 ANEW_SECONDS = 1.0
+BROKER_VIEW = ("state", "stateage", "outbuf_cnt", "waitresp_cnt", "tx", "txretries", "req_timeouts")
+PARTITION_VIEW = (
+    *("leader", "msgq_cnt", "xmit_msgq_cnt", "msgs_inflight", "txmsgs"),
+    *("next_ack_seq", "next_err_seq", "acked_msgid"),
+)
 
 
 def produce(
@@ -32,7 +38,15 @@ def produce(
     keep its order where a partition moves to another broker (librdkafka's issue 1969).
     """
     done: list[Produced] = []
-    producer = Producer({"bootstrap.servers": bootstrap, **configuration(idempotent)})
+    view = _View()
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            **configuration(idempotent),
+            "statistics.interval.ms": 1_000,
+            "stats_cb": view.update,
+        }
+    )
     until = time.monotonic() + seconds
     for number in itertools.count():
         if stop.is_set() or time.monotonic() > until:
@@ -68,8 +82,35 @@ def produce(
 
             producer.produce(TOPIC, value, partition=partition, on_delivery=report)
         producer.poll(pause)
-    assert producer.flush(FLUSH_SECONDS) == 0, f"{name}: records were not delivered"
+    left = producer.flush(FLUSH_SECONDS)
+    assert left == 0, f"{name}: {left} of {len(done) + left} records not delivered: {view}"
     return done
+
+
+class _View:
+    """What the client last said of itself, for the one who asks why it is stuck."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Any] = {}
+
+    def update(self, statistics: str) -> None:
+        self._last = json.loads(statistics)
+
+    def __str__(self) -> str:
+        return json.dumps(
+            {
+                "eos": self._last.get("eos"),
+                "brokers": {
+                    name: {key: broker[key] for key in BROKER_VIEW}
+                    for name, broker in self._last.get("brokers", {}).items()
+                },
+                "partitions": {
+                    number: {key: partition[key] for key in PARTITION_VIEW}
+                    for topic in self._last.get("topics", {}).values()
+                    for number, partition in topic["partitions"].items()
+                },
+            }
+        )
 
 
 def produce_anew(
