@@ -64,6 +64,12 @@ class Outcome:
     def processed(self) -> int:
         return sum(map(len, self.groups.processed.values()))
 
+    @property
+    def slowest(self) -> float:
+        """Seconds that a real client's record took, with all that was done to deliver it."""
+        taken = (one.completed - one.invoked for one in self.history.produced if one.delivered)
+        return max(taken, default=0.0)
+
     def findings(self) -> list[str]:
         """Every broken promise, in words."""
         return [
@@ -75,6 +81,7 @@ class Outcome:
         """How many operations and faults there were."""
         return (
             f"{self.acknowledged} batches acknowledged, {self.unanswered} attempts unanswered, "
+            f"{self.slowest:.0f} s the slowest record of a client that retries by itself, "
             f"{self.polled} polls with records, {self.processed} records processed by groups, "
             f"{len(self.groups.committed)} commits, {len(self.groups.fetched)} looks at offsets; "
             f"{sum(self.faults.values())} faults, {self.together} times several at once: "

@@ -12,6 +12,7 @@ from tests.invariants.clients import TOPIC
 from tests.invariants.history import Produced
 
 FLUSH_SECONDS = 90.0
+"""How long the last records may take once nothing is harmed any more."""
 ANEW_SECONDS = 1.0
 BROKER_VIEW = ("state", "stateage", "outbuf_cnt", "waitresp_cnt", "tx", "txretries", "req_timeouts")
 PARTITION_VIEW = (
@@ -32,7 +33,8 @@ def produce(
 ) -> list[Produced]:
     """Send numbered records to every partition until ``stop``; returns what became of each.
 
-    Or for some ``seconds``, if that is sooner.
+    Or for some ``seconds``, if that is sooner. What was sent by then may take as long as harm is
+    done, which ends with ``stop``.
 
     One that is not idempotent has one request under way at a time by connection, which does not
     keep its order where a partition moves to another broker (librdkafka's issue 1969).
@@ -82,8 +84,12 @@ def produce(
 
             producer.produce(TOPIC, value, partition=partition, on_delivery=report)
         producer.poll(pause)
-    left = producer.flush(FLUSH_SECONDS)
-    assert left == 0, f"{name}: {left} of {len(done) + left} records not delivered: {view}"
+    stopped = None
+    while left := producer.flush(1.0):
+        if stop.is_set() and stopped is None:
+            stopped = time.monotonic()
+        late = stopped is not None and time.monotonic() > stopped + FLUSH_SECONDS
+        assert not late, f"{name}: {left} of {len(done) + left} records not delivered: {view}"
     return done
 
 
