@@ -146,9 +146,16 @@ def test_a_reset_shows_its_plan_and_changes_nothing_until_told(
     assert "Nothing was changed" in plan.stderr
     assert committed(broker, name) == {0: 2}
     done = json.loads(broker.ok("group", "reset", name, *option, "--execute", "--json"))
-    step = {"topic": name, "partition": 0, "current": 2, "new": new, "lag": 5 - new}
+    step = {"topic": name, "partition": 0, "current": 2, "asked": new, "new": new, "lag": 5 - new}
     assert done == {"group": name, "executed": True, "partitions": [step]}
     assert committed(broker, name) == {0: new}
+
+
+def test_a_reset_says_where_an_offset_does_not_exist(broker: Serving) -> None:
+    left_group(broker, "beyond")
+    plan = broker.headwater("group", "reset", "beyond", "--to-offset", "99")
+    assert plan.stdout == "beyond\t0\t2\t5\t0\n"
+    assert "Outside of the partition, so the nearest is taken: beyond:0 (5 for 99)" in plan.stderr
 
 
 def test_a_reset_takes_the_partitions_that_are_named(broker: Serving) -> None:

@@ -15,6 +15,7 @@ from headwater.cli.group_reset import (
     ToOffset,
     ToTime,
     plan,
+    spelt_outside,
 )
 
 PLACE = ("t", 0)
@@ -38,6 +39,18 @@ PLACE = ("t", 0)
 def test_a_rule_names_an_offset_within_the_partition(rule: Rule, bounds: Bounds, new: int) -> None:
     (move,) = plan(rule, {PLACE: 6}, {PLACE: bounds})
     assert (move.current, move.new, move.lag) == (6, new, 9 - new)
+
+
+def test_offsets_that_do_not_exist_are_told_of() -> None:
+    bounds = {("t", number): Bounds(3, 9) for number in range(8)}
+    moves = plan(ToOffset(11), {}, bounds)
+    assert [(each.asked, each.new) for each in moves] == [(11, 9)] * 8
+    told = spelt_outside(moves)
+    assert told is not None
+    assert told.endswith(
+        "t:0 (9 for 11), t:1 (9 for 11), t:2 (9 for 11), t:3 (9 for 11), t:4 (9 for 11) and 3 more"
+    )
+    assert spelt_outside(plan(ToOffset(9), {}, bounds)) is None
 
 
 def test_a_partition_without_a_committed_offset_can_be_set_but_not_shifted() -> None:

@@ -83,5 +83,8 @@ async def test_a_drained_broker_has_no_clients_and_can_be_killed(tmp_path: Path)
 async def test_a_drain_can_be_taken_back(tmp_path: Path) -> None:
     async with place(tmp_path, brokers=[{}, {}]) as cluster:
         await cluster.command("cluster", "drain", "2", "--timeout", "20")
-        await cluster.command("cluster", "drain", "2", "--cancel")
+        taken_back = await asyncio.to_thread(cluster.run, "cluster", "drain", "2", "--cancel")
+        assert taken_back.stdout == "Broker 2 is no longer asked to drain.\n"
         await serving(cluster, 2)
+        again = await asyncio.to_thread(cluster.run, "cluster", "drain", "2", "--cancel")
+        assert again.stdout == "Broker 2 was not asked to drain; nothing was changed.\n"

@@ -37,14 +37,14 @@ async def snapshot_taken(cluster: Place) -> None:
     async with asyncio.timeout(30):
         while True:
             told = (await cluster.command("cluster", "status"))["snapshot"]
-            if told is not None and begun_ms(told) > called_ms:
+            if told is not None and begun_ms(told["key"]) > called_ms:
                 return
             await asyncio.sleep(0.2)
 
 
-def begun_ms(snapshot: str) -> int:
+def begun_ms(key: str) -> int:
     """From a name that ends with ``/<milliseconds>-<who took it>``."""
-    return int(snapshot.rpartition("/")[2].partition("-")[0])
+    return int(key.rpartition("/")[2].partition("-")[0])
 
 
 async def test_two_clusters_share_a_bucket_by_prefix(tmp_path: Path, s3: S3Server) -> None:

@@ -67,17 +67,24 @@ def drain(
     started again is not draining. The exit code is 1 where it was not drained in time.
     """
     from headwater.broker.registration import DRAINED
-    from headwater.cli.cluster_drain import DrainProgress, drain_broker
+    from headwater.cli.cluster_drain import DrainProgress, cancel_drain, drain_broker
 
+    if cancel:
+        found, asked = asyncio.run(cancel_drain(settings.metadata_url, broker))
+        if as_json:
+            print_json(asdict(found))
+        elif asked:
+            click.echo(f"Broker {broker} is no longer asked to drain.")
+        else:
+            click.echo(f"Broker {broker} was not asked to drain; nothing was changed.")
+        return
     with DrainProgress(sys.stderr, broker) as progress:
-        found = asyncio.run(
-            drain_broker(settings.metadata_url, broker, timeout, progress.at, cancel=cancel)
-        )
+        found = asyncio.run(drain_broker(settings.metadata_url, broker, timeout, progress.at))
     if as_json:
         print_json(asdict(found))
     else:
-        click.echo(_drain_line(found, cancelled=cancel))
-    if timeout and not cancel and found.state != DRAINED:
+        click.echo(_drain_line(found))
+    if timeout and found.state != DRAINED:
         sys.exit(1)
 
 
@@ -107,9 +114,7 @@ def finalize(settings: "Settings", level: int | None, *, dry_run: bool, as_json:
         click.echo(f"The cluster is at feature level {done.after} now; it was at {done.before}.")
 
 
-def _drain_line(found: "BrokerFacts", *, cancelled: bool) -> str:
-    if cancelled:
-        return f"Broker {found.id} is no longer asked to drain."
+def _drain_line(found: "BrokerFacts") -> str:
     if found.state == "drained":
         return f"Broker {found.id} is drained: it can be stopped."
     left = f"{found.groups} shards of groups left" if found.groups else "its groups are elsewhere"
@@ -146,6 +151,6 @@ def _print(facts: "ClusterFacts") -> None:
             "headwater cluster finalize brings the cluster there."
         )
     if facts.snapshot is not None:
-        click.echo(f"Last snapshot of the metadata: {facts.snapshot}")
+        click.echo(f"Last snapshot of the metadata: {facts.snapshot.taken}, {facts.snapshot.key}")
     else:
         click.echo("No snapshot of the metadata yet.")

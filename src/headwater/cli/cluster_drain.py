@@ -19,24 +19,40 @@ LOOK_SECONDS: Final = 0.25
 Watch = Callable[[BrokerFacts], None]
 
 
-async def drain_broker(
-    url: str, broker: int, seconds: float, watch: Watch, *, cancel: bool
-) -> BrokerFacts:
+async def drain_broker(url: str, broker: int, seconds: float, watch: Watch) -> BrokerFacts:
     """Ask, and return what the broker says when it is drained or ``seconds`` have passed.
 
     Raises ``ConfigurationError`` where it does not live, or where no other broker could take its
     clients.
     """
     async with opened(url) as meta:
-        await _ask(meta, broker, cancel=cancel)
+        await _ask(meta, broker)
         loop = asyncio.get_running_loop()
-        until = loop.time() + (0 if cancel else seconds)
+        until = loop.time() + seconds
         while True:
             found = await _facts(meta, broker)
             watch(found)
             if found.state == DRAINED or loop.time() >= until:
                 return found
             await asyncio.sleep(LOOK_SECONDS)
+
+
+async def cancel_drain(url: str, broker: int) -> tuple[BrokerFacts, bool]:
+    """Take the request back; also whether there was one.
+
+    Raises ``ConfigurationError`` where the broker does not live.
+    """
+    key = keys.drain(broker)
+
+    def decide(values: Values) -> tuple[Writes, bool]:
+        writes, asked = Writes(), values[key] is not None
+        if asked:
+            writes.delete(key)
+        return writes, asked
+
+    async with opened(url) as meta:
+        found = await _facts(meta, broker)
+        return found, await transact(meta, [key], decide)
 
 
 async def _facts(meta: MetadataStore, broker: int) -> BrokerFacts:
@@ -47,10 +63,10 @@ async def _facts(meta: MetadataStore, broker: int) -> BrokerFacts:
     return found[broker]
 
 
-async def _ask(meta: MetadataStore, broker: int, *, cancel: bool) -> None:
+async def _ask(meta: MetadataStore, broker: int) -> None:
     await _facts(meta, broker)
     others = [each for each in await brokers(meta) if each.id != broker and each.state == SERVING]
-    if not others and not cancel:
+    if not others:
         raise ConfigurationError(
             f"no other broker serves: broker {broker}'s clients have nowhere to go; "
             "start another broker first"
@@ -59,7 +75,7 @@ async def _ask(meta: MetadataStore, broker: int, *, cancel: bool) -> None:
 
     def decide(values: Values) -> tuple[Writes, None]:
         writes, there = Writes(), values[registered]
-        if cancel or there is None:
+        if there is None:
             writes.delete(key)
         else:
             epoch = decode(Registration, there.value).epoch

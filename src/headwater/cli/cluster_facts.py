@@ -38,14 +38,20 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotFacts:
+    taken: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterFacts:
     cluster_id: str | None
     level: int
     epoch: int
     can_finalize: int | None
     """A higher level that every broker speaks, where there is one."""
-    snapshot: str | None
-    """When the newest snapshot was taken, and its name."""
+    snapshot: SnapshotFacts | None
+    """The newest."""
     brokers: list[BrokerFacts] = field(default_factory=list)
 
 
@@ -87,7 +93,9 @@ async def look(url: str) -> ClusterFacts:
             level=level,
             epoch=0 if record is None else record.epoch,
             can_finalize=higher if higher > level else None,
-            snapshot=None if newest is None else f"{moment(newest.taken_ms)}, {newest.key}",
+            snapshot=(
+                None if newest is None else SnapshotFacts(moment(newest.taken_ms), newest.key)
+            ),
             brokers=found,
         )
 

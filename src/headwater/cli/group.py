@@ -17,7 +17,7 @@ from headwater.cli.group_facts import (
     type_name,
 )
 from headwater.cli.group_options import complete_group, rule_options, topic_option
-from headwater.cli.group_reset import Rule, choose, commit, plan, read_bounds
+from headwater.cli.group_reset import Rule, choose, commit, plan, read_bounds, spelt_outside
 from headwater.cli.output import as_json, counted, print_json, print_table
 
 _names = click.argument("names", nargs=-1, required=True, shell_complete=complete_group)
@@ -158,6 +158,8 @@ def reset(
         ["Topic", "Partition", "Current", "New", "Lag then"],
         [(each.topic, each.partition, each.current, each.new, each.lag) for each in moves],
     )
+    if (outside := spelt_outside(moves)) is not None:
+        click.echo(outside, err=True)
     done = f"Reset {counted(len(moves), 'partition')} of group {name}."
     click.echo(done if execute else "Nothing was changed; add --execute to do it.", err=True)
 

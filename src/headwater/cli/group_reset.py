@@ -9,6 +9,9 @@ import click
 from headwater.cli.client import REQUEST_TIMEOUT, describe
 from headwater.cli.group_facts import Place, list_offsets
 
+MOST_NAMED = 5
+"""Partitions in one line."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToOffset:
@@ -57,7 +60,9 @@ class Move:
     topic: str
     partition: int
     current: int | None
+    asked: int
     new: int
+    """What was asked for, or the nearest that there is."""
     latest: int
 
     @property
@@ -70,6 +75,7 @@ class Move:
             "topic": self.topic,
             "partition": self.partition,
             "current": self.current,
+            "asked": self.asked,
             "new": self.new,
             "lag": self.lag,
         }
@@ -79,15 +85,35 @@ def plan(rule: Rule, committed: Mapping[Place, int], bounds: Mapping[Place, Boun
     """A move for each partition in ``bounds``; an offset outside of them becomes the nearest.
 
     >>> plan(ShiftBy(-5), {("t", 0): 3}, {("t", 0): Bounds(0, 9)})
-    [Move(topic='t', partition=0, current=3, new=0, latest=9)]
+    [Move(topic='t', partition=0, current=3, asked=-2, new=0, latest=9)]
     """
     moves = []
     for place, where in sorted(bounds.items()):
         current = committed.get(place)
         wanted = _wanted(rule, place, current, where)
         new = min(max(wanted, where.earliest), where.latest)
-        moves.append(Move(*place, current=current, new=new, latest=where.latest))
+        moves.append(Move(*place, current=current, asked=wanted, new=new, latest=where.latest))
     return moves
+
+
+def spelt_outside(moves: Sequence[Move]) -> str | None:
+    """What is said of offsets that were asked for and do not exist; None where all do.
+
+    >>> spelt_outside([Move("t", 0, current=3, asked=-2, new=0, latest=9)])
+    'Outside of the partition, so the nearest is taken: t:0 (0 for -2)'
+    """
+    outside = [
+        f"{each.topic}:{each.partition} ({each.new} for {each.asked})"
+        for each in moves
+        if each.new != each.asked
+    ]
+    if not outside:
+        return None
+    more = f" and {len(outside) - MOST_NAMED} more" if len(outside) > MOST_NAMED else ""
+    return (
+        "Outside of the partition, so the nearest is taken: "
+        f"{', '.join(outside[:MOST_NAMED])}{more}"
+    )
 
 
 def _wanted(rule: Rule, place: Place, current: int | None, where: Bounds) -> int:

@@ -18,7 +18,10 @@ def print_json(value: object) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None
 ) -> None:
-    """A table with numbers to the right; plain tab-separated lines where nobody looks."""
+    """A table with numbers to the right; plain tab-separated lines where nobody looks.
+
+    Where the terminal is too narrow, text goes on in the next line, and numbers stay whole.
+    """
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join(_cell(value) for value in row))
@@ -33,7 +36,9 @@ def print_table(
     )
     for place, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[place], int) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", no_wrap=True)
+        table.add_column(
+            column, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     Console().print(table)
