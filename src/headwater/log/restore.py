@@ -6,10 +6,11 @@ snapshot has them, and gets a new restore epoch, which is the leader epoch that 
 
 Invariants:
 
-- The epoch is taken in the object store before anything is written, so that brokers of another
-  metadata store, and an earlier restore, no longer write or delete.
 - Until the last key is written the cluster's record says that it is being restored, and no broker
   starts. A restore that was broken off is simply run again.
+- Before another key is written the epoch is taken in the object store, so that brokers of another
+  metadata store, and an earlier restore, no longer write or delete. The record comes first: where
+  the metadata store takes no writes, brokers elsewhere go on as if nothing had been tried.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,7 +37,7 @@ from headwater.log.snapshot_file import Description, Item, decode_snapshot
 from headwater.log.snapshots import EVERYTHING, PREFIX, SUFFIX, Snapshot
 from headwater.log.transactions import transact
 from headwater.meta import keys
-from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.store import Entry, MetadataStore, Values, Writes
 from headwater.meta.values import decode, encode
 from headwater.objects.store import ObjectStore
 
@@ -93,7 +94,9 @@ async def restore(
     restored = Restored(items, objects.id)
     epoch = 1 + max(description.epoch, await last_restore(objects))
     restored.begin_epoch(epoch)
+    started = _restoring(restored.cluster, key)
     if not dry_run:
+        await _begin(meta, started, description.cluster)
         await note_restore(objects, epoch)
     written_ms = min([info.modified_ms async for info in objects.list(key)], default=0)
     for section in in_order(await _newer(objects, restored, description, written_ms, watch)):
@@ -106,7 +109,7 @@ async def restore(
     # What it refers to is kept until the new epoch has snapshots of its own.
     restored.list_snapshot(Snapshot(key, 0, description.taken_ms, pending=False))
     if not dry_run:
-        await _write(meta, restored, key, watch)
+        await _write(meta, restored, started, watch)
     return Restoration(
         snapshot=key,
         description=description,
@@ -143,6 +146,10 @@ async def _check_target(meta: MetadataStore, cluster_id: str) -> None:
                 "restore into an empty one"
             )
         return
+    _refuse_other(stored, cluster_id)
+
+
+def _refuse_other(stored: Entry, cluster_id: str) -> None:
     there = decode(Cluster, stored.value)
     if not there.restoring or there.id != cluster_id:
         raise ConfigurationError(
@@ -174,27 +181,30 @@ async def _newer(
     return sections
 
 
-async def _write(meta: MetadataStore, restored: Restored, snapshot: str, watch: Watch) -> None:
-    cluster = restored.cluster
-    begun = restored.cluster
-    begun.restoring = snapshot
-    started = encode(begun)
-    await _begin(meta, started)
+def _restoring(cluster: Cluster, snapshot: str) -> bytes:
+    """The record of a cluster that no broker may start on yet."""
+    cluster.restoring = snapshot
+    return encode(cluster)
+
+
+async def _write(meta: MetadataStore, restored: Restored, started: bytes, watch: Watch) -> None:
     items = restored.items()
     done = 0
     for some in _some_at_a_time(items, meta.limits.operations or KEYS_AT_ONCE):
         await _put(meta, started, dict(some))
         done += len(some)
         watch("Writing metadata", done, len(items))
-    await _put(meta, started, {keys.CLUSTER: encode(cluster)})
+    await _put(meta, started, {keys.CLUSTER: encode(restored.cluster)})
 
 
-async def _begin(meta: MetadataStore, started: bytes) -> None:
+async def _begin(meta: MetadataStore, started: bytes, cluster_id: str) -> None:
     """Wipe the store. An attempt whose answer was lost does not wipe what was written since."""
 
     def decide(values: Values) -> tuple[Writes, None]:
         writes = Writes()
         there = values[keys.CLUSTER]
+        if there is not None:
+            _refuse_other(there, cluster_id)
         if there is None or there.value != started:
             writes.delete_range(*EVERYTHING)
             writes.put(keys.CLUSTER, started)
