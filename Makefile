@@ -20,7 +20,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 HEADWATER_CHAOS_SIZE ?= 1
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test checks units format interop cluster backends stores faults chaos chaosfaults chaospipeline pipeline demo bench docs stubs lock clean
+.PHONY: help serve test types units format interop cluster backends stores faults chaos chaosfaults chaospipeline pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -33,11 +33,11 @@ serve: $(if $(findstring --compact,$(ARGS)),.venv/.spark,.venv/.serve) ## Run a 
 	@exec $(BIN)/headwater serve --listen 127.0.0.1:9092 --data headwater-data $(ARGS)
 
 test: .venv/.test ## Check format, lint, types and import contracts, and run the tests
-	@$(MAKE) -j2 checks units
-
-checks: .venv/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory -j2 types units
+
+types: .venv/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
