@@ -32,6 +32,7 @@ from headwater.errors import (
 )
 from headwater.meta.feed import Item
 from headwater.meta.limits import check_keys, check_writes
+from headwater.meta.oxia.convoy import Call, Plan, Taken, decide, fellows
 from headwater.meta.oxia.layout import ABSENT, Head, Layout, Logged, Write, stored
 from headwater.meta.oxia.reader import Reader
 from headwater.meta.oxia.recall import Recall
@@ -59,10 +60,6 @@ PAUSE_MOST = 0.01
 Publish = Callable[[int, list[Item]], None]
 
 
-Plan = Callable[[Seen], tuple[Writes | Head, T]]
-"""From what was seen to what is written; a ``Head`` is a commit that only purges."""
-
-
 class _Overtaken(Exception):
     """The head is no longer the one that was seen."""
 
@@ -80,64 +77,99 @@ class Committer:
         self._publish = publish
         self._recall = Recall()
         self._turn = asyncio.Lock()
+        self._waiting: list[Call] = []
+        """In the order of their turns, those whose outcome is there already among them."""
 
-    async def commit(self, keys: Sequence[str], plan: Plan[T]) -> Committed[T]:
-        """Run ``plan`` until what it writes is committed and applied."""
+    async def commit(
+        self, keys: Sequence[str], plan: Plan[T], *, joins: bool = False
+    ) -> Committed[T]:
+        """Run ``plan`` until what it writes is committed and applied.
+
+        One that ``joins`` reads nothing but its keys, and may be committed together with others.
+        """
         check_keys(LIMITS, keys)
-        asked = list(dict.fromkeys(keys))
-        async with self._turn:
-            if (seen := self._recall.recall(asked)) and (
-                committed := await self._guess(seen, plan)
-            ):
-                return committed
-            losses = 0
-            while True:
-                seen = await self._look(asked)
-                with suppress(_Overtaken):
-                    head, result = await self._decide(seen, plan)
-                    if head is None:
-                        return Committed(seen.head.number, result)
-                    await self._carry_out(seen, head)
-                    return Committed(head.number, result)
-                losses += 1
-                longest = min(PAUSE_FIRST * 2**losses, PAUSE_MOST)
-                await asyncio.sleep(self._random.uniform(0, longest))
-
-    async def _guess(self, seen: Seen, plan: Plan[T]) -> Committed[T] | None:
-        """Commit by what is remembered; None where a look has to say."""
+        call = Call(list(dict.fromkeys(keys)), plan, joins)
+        self._waiting.append(call)
         try:
-            head, result = await self._decide(seen, plan)
+            async with self._turn:
+                if call.outcome is None:
+                    await self._take_turn(call)
+        finally:
+            self._waiting.remove(call)
+        return call.result()
+
+    async def _take_turn(self, first: Call) -> None:
+        """Commit what a call writes, and with it what waits behind."""
+        calls, asked = self._calls(first)
+        if (seen := self._recall.recall(asked)) and await self._guess(seen, calls):
+            return
+        losses = 0
+        while True:
+            seen = await self._look(asked)
+            with suppress(_Overtaken):
+                head, taken = await self._decide(seen, calls)
+                if head is None:
+                    _settle(taken, seen.head.number)
+                else:
+                    await self._carry_out(seen, head, taken)
+                return
+            losses += 1
+            longest = min(PAUSE_FIRST * 2**losses, PAUSE_MOST)
+            await asyncio.sleep(self._random.uniform(0, longest))
+            calls, asked = self._calls(first)
+
+    def _calls(self, first: Call) -> tuple[list[Call], list[str]]:
+        calls = fellows(first, self._waiting, LIMITS)
+        return calls, list(dict.fromkeys(key for call in calls for key in call.keys))
+
+    async def _guess(self, seen: Seen, calls: Sequence[Call]) -> bool:
+        """Commit by what is remembered; False where a look has to say."""
+        try:
+            head, taken = await self._decide(seen, calls)
         except StoreUnavailable:
             raise
         except Exception:  # noqa: BLE001 - it may come of what is no longer so
-            return None
+            return False
         if head is None:
-            return None
+            return False
         with suppress(_Overtaken):
-            await self._carry_out(seen, head)
-            return Committed(head.number, result)
-        return None
+            await self._carry_out(seen, head, taken)
+            return True
+        return False
 
     def heard(self, number: int) -> None:
         """Somebody applied a commit."""
         self._recall.heard(number)
 
-    async def _decide(self, seen: Seen, plan: Plan[T]) -> tuple[Head | None, T]:
+    async def _decide(self, seen: Seen, calls: Sequence[Call]) -> tuple[Head | None, Taken]:
         """The commit that follows from what was seen; None where there is nothing to write."""
-        writes, result = plan(seen)
+        writes, taken = decide(calls, seen, LIMITS)
         head = writes if isinstance(writes, Head) else await self._prepare(seen, writes)
-        return head, result
+        return head, taken
 
-    async def _carry_out(self, seen: Seen, head: Head) -> None:
-        """Both steps; raises ``_Overtaken`` where another commit was faster."""
-        version = await self._propose(head, seen.version)
+    async def _carry_out(self, seen: Seen, head: Head, taken: Taken) -> None:
+        """Both steps; raises ``_Overtaken`` where another commit was faster.
+
+        Those that were taken along are left to wait where nothing was committed.
+        """
+        applied = None
+        try:
+            version = await self._propose(head, seen.version)
+            if version is not None:
+                self._recall.proposed(head)
+                applied = await self._finish(head)
+        except StoreUnavailable:
+            raise
+        except BaseException as error:
+            for call, _ in taken[1:]:
+                call.outcome = UnknownOutcome(f"commit {head.number} was broken off: {error!r}")
+            raise
         if version is None:
             raise _Overtaken
-        self._recall.proposed(head)
-        applied = await self._finish(head)
         if applied is not None:
             self._recall.keep(seen, head, version, applied)
         self._publish(head.number, head.changes)
+        _settle(taken, head.number)
 
     async def _look(self, keys: Sequence[str]) -> Seen:
         """Read keys under one head, after its commit is applied."""
@@ -294,3 +326,8 @@ class Committer:
             for key, version in head.purged
         ]
         return pb.WriteRequest(puts=puts, deletes=deletes)
+
+
+def _settle(taken: Taken, revision: int) -> None:
+    for call, result in taken:
+        call.outcome = Committed(revision, result)

@@ -1,6 +1,6 @@
 """What a commit begins with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.meta.oxia.layout import Head, Record
@@ -14,6 +14,10 @@ class Seen:
     head: Head
     version: int
     records: Mapping[str, Record]
+
+    def of(self, keys: Iterable[str]) -> "Seen":
+        """The same with some of its keys."""
+        return Seen(self.head, self.version, {key: self.records[key] for key in keys})
 
     @property
     def values(self) -> Values:

@@ -96,7 +96,7 @@ class OxiaStore:
         def plan(seen: Seen) -> tuple[Writes, T]:
             return decide(seen.values)
 
-        return await self._committer.commit(keys, plan)
+        return await self._committer.commit(keys, plan, joins=True)
 
     def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
         return self._feed.watch(prefix, after)
