@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from headwater.clock import SystemClock
 from headwater.engine import Topic
-from headwater.errors import KafkaStorageError
+from headwater.errors import CorruptMessage, KafkaStorageError
 from headwater.log import parquet_source
 from headwater.log.engine import LogEngine
 from headwater.log.filler import MAX_SPAN, filler_batches
-from headwater.log.formats import PARQUET, SEGMENT
+from headwater.log.formats import PARQUET, SEGMENT, IndexEntry
 from headwater.log.index import entries_between
+from headwater.log.jobs import DataFile
+from headwater.log.parquet_rows import parse_footer
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.objects.memory import MemoryObjects
@@ -330,8 +332,7 @@ def test_a_damaged_footer_is_never_more_than_a_storage_error(data: st.DataObject
     asyncio.run(damage(data))
 
 
-async def damage(data: st.DataObject) -> None:
-    place = Place(4)
+async def compacted(place: Place) -> DataFile:
     async with running_engine(
         place.meta, place.objects, settings=SETTINGS, housekeeping=False
     ) as engine:
@@ -340,6 +341,34 @@ async def damage(data: st.DataObject) -> None:
         job = await place.compactor.compact(engine, topic, row_group_bytes=500)
     assert job is not None
     (file,) = job.files
+    return file
+
+
+@pytest.mark.parametrize("mask", [48, 64, 101])
+async def test_no_damage_of_a_footer_ends_the_process(mask: int) -> None:
+    """Arrow throws where nobody catches, for one where the sizes of histograms do not fit."""
+    place = Place(4)
+    file = await compacted(place)
+    content = bytes(await place.objects.get(file.key))
+    entry = IndexEntry(
+        start=0, end=file.end, kind=PARQUET, length=len(content), size=len(content),
+        max_timestamp=0, created_ms=0, key=file.key,
+    )  # fmt: skip
+    assert parse_footer(bytearray(content[4:]), entry).extents
+    refused = 0
+    for at in range(len(content) - 600, len(content)):
+        damaged = bytearray(content[4:])
+        damaged[at - 4] ^= mask
+        try:
+            parse_footer(damaged, entry)
+        except CorruptMessage:
+            refused += 1
+    assert refused > 100
+
+
+async def damage(data: st.DataObject) -> None:
+    place = Place(4)
+    file = await compacted(place)
     content = bytearray(await place.objects.get(file.key))
     at = data.draw(st.integers(len(content) - 600, len(content) - 1))
     content[at] ^= data.draw(st.integers(1, 255))

@@ -50,6 +50,7 @@ def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
     try:
         # The reader looks for the magic at both ends, and for nothing between them yet.
         metadata = pq.read_metadata(pa.BufferReader(MAGIC + tail))
+        _check_columns(metadata, entry)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         extents = [_extent(number, group, entry) for number, group in enumerate(groups)]
         there = metadata.schema.to_arrow_schema().names
@@ -57,6 +58,22 @@ def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
         raise CorruptMessage(f"{entry.key}: {error}") from error
     columns = [name for name in (*COLUMNS, ATTRIBUTES) if name in there]
     return Footer(metadata, columns, _joined(extents, entry), metadata.serialized_size)
+
+
+def _check_columns(metadata: Any, entry: IndexEntry) -> None:
+    """Raise where Arrow cannot make sense of a column: ``row_group().column()`` ends the process.
+
+    A reader that fetches ahead looks at every column of every row group before it asks for the
+    first byte, and tells of errors as others do. There are no bytes to be had here.
+    """
+    unread = _Unread(entry.length)
+    try:
+        pq.ParquetFile(
+            pa.PythonFile(unread, mode="r"), metadata=metadata, pre_buffer=True
+        ).read_row_groups(range(metadata.num_row_groups), use_threads=False)
+    except DAMAGE:
+        if not unread.asked:
+            raise
 
 
 def _extent(number: int, group: Any, entry: IndexEntry) -> Extent:
@@ -235,3 +252,31 @@ def _append_times(rows: Any) -> NDArray[np.bool_]:
     attributes: NDArray[np.int32] = rows.column(ATTRIBUTES).to_numpy()
     flagged: NDArray[np.bool_] = (attributes & LOG_APPEND_TIME) != 0
     return flagged
+
+
+class _Unread(io.RawIOBase):
+    """A file of some size whose bytes are not here."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+        self._position = 0
+        self.asked = False
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
+        self._position = bases[whence] + offset
+        return self._position
+
+    def read(self, _size: int = -1, /) -> bytes:
+        self.asked = True
+        raise OSError("not to be read")
