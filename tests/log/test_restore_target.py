@@ -5,7 +5,12 @@ from typing import TypeVar
 
 import pytest
 
-from headwater.errors import KafkaStorageError, StoreError, StoreUnavailable
+from headwater.errors import (
+    ConfigurationError,
+    KafkaStorageError,
+    StoreError,
+    StoreUnavailable,
+)
 from headwater.log.claim import check_claim, last_restore
 from headwater.log.formats import Cluster
 from headwater.meta import keys
@@ -44,10 +49,11 @@ async def test_a_target_that_takes_no_writes_leaves_the_cluster_as_it_was() -> N
         assert values(await read_all(engine, "t")) == [b"one", b"two"]
 
 
-async def test_a_restore_that_ends_before_its_epoch_is_run_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_restore_that_ends_before_its_epoch_deletes_nothing_and_is_run_again(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Place()
+    place = Place(whole=whole)
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"kept")])
@@ -62,6 +68,8 @@ async def test_a_restore_that_ends_before_its_epoch_is_run_again(
         with pytest.raises(StoreUnavailable):
             await place.restore()
     assert list(place.meta.database.entries) == [keys.CLUSTER]
+    with pytest.raises(ConfigurationError, match="was not finished: run headwater restore again"):
+        await place.collector().collect_orphans(())
     assert (await place.restore()).epoch == 1
     async with place.engine() as engine:
         assert values(await read_all(engine, "t")) == [b"kept"]

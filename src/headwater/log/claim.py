@@ -64,8 +64,21 @@ async def refuse_lost_metadata(meta: MetadataStore, objects: ObjectStore) -> Non
         )
 
 
+def refuse_unfinished(cluster: Cluster) -> None:
+    """Raises ``ConfigurationError`` where the metadata is that of a restore under way.
+
+    What it does not name yet may be all that there is.
+    """
+    if cluster.restoring:
+        raise ConfigurationError(
+            f"the restore of {cluster.restoring} into this metadata store was not finished: "
+            "run headwater restore again"
+        )
+
+
 async def check_claim(objects: ObjectStore, cluster: Cluster) -> None:
     """Raises ``ConfigurationError`` where the objects are not this cluster's, at this epoch."""
+    refuse_unfinished(cluster)
     owner = await owner_of(objects)
     if owner not in (None, cluster.id):
         raise ConfigurationError(

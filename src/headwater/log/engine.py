@@ -10,7 +10,7 @@ from headwater.clock import Clock
 from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreError
 from headwater.log.chunk_source import ChunkSource
-from headwater.log.claim import watch_claim
+from headwater.log.claim import refuse_unfinished, watch_claim
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.follow import Follower
 from headwater.log.formats import (
@@ -79,11 +79,7 @@ async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
 
     cluster = decode(Cluster, await transact(meta, [keys.CLUSTER], decide))
     check_level(cluster.level, SPOKEN)
-    if cluster.restoring:
-        raise ConfigurationError(
-            f"the restore of {cluster.restoring} into this metadata store was not finished: "
-            "run headwater restore again"
-        )
+    refuse_unfinished(cluster)
     return cluster
 
 

@@ -61,7 +61,10 @@ def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
 
 
 def _check_columns(metadata: Any, entry: IndexEntry) -> None:
-    """Raise where Arrow cannot make sense of a column: ``row_group().column()`` ends the process.
+    """Raise where Arrow cannot make sense of a column.
+
+    To look at it, or at its statistics where its type is not that of the schema, would end the
+    process: ``row_group().column()`` throws where nobody catches.
 
     A reader that fetches ahead looks at every column of every row group before it asks for the
     first byte, and tells of errors as others do. There are no bytes to be had here.
@@ -74,6 +77,13 @@ def _check_columns(metadata: Any, entry: IndexEntry) -> None:
     except DAMAGE:
         if not unread.asked:
             raise
+    types = [metadata.schema.column(index).physical_type for index in range(metadata.num_columns)]
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.num_columns != len(types) or types != [
+            group.column(index).physical_type for index in range(len(types))
+        ]:
+            raise CorruptMessage(f"{entry.key}: row group {number} has columns of other types")
 
 
 def _extent(number: int, group: Any, entry: IndexEntry) -> Extent:

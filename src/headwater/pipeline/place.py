@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import ConfigurationError
+from headwater.log.claim import refuse_unfinished
 from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
@@ -64,6 +65,7 @@ async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[P
         if stored is None:
             raise _no_cluster(address.metadata_url)
         cluster = decode(Cluster, stored.value)
+        refuse_unfinished(cluster)
         commits = TableCommits(
             tables,
             data=address.data,

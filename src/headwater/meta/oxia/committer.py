@@ -166,10 +166,10 @@ class Committer:
             raise
         if version is None:
             raise _Overtaken
+        _settle(taken, head.number)
         if applied is not None:
             self._recall.keep(seen, head, version, applied)
         self._publish(head.number, head.changes)
-        _settle(taken, head.number)
 
     async def _look(self, keys: Sequence[str]) -> Seen:
         """Read keys under one head, after its commit is applied."""

@@ -74,6 +74,8 @@ def decide(calls: Sequence[Call], seen: Seen, limits: Limits) -> tuple[Writes | 
     written, asked = {*writes.puts, *writes.deletes}, set(first.keys)
     size = sum(map(len, writes.puts.values()))
     for call in others:
+        if not written.isdisjoint(call.keys):
+            break
         try:
             more, result = call.plan(seen.of(call.keys))
             assert isinstance(more, Writes)
@@ -82,8 +84,9 @@ def decide(calls: Sequence[Call], seen: Seen, limits: Limits) -> tuple[Writes | 
             break
         touched = {*more.puts, *more.deletes}
         size += sum(map(len, more.puts.values()))
-        full = size > MOST_BYTES or len(written) + len(touched) > (limits.operations or 2**31)
-        apart = written.isdisjoint(call.keys) and (written | asked).isdisjoint(touched)
+        count = sum(map(len, (together.puts, together.deletes, more.puts, more.deletes)))
+        full = size > MOST_BYTES or count > (limits.operations or count)
+        apart = (written | asked).isdisjoint(touched)
         if full or not apart or more.ephemeral or more.range_deletes:
             break
         together.puts.update(more.puts)
