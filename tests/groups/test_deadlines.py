@@ -49,3 +49,11 @@ def test_members_that_come_and_go_leave_nothing_behind() -> None:
     assert len(timers._heap) < 200
     assert timers.pop_due(2e6) is None
     assert timers.pop_due(1e9) == "kept"
+
+
+def test_a_deadline_that_was_put_off_fires_in_its_place() -> None:
+    timers = Deadlines()
+    timers.set("a", 1.0)
+    timers.set("c", 0.0)
+    timers.set("c", 2.0)
+    assert [timers.pop_due(2.0), timers.pop_due(2.0), timers.pop_due(2.0)] == ["a", "c", None]

@@ -51,7 +51,7 @@ class Deadlines:
             deadline = self._deadlines.get(key)
             if deadline is None:
                 continue
-            if deadline <= now:
+            if deadline == alarm:
                 self.cancel(key)
                 return key
             self._alarms[key] = deadline
