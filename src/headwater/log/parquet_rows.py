@@ -264,29 +264,13 @@ def _append_times(rows: Any) -> NDArray[np.bool_]:
     return flagged
 
 
-class _Unread(io.RawIOBase):
+class _Unread(_Part):
     """A file of some size whose bytes are not here."""
 
     def __init__(self, size: int) -> None:
-        super().__init__()
-        self._size = size
-        self._position = 0
+        super().__init__(size, bytearray())
         self.asked = False
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
-        self._position = bases[whence] + offset
-        return self._position
-
-    def read(self, _size: int = -1, /) -> bytes:
+    def read(self, _size: int = -1, /) -> Any:
         self.asked = True
         raise OSError("not to be read")
