@@ -158,6 +158,23 @@ async def test_topics_by_id_from_version_12(broker: RunningBroker) -> None:
     assert response.topics[0].topic_authorized_operations == 3576
 
 
+async def test_an_id_counts_before_the_empty_name_that_java_sends_with_it(
+    broker: RunningBroker,
+) -> None:
+    topic_id = await broker.create_topic("t")
+    response = await broker.call(
+        3, 13, allow_auto_topic_creation=True, include_topic_authorized_operations=False,
+        topics=[
+            {"topic_id": topic_id, "name": ""},
+            {"topic_id": UUID(int=7), "name": ""},
+            {"topic_id": None, "name": "t"},
+        ],
+    )  # fmt: skip
+    assert [(one.name, one.error_code) for one in response.topics] == [
+        ("t", 0), (None, 100), ("t", 0),
+    ]  # fmt: skip
+
+
 async def test_partitions_are_described_page_by_page(broker: RunningBroker) -> None:
     await broker.create_topic("a", 3)
     await broker.create_topic("b", 2)

@@ -32,6 +32,7 @@ from headwater.wire.replies import NO_AUTHORIZED_OPERATIONS, MetadataTopic, enco
 
 _FIRST_VERSION_WITH_IDS: Final = 12
 _NO_ID: Final = bytes(16)
+_ZERO: Final = UUID(int=0)
 
 Found = Topic | tuple[str | UUID, int]
 """A topic, or what was asked for and its error code."""
@@ -148,9 +149,17 @@ def _check_names(asked: Iterable[Any], version: int) -> None:
 
 
 def _unique(asked: Iterable[Any]) -> list[str | UUID]:
-    """What the request names, once each: ids where it has them, or names."""
-    refs = (getattr(one, "topic_id", None) if one.name is None else one.name for one in asked)
-    return list(dict.fromkeys(UUID(int=0) if ref is None else ref for ref in refs))
+    """What the request names, once each. An id counts before the name that stands beside it.
+
+    Kafka's Java client leaves the name empty, not null, when it asks by id.
+    """
+    refs: dict[str | UUID, None] = {}
+    for one in asked:
+        ref: str | UUID | None = getattr(one, "topic_id", None)
+        if ref is None:
+            ref = _ZERO if one.name is None else one.name
+        refs[ref] = None
+    return list(refs)
 
 
 def _cached(services: Services, ref: str | UUID) -> Topic | None:
