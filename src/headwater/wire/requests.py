@@ -11,28 +11,16 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kio.index import KioIndexError, UnknownAPIKey, load_request_schema
-from kio.serial import entity_reader
-from kio.serial.errors import SerialError
 
 from headwater.errors import MalformedRequest, UnknownApi, UnsupportedVersion
+from headwater.wire.guarded_reader import BREACHES, guarded_reader
 from headwater.wire.produce_request import read_produce_request
-from headwater.wire.request_guard import compile_walk, skip_tagged_fields, without_unknown_tags
+from headwater.wire.request_guard import skip_tagged_fields
 
 PRODUCE: Final = 0
 
 _HEADER: Final = struct.Struct(">hhi")
 _CLIENT_ID_LENGTH: Final = struct.Struct(">h")
-
-_BREACHES: Final = (
-    SerialError,
-    struct.error,
-    IndexError,
-    KeyError,
-    ValueError,
-    TypeError,
-    OverflowError,
-)
-"""What reading past the end, wrong UTF-8 and impossible times raise in the readers."""
 
 
 class Header(NamedTuple):
@@ -82,7 +70,7 @@ def parse_request(frame: bytes | memoryview) -> Request:
         payload = read_payload(frame, position)
     except MalformedRequest as error:
         raise MalformedRequest(f"API {api_key} version {version}: {error}") from None
-    except _BREACHES as error:
+    except BREACHES as error:
         reason = f"{type(error).__name__}: {error}"
         raise MalformedRequest(f"API {api_key} version {version}: {reason}") from error
     return Request(api_key, version, correlation_id, client_id, payload)
@@ -112,26 +100,11 @@ def _reader(api_key: int, version: int) -> tuple[Callable[[bytes | memoryview, i
     flexible_header = schema.__header_schema__.__flexible__
     if api_key == PRODUCE:
         return _produce_reader(version), flexible_header
-    return _entity_reader(schema), flexible_header
+    return guarded_reader(schema), flexible_header
 
 
 def _produce_reader(version: int) -> Callable[[bytes | memoryview, int], Any]:
     def read(frame: bytes | memoryview, position: int) -> Any:
         return read_produce_request(memoryview(frame), position, version)
-
-    return read
-
-
-def _entity_reader(schema: Any) -> Callable[[bytes | memoryview, int], Any]:
-    walk = compile_walk(schema)
-    build = entity_reader(schema)
-
-    def read(frame: bytes | memoryview, position: int) -> Any:
-        # What follows the end is let be, as in Kafka: librdkafka's Metadata request for all
-        # topics has three bytes of it.
-        _end, has_unknown_tags = walk(frame, position)
-        if has_unknown_tags:
-            frame, position = without_unknown_tags(schema, frame, position), 0
-        return build(frame, position)[0]
 
     return read

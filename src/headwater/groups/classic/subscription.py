@@ -6,15 +6,16 @@ import struct
 from collections.abc import Iterable
 
 from kio.schema.consumer_protocol_subscription.v0 import ConsumerProtocolSubscription
-from kio.serial import entity_reader
-from kio.serial.errors import SerialError
+
+from headwater.errors import MalformedRequest
+from headwater.wire.guarded_reader import guarded_reader
 
 CONSUMER = "consumer"
 """The protocol type of consumers."""
 
 _VERSION = struct.Struct(">h")
 # Version 0 is the beginning of every later one, so that newer clients' metadata can be read.
-_read = entity_reader(ConsumerProtocolSubscription)
+_read = guarded_reader(ConsumerProtocolSubscription)
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
@@ -23,10 +24,10 @@ def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     for data in metadata:
         try:
             (version,) = _VERSION.unpack_from(data)
-            subscription, _size = _read(data, _VERSION.size)
-        except (SerialError, struct.error):
+            subscription = _read(data, _VERSION.size)
+        except (MalformedRequest, struct.error):
             return None
-        if version < 0 or subscription.topics is None:
+        if version < 0:
             return None
         topics.update(subscription.topics)
     return frozenset(topics)

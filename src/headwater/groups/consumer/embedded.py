@@ -16,8 +16,10 @@ from kio.schema.consumer_protocol_subscription.v0 import data as s0
 from kio.schema.consumer_protocol_subscription.v1 import data as s1
 from kio.schema.consumer_protocol_subscription.v2 import data as s2
 from kio.schema.consumer_protocol_subscription.v3 import data as s3
-from kio.serial import entity_reader, entity_writer
-from kio.serial.errors import SerialError
+from kio.serial import entity_writer
+
+from headwater.errors import MalformedRequest
+from headwater.wire.guarded_reader import Reader, guarded_reader
 
 __all__ = (
     "EmbeddedAssignment",
@@ -30,10 +32,10 @@ __all__ = (
 _VERSION: Final = struct.Struct(">h")
 _ASSIGNMENTS: Final[tuple[Any, ...]] = (a0, a1, a2, a3)
 _read_subscription: Final = tuple(
-    entity_reader(module.ConsumerProtocolSubscription) for module in (s0, s1, s2, s3)
+    guarded_reader(module.ConsumerProtocolSubscription) for module in (s0, s1, s2, s3)
 )
 _read_assignment: Final = tuple(
-    entity_reader(module.ConsumerProtocolAssignment) for module in _ASSIGNMENTS
+    guarded_reader(module.ConsumerProtocolAssignment) for module in _ASSIGNMENTS
 )
 _write_assignment: Final = tuple(
     entity_writer(module.ConsumerProtocolAssignment) for module in _ASSIGNMENTS
@@ -59,7 +61,7 @@ class EmbeddedAssignment:
 
 def read_subscription(data: bytes) -> EmbeddedSubscription | None:
     """None where it is malformed."""
-    found: Any = _read(data, _read_subscription)
+    found = _read(data, _read_subscription)
     if found is None:
         return None
     owned = _by_name(getattr(found, "owned_partitions", ()))
@@ -68,7 +70,7 @@ def read_subscription(data: bytes) -> EmbeddedSubscription | None:
 
 def read_assignment(data: bytes) -> EmbeddedAssignment | None:
     """None where it is malformed."""
-    found: Any = _read(data, _read_assignment)
+    found = _read(data, _read_assignment)
     if found is None:
         return None
     return EmbeddedAssignment(_by_name(found.assigned_partitions), found.user_data or b"")
@@ -91,15 +93,14 @@ def write_assignment(partitions: Mapping[str, Iterable[int]], metadata: bytes) -
     return _VERSION.pack(version) + buffer.getvalue()
 
 
-def _read(data: bytes, readers: tuple[Any, ...]) -> object | None:
+def _read(data: bytes, readers: tuple[Reader, ...]) -> Any:
     try:
         (version,) = _VERSION.unpack_from(data)
         if version < 0:
             return None
-        entity, _ = readers[_clamp(version)](data, _VERSION.size)
-    except (SerialError, struct.error):
+        return readers[_clamp(version)](data, _VERSION.size)
+    except (MalformedRequest, struct.error):
         return None
-    return entity  # type: ignore[no-any-return]  # one reader for each version
 
 
 def _clamp(version: int) -> int:

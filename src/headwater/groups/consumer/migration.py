@@ -162,12 +162,13 @@ def to_consumer(
 def _held(
     partitions: Iterable[tuple[str, Iterable[int]]], state: GroupState, topics: TopicsImage
 ) -> Held:
-    """What of an assignment exists; what a broken assignor gave twice stays with the first."""
+    """The existing partitions of an assignment; one that it gives twice stays with the first."""
     held = {}
     for name, numbers in partitions:
         topic = topics.get(name)
         if topic is not None:
-            free = [number for number in numbers if not state.taken(topic.id, number)]
+            count = len(topic.streams)
+            free = [n for n in numbers if 0 <= n < count and not state.taken(topic.id, n)]
             if free:
                 held[topic.id] = dict.fromkeys(free, state.epoch)
     return held
