@@ -20,7 +20,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 HEADWATER_CHAOS_SIZE ?= 1
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test types units format interop cluster backends stores faults chaos chaosfaults chaospipeline pipeline demo bench docs stubs lock clean
+.PHONY: help serve test types units format interop hostile cluster backends stores faults chaos chaosfaults chaospipeline pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -51,6 +51,9 @@ format: .venv/.test ## Format the code and mend what the linter can
 interop: .venv/.test ## Prove it with the real clients in Java, C, Go, JavaScript and Python
 	$(BIN)/python -m pytest -q tests/interop $(ARGS)
 	HEADWATER_CHAOS_SECONDS=20 $(BIN)/python -m pytest -q tests/invariants $(ARGS)
+
+hostile: .venv/.test ## Prove that no request of a stranger stalls, grows or ends a broker
+	$(BIN)/python -m pytest -q tests/hostile $(ARGS)
 
 cluster: .venv/.test ## Prove a cluster's life: zones, drains, rolling restarts, upgrades, restores
 	$(BIN)/python -m pytest -q tests/cluster $(ARGS)
