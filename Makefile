@@ -20,7 +20,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 HEADWATER_CHAOS_SIZE ?= 1
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test types units format interop hostile cluster backends stores faults chaos chaosfaults chaospipeline pipeline demo bench docs stubs lock clean
+.PHONY: help serve test types units format interop hostile cluster backends stores faults chaos chaosfaults chaosfuzz chaospipeline pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -53,7 +53,7 @@ interop: .venv/.test ## Prove it with the real clients in Java, C, Go, JavaScrip
 	HEADWATER_CHAOS_SECONDS=20 $(BIN)/python -m pytest -q tests/invariants $(ARGS)
 
 hostile: .venv/.test ## Prove that no request of a stranger stalls, grows or ends a broker
-	$(BIN)/python -m pytest -q tests/hostile $(ARGS)
+	$(BIN)/python -m pytest -q tests/hostile tests/fuzz $(ARGS)
 
 cluster: .venv/.test ## Prove a cluster's life: zones, drains, rolling restarts, upgrades, restores
 	$(BIN)/python -m pytest -q tests/cluster $(ARGS)
@@ -67,12 +67,16 @@ stores: .venv/.test ## Prove the object stores on a real S3 server
 faults: .venv/.test ## Prove that nothing is lost: a minute of faults with each metadata store on S3
 	$(BIN)/python -m pytest -q tests/faults $(ARGS)
 
-chaos: chaosfaults chaospipeline ## Prove what takes long, both of the next two; -j2 runs them side by side
+chaos: chaosfaults chaospipeline chaosfuzz ## Prove what takes long: all of the next three; -j2 runs two at a time
 
 chaosfaults: .venv/.spark ## Prove MinIO, and ten minutes of faults by metadata store on two S3 servers
 	$(BIN)/python -m pytest -q tests/stores/test_minio.py $(ARGS)
 	HEADWATER_FAULT_SECONDS=300 HEADWATER_FAULT_OBJECTS=versitygw,minio \
 		$(BIN)/python -m pytest -q tests/faults $(ARGS)
+
+chaosfuzz: .venv/.fuzz ## Fuzz whole sessions for ten minutes: by chance, and guided by coverage
+	HEADWATER_FUZZ_SECONDS=300 $(BIN)/python -m pytest -q --timeout 600 tests/fuzz $(ARGS)
+	$(BIN)/python -m tests.fuzz.guided 300 .cache/fuzz
 
 chaospipeline: .venv/.spark ## Prove every crash of the pipeline, and five million records
 	HEADWATER_CHAOS_SIZE=$(HEADWATER_CHAOS_SIZE) $(BIN)/python -m pytest -q \
@@ -97,6 +101,8 @@ lock: $(UV) ## Resolve the requirements again and write requirements/*.txt
 	$(LOCK) --upgrade --output-file requirements/serve.txt
 	$(LOCK) --upgrade --extra table $(STORES) --group test --constraints requirements/serve.txt \
 		--output-file requirements/test.txt
+	"$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--no-header --upgrade --group pyproject.toml:fuzz --output-file requirements/fuzz.txt
 	$(LOCK) --upgrade --extra spark $(STORES) --group test --constraints requirements/test.txt \
 		--output-file requirements/spark.txt
 
@@ -117,6 +123,10 @@ clean: ## Remove the environment, the tools and the caches; data stays
 .venv/.spark: requirements/spark.txt pyproject.toml | .venv/pyvenv.cfg
 	$(INSTALL) --require-hashes -r requirements/spark.txt
 	$(INSTALL) --no-deps --editable .
+	@touch $@
+
+.venv/.fuzz: requirements/fuzz.txt .venv/.test
+	$(INSTALL) --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
 .venv/pyvenv.cfg: | $(UV)

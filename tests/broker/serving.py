@@ -1,7 +1,7 @@
 """Whole brokers in this process, put together as ``headwater serve`` does it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -51,14 +51,19 @@ async def call(address: str, api: int, version: int, **fields: Any) -> Any:
         await client.close()
 
 
-async def create_topic(address: str, name: str, partitions: int = PARTITIONS) -> Any:
+async def create_topic(
+    address: str,
+    name: str,
+    partitions: int = PARTITIONS,
+    configs: Mapping[str, str] | None = None,
+) -> Any:
     """Its id."""
     topic = {
         "name": name,
         "num_partitions": partitions,
         "replication_factor": 1,
         "assignments": [],
-        "configs": [],
+        "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
     reply = await call(address, 19, 7, topics=[topic], timeout=10_000, validate_only=False)
     assert reply.topics[0].error_code == 0

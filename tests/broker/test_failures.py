@@ -1,6 +1,9 @@
 """The generic error reply names everything that a request asked for, in every API and version."""
 
+from random import Random
+
 import pytest
+from kio.index import load_request_schema
 
 from headwater.broker.failures import error_reply, reply_to_failure
 from headwater.broker.replies import NoReply
@@ -9,6 +12,7 @@ from headwater.wire.api_versions import ADVERTISED, LOWEST_SERVED_PRODUCE, ApiKe
 from headwater.wire.encoder import encode_values
 from headwater.wire.requests import Header, parse_request
 from tests.broker.running import fetch_fields, produce_fields, request_frame
+from tests.wire.entities import entity
 
 VERSIONS = [
     (key, version)
@@ -25,6 +29,13 @@ def test_error_reply_of_an_empty_request_can_be_encoded(key: ApiKey, version: in
 
     values = error_reply(Nothing(), key, version, -1, "failed")
     assert encode_values(key, version, 1, values)
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_error_reply_of_any_request_can_be_encoded(key: ApiKey, version: int) -> None:
+    for seed in range(8):
+        asked = entity(load_request_schema(key, version), Random(seed))
+        assert encode_values(key, version, 1, error_reply(asked, key, version, -1, "failed"))
 
 
 def test_produce_names_each_partition() -> None:

@@ -11,7 +11,7 @@ import asyncio
 import struct
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +67,10 @@ class Target:
         finally:
             await client.close()
 
-    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
-        given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+    async def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        given = [{"name": name, "value": value} for name, value in (configs or {}).items()]
         topic = {
             "name": name,
             "num_partitions": partitions,
@@ -98,24 +100,21 @@ class Target:
         self, *, call_limit: float = CALL_LIMIT, growth_limit: int = GROWTH_LIMIT
     ) -> AsyncIterator[None]:
         """What happens inside disturbs nobody else, and the broker lives on."""
-        before = self._start_of_growth()
-        probe = await asyncio.to_thread(_start_probe, self.port)
-        try:
+        before = self.start_of_growth()
+        with probe_of(self) as probe:
             yield
-        finally:
-            slowest, failure = await asyncio.to_thread(_end_probe, probe)
+            slowest = await asyncio.to_thread(probe.slowest)
         assert self.alive, self.log[-2000:]
-        assert not failure, failure
-        growth = self._peak() - before
+        growth = self.peak_memory() - before
         assert slowest <= call_limit, f"a call of another client took {slowest:.3f} s"
         assert growth <= growth_limit, f"the broker grew by {growth / 2**20:.0f} MiB"
 
-    def _start_of_growth(self) -> int:
+    def start_of_growth(self) -> int:
         """Forget the peak of resident memory so far; the bytes that are resident."""
         Path(f"/proc/{self.server.pid}/clear_refs").write_text("5")
         return self._memory("VmRSS")
 
-    def _peak(self) -> int:
+    def peak_memory(self) -> int:
         return self._memory("VmHWM")
 
     def _memory(self, name: str) -> int:
@@ -142,27 +141,41 @@ def target(data: Path, *, environment: dict[str, str] | None = None) -> Iterator
         server.stop()
 
 
-def _start_probe(port: int) -> "subprocess.Popen[str]":
-    probe = subprocess.Popen(
-        [sys.executable, "-m", "tests.hostile.probe", str(port)],
+class Probe:
+    """Pings a broker from a process of its own."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def slowest(self) -> float:
+        """The seconds of the slowest ping since this was asked last; it waits for one under way."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        answer = self._process.stdout.readline()
+        assert answer, self._process.communicate()[1]
+        return float(answer)
+
+
+@contextmanager
+def probe_of(broker: Target) -> Iterator[Probe]:
+    """A probe that has had its first reply."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.hostile.probe", str(broker.port)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert probe.stdout is not None
-    if probe.stdout.readline() != "ready\n":
-        raise AssertionError(probe.communicate(timeout=10)[1])
-    return probe
-
-
-def _end_probe(probe: "subprocess.Popen[str]") -> tuple[float, str]:
-    """The slowest ping in seconds, and what went wrong if anything did."""
     try:
-        out, errors = probe.communicate("", timeout=40)
-    except subprocess.TimeoutExpired:
-        probe.kill()
-        probe.communicate()
-        return 40.0, "the broker answers no ping"
-    return (float(out), "") if probe.returncode == 0 else (0.0, errors)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", process.communicate(timeout=10)[1]
+        yield Probe(process)
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,7 +1,7 @@
 """A client in its own process that pings a broker and tells how long the slowest reply took.
 
-``python -m tests.hostile.probe PORT`` prints ``ready`` after its first reply and, when its standard
-input ends, one number: the seconds of the slowest ping.
+``python -m tests.hostile.probe PORT`` prints ``ready`` after its first reply. For each line of its
+standard input it then prints the seconds of the slowest ping since the line before.
 """
 
 import select
@@ -19,10 +19,13 @@ def main(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
         ping(connection)
         print("ready", flush=True)  # noqa: T201 - its protocol with the test
-        slowest = 0.0
-        while not select.select([sys.stdin], [], [], PAUSE)[0]:
-            slowest = max(slowest, ping(connection))
-        print(slowest, flush=True)  # noqa: T201
+        while True:
+            slowest = ping(connection)
+            while not select.select([sys.stdin], [], [], PAUSE)[0]:
+                slowest = max(slowest, ping(connection))
+            if not sys.stdin.readline():
+                return
+            print(slowest, flush=True)  # noqa: T201
 
 
 def ping(connection: socket.socket) -> float:

@@ -1,6 +1,7 @@
 """Instances of every kio entity, made from the schema with a seeded choice of values."""
 
 import random
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -58,7 +59,17 @@ def primitive(kind: str, chance: random.Random) -> Any:
     raise AssertionError(kind)
 
 
-def entity(entity_type: Any, chance: random.Random, *, items: int = 3) -> Any:
+ValueOf = Callable[[str, str, random.Random], Any]
+"""From a field's name and type to a value for it."""
+
+
+def any_value(_name: str, kind: str, chance: random.Random) -> Any:
+    return primitive(kind, chance)
+
+
+def entity(
+    entity_type: Any, chance: random.Random, *, items: int = 3, value_of: ValueOf = any_value
+) -> Any:
     """An instance with nulls, empty and filled arrays, and tags set and unset, by chance."""
     values: dict[str, Any] = {}
     defaulted = {f.name for f in fields(entity_type) if f.default is not f.default_factory}
@@ -69,16 +80,16 @@ def entity(entity_type: Any, chance: random.Random, *, items: int = 3) -> Any:
             values[field.name] = None
         elif field.is_array:
             count = chance.choice([0, 1, items])
-            values[field.name] = tuple(single(field, chance) for _ in range(count))
+            values[field.name] = tuple(single(field, chance, value_of) for _ in range(count))
         else:
-            values[field.name] = single(field, chance)
+            values[field.name] = single(field, chance, value_of)
     return entity_type(**values)
 
 
-def single(field: Any, chance: random.Random) -> Any:
+def single(field: Any, chance: random.Random, value_of: ValueOf) -> Any:
     if field.type == ENTITY:
-        return entity(field.entity, chance, items=2)
-    value = primitive(field.type, chance)
+        return entity(field.entity, chance, items=2, value_of=value_of)
+    value = value_of(field.name, field.type, chance)
     if value is None and field.tag is not None and not field.is_array:
         return field.default
     return value

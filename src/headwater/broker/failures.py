@@ -6,6 +6,7 @@ where the reply has it there, or else one for each thing that the request named.
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Final, get_args, get_origin
 
 from kio.index import load_response_schema
@@ -14,10 +15,11 @@ from headwater.broker.replies import NoReply, Values
 from headwater.errors import KafkaError, RequestSuperseded
 from headwater.wire.error_codes import Code
 from headwater.wire.requests import Header
+from headwater.wire.schema import fields_of
 
 _ARRAYS_WITHOUT_ANSWER: Final = frozenset({"forgotten_topics_data"})
 _PARTITION_NAMES: Final = ("partition_index", "index", "partition")
-_KEY_NAMES: Final = ("key", "name", "topic")
+_KEY_NAMES: Final = ("key", "name", "topic", "topic_name")
 
 
 def reply_to_failure(request: Any, header: Header, error: Exception) -> Values | NoReply:
@@ -47,8 +49,11 @@ def _mirror(asked: Any, schema: type[Any], code: int, message: str) -> Values:
             values["error_message"] = message
         elif item is not None and _says_errors(item):
             nested.append((field.name, item))
+        elif item is not None:
+            shown = getattr(asked, field.name, None) or ()
+            values[field.name] = [_mirror(one, item, code, message) for one in shown]
         elif hasattr(asked, field.name):
-            values[field.name] = getattr(asked, field.name)
+            _copy(asked, field.name, schema, values)
         elif field.name in _PARTITION_NAMES:
             values[field.name] = _first(asked, _PARTITION_NAMES)
         elif field.name in _KEY_NAMES:
@@ -57,6 +62,20 @@ def _mirror(asked: Any, schema: type[Any], code: int, message: str) -> Values:
         for name, item in nested:
             values[name] = [_mirror(one, item, code, message) for one in _things_in(asked)]
     return values
+
+
+def _copy(asked: Any, name: str, schema: type[Any], values: dict[str, Any]) -> None:
+    """Repeat a value of the request; null stays out of a reply that cannot carry it."""
+    value = getattr(asked, name)
+    if value is not None or name in _nullable_fields(schema):
+        values[name] = value
+
+
+@cache
+def _nullable_fields(schema: type[Any]) -> frozenset[str]:
+    return frozenset(
+        field.name for field in fields_of(schema) if field.nullable or field.type == "uuid"
+    )
 
 
 def _is_item(schema: type[Any]) -> bool:
@@ -76,6 +95,8 @@ def _things_in(asked: Any) -> Sequence[Any]:
         return ()
     for field in fields(asked):
         value = getattr(asked, field.name)
+        if field.name == "dirs":  # of AlterReplicaLogDirs, which answers by topic
+            return [topic for each in value for topic in each.topics]
         if isinstance(value, tuple | list) and field.name not in _ARRAYS_WITHOUT_ANSWER:
             return value
     return ()
