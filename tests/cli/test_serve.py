@@ -155,6 +155,22 @@ def test_metadata_of_a_newer_format_is_one_line(tmp_path: Path) -> None:
     assert "999" in line
 
 
+def test_the_metadata_of_a_cluster_is_not_served_with_other_objects(tmp_path: Path) -> None:
+    first = serve(tmp_path / "data")
+    own, other = f"file://{tmp_path}/data/objects", f"file://{tmp_path}/other"
+    fsck = ("fsck", "--data", str(tmp_path / "data"), "--objects", other)
+    while_it_runs = first.headwater(*fsck)
+    first.stop()
+    line = refused("--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--objects", other)
+    for message in (line, while_it_runs.stderr, first.headwater(*fsck).stderr):
+        assert own in message
+        assert other in message
+    assert not [path for path in (tmp_path / "other").rglob("*") if path.is_file()]
+    # A directory that moved is the same store.
+    (tmp_path / "data").rename(tmp_path / "moved")
+    assert serve(tmp_path / "moved").stop() == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

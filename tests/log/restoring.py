@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from headwater.log.engine import LogEngine
+from headwater.log.claim import claim_objects
+from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.formats import Cluster
 from headwater.log.gc import GarbageCollector
 from headwater.log.restore import Restoration, restore
 from headwater.log.settings import LogSettings
@@ -42,6 +44,11 @@ class Place:
 
     def lose_metadata(self) -> None:
         self.meta = MemoryStore(self.limits)
+
+    async def claim(self) -> Cluster:
+        """As a broker does before it starts."""
+        record = await open_cluster(self.meta, Random(1))
+        return await claim_objects(self.meta, self.objects, record, "memory://first")
 
     @asynccontextmanager
     async def engine(

@@ -313,13 +313,13 @@ async def test_an_empty_metadata_store_in_the_place_of_a_lost_one_deletes_nothin
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"x")])
         cluster = await open_cluster(place.meta, Random(1))
-        await claim_objects(place.objects, cluster)
+        await place.claim()
     place.lose_metadata()
     with pytest.raises(ConfigurationError, match=r"the metadata store is empty: .*headwater re"):
         await refuse_lost_metadata(place.meta, place.objects)
     stranger = await open_cluster(place.meta, Random(2))
     with pytest.raises(ConfigurationError, match=f"belong to cluster {cluster.id}"):
-        await claim_objects(place.objects, stranger)
+        await claim_objects(place.meta, place.objects, stranger, "memory:")
     with pytest.raises(ConfigurationError, match=f"belong to cluster {cluster.id}"):
         await place.collector().collect_orphans(())
     assert [info.key async for info in place.objects.list("wal/")]

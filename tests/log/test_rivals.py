@@ -43,14 +43,19 @@ class YieldingObjects(MemoryObjects):
 
 async def test_of_two_clusters_that_start_at_once_one_is_refused() -> None:
     objects = YieldingObjects(clock=SystemClock())
-    clusters = [await open_cluster(MemoryStore(), Random(number)) for number in range(2)]
+    stores = [MemoryStore(), MemoryStore()]
+    clusters = [await open_cluster(store, Random(number)) for number, store in enumerate(stores)]
     done = await asyncio.gather(
-        *(claim_objects(objects, cluster) for cluster in clusters), return_exceptions=True
+        *(
+            claim_objects(meta, objects, cluster, "memory:")
+            for meta, cluster in zip(stores, clusters, strict=True)
+        ),
+        return_exceptions=True,
     )
-    (refused,) = [each for each in done if each is not None]
+    (refused,) = [each for each in done if isinstance(each, BaseException)]
     assert isinstance(refused, ConfigurationError)
-    kept = clusters[done.index(None)]
-    await claim_objects(objects, kept)
+    (winner,) = [number for number, each in enumerate(done) if each is not refused]
+    await claim_objects(stores[winner], objects, clusters[winner], "memory:")
 
 
 async def test_of_two_restores_into_two_stores_at_once_one_is_refused() -> None:
@@ -125,7 +130,7 @@ async def test_a_collection_deletes_nothing_of_a_cluster_restored_meanwhile() ->
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"a")])
         living = [engine.incarnation]
-        await claim_objects(objects, await open_cluster(place.meta, Random(1)))
+        await place.claim()
         await place.snapshot()
     await objects.put("wal/0-1-dead/000000000001.wo", [b"an orphan of a fenced broker"])
     left_behind = place.meta
@@ -151,7 +156,7 @@ async def test_a_file_that_a_restore_kept_meanwhile_is_not_taken_for_lost(
     place = Place(whole=True)
     place.objects = objects = PagedObjects(clock=place.clock)
     objects.below = TABLES
-    await claim_objects(objects, await open_cluster(place.meta, Random(1)))
+    await place.claim()
     await place.snapshot()
     lost, kept = (f"{TABLES}7f/data/0/0-{end}-0a1b-try.parquet" for end in (1, 2))
     for file in (lost, kept):

@@ -43,7 +43,7 @@ from headwater.log.gc import fence
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
-from headwater.meta.urls import is_embedded, open_store
+from headwater.meta.urls import is_embedded, open_store, shown
 from headwater.objects.health import State, StoreHealth
 from headwater.objects.store import ObjectStore
 from headwater.tables.settings import TableSettings
@@ -152,7 +152,8 @@ class Broker:
             self._open.callback(lock.release)
         await patiently(lambda: refuse_lost_metadata(self._meta, self._objects))
         record = await open_cluster(self._meta, rng)
-        await patiently(lambda: claim_objects(self._objects, record))
+        url = shown(settings.objects_url)
+        record = await patiently(partial(claim_objects, self._meta, self._objects, record, url))
         advertised = advertised_address(settings, self.address)
         broker_id = settings.broker.id
         self._membership = Membership(

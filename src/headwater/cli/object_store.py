@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 from headwater.clock import Clock
 from headwater.config import Settings
@@ -17,6 +18,8 @@ from headwater.objects.store import ObjectStore
 from headwater.objects.urls import open_objects
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PAUSE = 1.0
 """Seconds between two attempts of a broker that waits for its stores."""
@@ -42,7 +45,7 @@ async def open_object_store(
     return store
 
 
-async def patiently(work: Callable[[], Awaitable[None]]) -> None:
+async def patiently(work: Callable[[], Awaitable[T]]) -> T:
     """Do what a broker cannot start without, as soon as the object store answers.
 
     A store that throttles us or is down is no reason to give up: it comes back.

@@ -163,6 +163,11 @@ class Cluster(Value):
     epoch: int = 0
     restoring: str = ""
     """The snapshot that is being restored: until that is done nobody may use the cluster."""
+    objects: str = ""
+    """The id of the cluster's object store, which stands in its marks too (``claim``); empty until
+    the first broker has claimed one."""
+    objects_url: str = ""
+    """Where that store was when it was last claimed: for messages, never compared."""
 
 
 class Counter(Value):

@@ -19,7 +19,7 @@ from typing import Final
 
 from headwater.clock import Clock
 from headwater.errors import ConfigurationError
-from headwater.log.claim import last_restore, note_restore, owner_of
+from headwater.log.claim import last_restore, note_restore, owner_of, store_id
 from headwater.log.formats import Cluster
 from headwater.log.jobs import TABLES, job_of_file
 from headwater.log.levels import SPOKEN, check_level
@@ -93,7 +93,7 @@ async def restore(
     await _check_target(meta, description.cluster)
     restored = Restored(items, objects.id)
     epoch = 1 + max(description.epoch, await last_restore(objects))
-    restored.begin_epoch(epoch)
+    restored.begin_epoch(epoch, await store_id(objects))
     started = _restoring(restored.cluster, key)
     if not dry_run:
         await _begin(meta, started, description.cluster)

@@ -85,10 +85,11 @@ class Restored:
     def recorded(self, object_key: str) -> bool:
         return object_key in self._parts
 
-    def begin_epoch(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int, object_store: str | None) -> None:
         """Note where the new epoch begins in every stream; nobody who wrote before writes now."""
         cluster = self.cluster
         cluster.epoch, cluster.restoring = epoch, ""
+        cluster.objects = object_store or ""
         self._values[keys.CLUSTER] = encode(cluster)
         for name in self.incarnations:
             del self._values[keys.incarnation(0, name)]

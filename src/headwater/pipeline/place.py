@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import ConfigurationError
-from headwater.log.claim import refuse_unfinished
+from headwater.log.claim import check_claim
 from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
@@ -49,8 +49,8 @@ class Place:
 async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[Place]:
     """Open a cluster's stores for as long as the block runs.
 
-    Raises ``ConfigurationError`` where there is no cluster, or one that lives in the memory of
-    its broker; what the stores raise.
+    Raises ``ConfigurationError`` where there is no cluster, one that lives in the memory of its
+    broker, or one with other objects; what the stores raise.
     """
     _check_reachable(address)
     clock, random = SystemClock(), Random(SystemRandom().getrandbits(128))  # noqa: S311 - pauses
@@ -65,7 +65,7 @@ async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[P
         if stored is None:
             raise _no_cluster(address.metadata_url)
         cluster = decode(Cluster, stored.value)
-        refuse_unfinished(cluster)
+        await check_claim(objects, cluster, shown(address.objects_url))
         commits = TableCommits(
             tables,
             data=address.data,
