@@ -283,6 +283,28 @@ class CoordinatorNotAvailable(KafkaError):
     retriable = True
 
 
+class CoordinatorLoading(KafkaError):
+    """Raised while a coordinator reads a group again from the metadata store."""
+
+    code = 14
+    retriable = True
+
+
+class InvalidGroupId(KafkaError):
+    """Raised when a group id is longer than the coordinator takes."""
+
+    code = 24
+
+
+class GroupTooLarge(KafkaError):
+    """Raised when a group's state would exceed what is stored of a group; it stays as it was.
+
+    The code is Kafka's for a group whose record its offsets topic does not take.
+    """
+
+    code = -1
+
+
 class NotCoordinator(KafkaError):
     """Raised when another broker coordinates that group, or this one's lease has run out."""
 

@@ -106,7 +106,9 @@ def two_holders() -> dict[str, bytes]:
     records = {consumer.GROUP: consumer.encode_group(group, {})}
     for member in ("a", "b"):
         holding = Holding(epoch=1, assigned={UUID(int=1): {0: 1}})
-        records[consumer.member_name(member)] = consumer.encode_facts(Facts(client=Client("", "")))
+        records[consumer.member_name(member)] = consumer.encode_facts(
+            member, Facts(client=Client("", ""))
+        )
         records[consumer.current_name(member)] = consumer.encode_holding(holding)
     return records
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.broker.running import request_frame
-from tests.hostile.harness import Target
+from tests.hostile.harness import Target, read_reply
 
 METADATA = {
     "an array of 2^31-1 topics": b"\0\1\x7f\xff\xff\xff",
@@ -27,3 +27,28 @@ async def test_metadata_that_does_not_parse_ends_no_broker(broker: Target, metad
     )
     async with broker.watched():
         assert await broker.attack(frame) is not None
+
+
+async def test_group_that_asks_for_too_much_is_refused_and_its_neighbours_go_on(
+    broker: Target,
+) -> None:
+    def join(group: str, metadata: bytes) -> bytes:
+        return request_frame(
+            11,
+            3,
+            1,
+            group_id=group,
+            session_timeout=6_000,
+            rebalance_timeout=6_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": metadata}],
+        )
+
+    many_topics = b"\0\0" + (300_000).to_bytes(4) + b"\0\1t" * 300_000 + b"\xff\xff\xff\xff"
+    frames = [join("greedy", b"x" * 1_100_000), join("many", many_topics), join("g" * 30_000, b"")]
+    async with broker.watched():
+        for frame, code in zip(frames, (-1, 0, 24), strict=True):
+            reply = await broker.attack(frame)
+            assert reply is not None
+            assert read_reply(reply, 11, 3).error_code == code

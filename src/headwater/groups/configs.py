@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidConfig
+from headwater.groups.bounds import check_group_id
 from headwater.groups.settings import GroupSettings
 from headwater.meta import keys
 from headwater.meta.mirror import Mirror
@@ -130,6 +131,7 @@ class GroupConfigs:
 
     async def change(self, group: str, change: ConfigChange) -> None:
         """Replace what is set for a group; every broker follows. Raises what ``change`` raises."""
+        check_group_id(group)
         await change_configs(self._meta, keys.group_configs(group), change)
         await self._mirror.refresh()
 

@@ -6,7 +6,9 @@ and are vouched for by the lease just before they are returned.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from random import Random
@@ -14,7 +16,16 @@ from typing import Any, Final, TypeVar
 
 from headwater.clock import Clock
 from headwater.engine import Topics
-from headwater.errors import NotCoordinator, RequestSuperseded
+from headwater.errors import (
+    CoordinatorLoading,
+    CoordinatorNotAvailable,
+    GroupTooLarge,
+    KafkaError,
+    NotCoordinator,
+    RequestSuperseded,
+    StoreError,
+)
+from headwater.groups.bounds import VALUE_MAX_BYTES, check_group_id
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.keeper import Keeper
 from headwater.groups.kinds import fill
@@ -26,8 +37,10 @@ from headwater.groups.shards import Group, Shard, Write, shard_of
 from headwater.groups.sweeper import Sweeper
 from headwater.groups.timers import Timers
 from headwater.meta import keys
-from headwater.meta.store import MetadataStore, prefix_end
+from headwater.meta.store import MetadataStore, Scan, prefix_end
 from headwater.telemetry.metrics import Metrics
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -65,6 +78,7 @@ class Driver:
         self._configs = configs
         self._loop = asyncio.get_running_loop()
         self._tickets = count(1)
+        self._reloads: set[asyncio.Task[None]] = set()
         self._timers = Timers(self._expire)
         self._keeper = Keeper(
             meta,
@@ -88,6 +102,9 @@ class Driver:
     async def close(self) -> None:
         """Answer what waits, let writes end, and give the shards to others."""
         await self._keeper.close()
+        for task in self._reloads:
+            task.cancel()
+        await asyncio.gather(*self._reloads, return_exceptions=True)
         self._timers.close()
 
     async def hand_over(self) -> None:
@@ -101,11 +118,14 @@ class Driver:
     # How requests find their group, and how answers leave
 
     async def _shard(self, group: str) -> Shard:
-        return self._keeper.held(group) or await self._keeper.obtain(shard_of(group))
+        check_group_id(group)
+        shard = self._keeper.held(group) or await self._keeper.obtain(shard_of(group))
+        if group in shard.reloading:
+            raise CoordinatorLoading(f"group {group} is read again from the metadata store")
+        return shard
 
     async def _group(self, name: str) -> Group:
-        shard = self._keeper.held(name) or await self._keeper.obtain(shard_of(name))
-        return shard.group(name)
+        return (await self._shard(name)).group(name)
 
     def _now(self) -> tuple[float, int]:
         return self._loop.time(), self._clock.now_ms()
@@ -164,6 +184,9 @@ class Driver:
     # What machines give out
 
     def _apply(self, entry: Group, effects: Effects) -> None:
+        """Raises ``GroupTooLarge``, and then nothing of the effects counts."""
+        if any(len(value or b"") > VALUE_MAX_BYTES for value in effects.records.values()):
+            raise self._roll_back(entry)
         if effects.become is not None:
             entry.machine = effects.become
         if effects.records:
@@ -194,14 +217,52 @@ class Driver:
 
     def _expire(self, entry: Group, now: float) -> None:
         if entry.machine is not None and self._keeper.vouched(entry.shard):
-            self._apply(entry, entry.machine.expire(now, self._clock.now_ms()))
-            self._tidy(entry)
+            with suppress(GroupTooLarge):
+                self._apply(entry, entry.machine.expire(now, self._clock.now_ms()))
+                self._tidy(entry)
+
+    # From the store to machines
 
     async def _load(self, shard: Shard) -> None:
         prefix = keys.group_records(shard.number)
         found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.revision)
-        fill(shard, found.entries, self._settings, self._rng, self._loop.time())
-        for group in shard.groups.values():
+        self._take_in(shard, found)
+
+    def _roll_back(self, entry: Group) -> GroupTooLarge:
+        """Make one group what the store has of it; its machine has gone on to what cannot be.
+
+        The other groups of the shard do not notice.
+        """
+        shard, name = entry.shard, entry.name
+        error = GroupTooLarge(
+            f"a record of group {name} would have more than {VALUE_MAX_BYTES} bytes"
+        )
+        logger.warning("%s; the group stays as it was", error)
+        entry.machine = None
+        entry.refuse(error)
+        shard.forget(entry)
+        shard.reloading.add(name)
+        task = self._loop.create_task(self._reload(shard, name))
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+        return error
+
+    async def _reload(self, shard: Shard, name: str) -> None:
+        prefix = keys.records_of_group(shard.number, name)
+        try:
+            await self._writer.settled(shard)
+            found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.written)
+            if not shard.left:
+                self._take_in(shard, found)
+        except (StoreError, KafkaError) as reason:
+            error = CoordinatorNotAvailable(f"a group cannot be read again: {reason}")
+            self._keeper.leave(shard, error)
+        finally:
+            shard.reloading.discard(name)
+
+    def _take_in(self, shard: Shard, found: Scan) -> None:
+        now = self._loop.time()
+        for group in fill(shard, found.entries, self._settings, self._rng, now):
             if group.machine is None and group.records:
                 # A change of kind that was written in part: nobody was told of it, and what there
                 # is of it would come back as members of a group to come.

@@ -11,7 +11,7 @@ from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.consumer.records import GROUP
 from headwater.groups.machine import Machine
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import OFFSETS_MARK, Shard
+from headwater.groups.shards import OFFSETS_MARK, Group, Shard
 from headwater.meta import keys
 from headwater.meta.store import Entry
 from headwater.meta.values import Value, encode
@@ -37,8 +37,9 @@ def restore(
 
 def fill(
     shard: Shard, entries: Sequence[Entry], settings: GroupSettings, rng: Random, now: float
-) -> None:
+) -> list[Group]:
     """Give a shard the groups that those records say."""
+    groups = []
     prefix = keys.group_records(shard.number)
     by_group: dict[str, dict[str, bytes]] = {}
     for entry in entries:
@@ -49,3 +50,5 @@ def fill(
         group.has_offsets = records.pop(OFFSETS_MARK, None) is not None
         group.records = set(records)
         group.machine = restore(name, records, settings, rng, now)
+        groups.append(group)
+    return groups

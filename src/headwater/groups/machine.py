@@ -13,6 +13,9 @@ The contract between a machine and the coordinator that drives it:
   with it is durable. So a machine may go on from a state that is not yet written: nobody
   learns of it before it is. Where a write fails, all machines of that shard are dropped, every
   waiting request gets NOT_COORDINATOR, and the groups are read again.
+- A machine refuses a request that would make its records larger than ``groups.bounds`` allows,
+  and does not change. If a record is larger all the same, that one machine is dropped, its
+  waiting requests get UNKNOWN_SERVER_ERROR, and the group is read again.
 - A request that cannot be answered yet keeps its ``Ticket``; a later call's ``replies`` carry
   it. A machine answers every ticket exactly once.
 - ``deadline`` is when the machine wants ``expire`` to be called next, on the monotonic clock.

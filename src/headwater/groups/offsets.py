@@ -11,6 +11,7 @@ from uuid import UUID
 
 from headwater.engine import Topic, Topics
 from headwater.errors import UnknownTopicId, UnknownTopicOrPartition
+from headwater.groups.bounds import RECORD_MAX_BYTES
 from headwater.groups.reads import scan_since
 from headwater.groups.requests import CommitRequest, CommittedOffset, Partition
 from headwater.groups.shards import Group
@@ -86,7 +87,6 @@ def commit(
         elif late is not None and (code := late(topic.id, number)) != Code.NONE:
             codes[partition] = code
         else:
-            codes[partition] = Code.NONE
             record = OffsetRecord(
                 offset=offset.offset,
                 topic=topic.id.bytes,
@@ -95,7 +95,12 @@ def commit(
                 metadata=offset.metadata,
                 expires_ms=offset.expires_ms,
             )
-            changes[keys.committed_offset(group.offsets_prefix, name, number)] = encode(record)
+            value = encode(record)
+            if len(value) > RECORD_MAX_BYTES:
+                codes[partition] = Code.INVALID_COMMIT_OFFSET_SIZE
+                continue
+            codes[partition] = Code.NONE
+            changes[keys.committed_offset(group.offsets_prefix, name, number)] = value
     return changes, codes
 
 

@@ -137,6 +137,7 @@ class Group:
         for future in tickets.values():
             if not future.done():
                 future.set_exception(again(error))
+                future.exception()  # the request itself may get the error in another way
 
 
 class Shard:
@@ -148,8 +149,8 @@ class Shard:
     """
 
     __slots__ = (
-        "committed_since", "groups", "lease", "leases", "left", "number", "revision", "session",
-        "written",
+        "committed_since", "groups", "lease", "leases", "left", "number", "reloading", "revision",
+        "session", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, lease: bytes, revision: int, session: Session) -> None:
@@ -161,6 +162,8 @@ class Shard:
         """Of this broker's last write: what is read from before that is out of date."""
         self.session = session
         self.groups: dict[str, Group] = {}
+        self.reloading: set[str] = set()
+        """Groups that are read again from the store, and not in ``groups`` until they are."""
         self.left = False
         self.committed_since: set[str] | None = None
         """While offsets are swept: the groups that committed since the sweep began."""

@@ -57,7 +57,7 @@ class Sweeper:
         busy: set[str] = set()
         shard.committed_since = busy
         try:
-            await self._settled(shard)
+            await self._writer.settled(shard)
             seen = set()
             read = expiry.offsets_by_group(self._meta, shard.number, least=shard.written)
             async for name, entries in read:
@@ -77,17 +77,11 @@ class Sweeper:
             for group in list(shard.groups.values()):
                 if group.name not in seen and group.name not in busy:
                     self._without_offsets(group, ())
-            await self._settled(shard)
+            await self._writer.settled(shard)
             for group in [group for group in shard.groups.values() if group.forgettable]:
                 shard.forget(group)
         finally:
             shard.committed_since = None
-
-    async def _settled(self, shard: Shard) -> None:
-        """Wait until all that was submitted for a shard is durable."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._writer.submit(Write(shard, {}, waiting=[(done, None)]))
-        await done
 
     def _without_offsets(self, group: Group, keys: Iterable[str]) -> None:
         """A group loses its last offsets; with no members either it goes altogether."""

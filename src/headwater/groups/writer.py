@@ -158,6 +158,15 @@ class Writer:
         write.changes = parts[-1]
         write.size = weight(write)
 
+    async def settled(self, shard: Shard) -> None:
+        """Wait until all that was submitted for a shard is durable.
+
+        Raises the ``KafkaError`` with which the shard is left before.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.submit(Write(shard, {}, waiting=[(done, None)]))
+        await done
+
     def discard(self, shard: Shard, error: KafkaError) -> None:
         """Forget what a shard has queued; what is under way takes its course."""
         for write in self._queue:

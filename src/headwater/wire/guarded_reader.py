@@ -12,7 +12,12 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from headwater.errors import MalformedRequest
-from headwater.wire.request_guard import Buffer, compile_walk, without_unknown_tags
+from headwater.wire.request_guard import (
+    MAX_ELEMENTS,
+    Buffer,
+    compile_walk,
+    without_unknown_tags,
+)
 
 BREACHES: Final = (
     SerialError,
@@ -30,13 +35,15 @@ Reader = Callable[[Buffer, int], Any]
 """From a buffer and a position in it to the entity that starts there."""
 
 
-def guarded_reader(entity_type: Any) -> Reader:
+def guarded_reader(entity_type: Any, max_elements: int = MAX_ELEMENTS) -> Reader:
     """The reader of one version of an entity; it raises nothing but ``MalformedRequest``.
+
+    An entity with more than ``max_elements`` in all of its arrays is malformed.
 
     Bytes behind the entity are ignored, as in Kafka: librdkafka's Metadata request for all
     topics has three of them.
     """
-    walk = compile_walk(entity_type)
+    walk = compile_walk(entity_type, max_elements)
     build = entity_reader(entity_type)
 
     def read(data: Buffer, position: int) -> Any:

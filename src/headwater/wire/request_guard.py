@@ -4,7 +4,7 @@ kio's native reader reserves memory for an array by the length that the sender c
 process aborts where the system refuses it; it takes null for any array; and it stops at tagged
 fields that it does not know, which the protocol says to skip. So each request is first walked by
 a function compiled from its schema, which builds nothing: every length must fit the bytes that
-are there, null must be allowed, and elements in all arrays are at most ``MAX_ELEMENTS``.
+are there, null must be allowed, and the elements in all arrays together are bounded.
 """
 
 import struct
@@ -31,9 +31,9 @@ buffer's, which the caller checks.
 
 
 @cache
-def compile_walk(entity_type: Any) -> Walk:
+def compile_walk(entity_type: Any, max_elements: int = MAX_ELEMENTS) -> Walk:
     """The walk over one version of a request."""
-    return _Compiler().compile(entity_type)
+    return _Compiler().compile(entity_type, max_elements)
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
@@ -72,11 +72,11 @@ class _Compiler:
         }
         self._ahead = 0
 
-    def compile(self, entity_type: Any) -> Walk:
+    def compile(self, entity_type: Any, max_elements: int) -> Walk:
         source = self._source
         source.line("end = len(data)")
         source.line("unknown = False")
-        source.line(f"elements = {MAX_ELEMENTS}")
+        source.line(f"elements = {max_elements}")
         self._entity(entity_type)
         self._advance()
         source.line("return position, unknown")

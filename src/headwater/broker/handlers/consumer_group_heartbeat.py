@@ -2,8 +2,8 @@
 
 Behaviour: everything that a member of a consumer group says and is told: it joins with epoch 0,
 leaves with -1, a static member for a while with -2; the reply has its epoch and, when it
-changed, what it may own. Codes: 15, 16, 25, 42 with a message where the request contradicts
-itself, 81, 82, 110, 111, 112, 128.
+changed, what it may own. Codes: -1 (the group would be too large), 14, 15, 16, 24, 25,
+42 with a message where the request contradicts itself, 81, 82, 110, 111, 112, 128.
 
 Notes by version: from 1 on the member chooses its own id and may subscribe by a pattern.
 

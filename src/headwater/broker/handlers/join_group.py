@@ -2,8 +2,8 @@
 
 Behaviour: a member of a classic group joins and waits until all members have, or the group's
 rebalance time is over. The request holds up those behind it on its own connection, as with
-Kafka, and no other connection. Codes: 15, 16, 22, 23, 24 (no group id), 25, 26 (session time),
-79, 81, 82.
+Kafka, and no other connection. Codes: -1 (the member or the group would be too large), 14, 15, 16,
+22, 23, 24 (no group id, or more than 512 bytes), 25, 26 (session time), 79, 81, 82.
 
 Notes by version: a rebalance time of its own from 1; static members from 5; from 4 on a dynamic
 member is first given an id (79) and joins again with it; protocol type from 7; a reason from 8;

@@ -2,8 +2,9 @@
 
 Behaviour: a group's positions become durable before the answer. Each partition has its own
 code: 3 where it does not exist (100 where no topic has the id), 12 where the metadata is too
-long, and for the group 15, 16, 22, 25, 27, 82, 110 and 113. A group that does not exist is made
-by a commit from outside any membership, the group "" included, as Kafka does.
+long, 28 where it cannot be stored, and for the group 14, 15, 16, 22, 24, 25, 27, 82, 110 and 113.
+A group that does not exist is made by a commit from outside any membership, the group ""
+included, as Kafka does.
 
 Notes by version: retention chosen by the client up to 4; leader epochs from 6; static members
 from 7; members of consumer groups from 9; topic ids in place of names from 10.

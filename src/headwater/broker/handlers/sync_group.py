@@ -1,7 +1,8 @@
 """SyncGroup, versions 0-5.
 
 Behaviour: the leader brings every member's assignment, and each member waits for its own; the
-wait holds up its own connection alone. Codes: 15, 16, 22, 23, 24 (no group id), 25, 27, 82.
+wait holds up its own connection alone. Codes: -1 (the assignments are too large),
+14, 15, 16, 22, 23, 24 (no group id, or more than 512 bytes), 25, 27, 82.
 
 Notes by version: static members from 3; from 5 on protocol type and name must be given and be
 the group's (23).

@@ -9,6 +9,7 @@ a group becomes empty and when a static member's id is replaced.
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
+from headwater.groups.bounds import GROUP_MAX_BYTES, RECORD_MAX_BYTES
 from headwater.groups.classic.generations import State, Step
 from headwater.groups.classic.joining import Joining
 from headwater.groups.classic.member import ClassicMemberState, Member, choose_protocol
@@ -281,9 +282,28 @@ class ClassicGroup(Joining):
             return self._present_assignment(member)
         self._answer_sync(member, SUPERSEDED, step)
         member.syncing = ticket
-        if request.member_id == self._roster.leader:
+        if request.member_id != self._roster.leader:
+            return None
+        if self._has_bytes_for_assignments(request.assignments):
             self._assign(request.assignments, step)
+        else:
+            self._refuse_assignments(step)
         return None
+
+    def _has_bytes_for_assignments(self, assignments: Mapping[str, bytes]) -> bool:
+        total = self._roster.size
+        for state in self._roster.states():
+            assigned = len(assignments.get(state.member_id, b""))
+            total += assigned
+            if state.size + assigned > RECORD_MAX_BYTES:
+                return False
+        return total <= GROUP_MAX_BYTES
+
+    def _refuse_assignments(self, step: Step) -> None:
+        """Tell every member that waits, and begin a rebalance, as Kafka does."""
+        for member in self._roster.all():
+            self._answer_sync(member, SyncReply(error=Code.UNKNOWN_SERVER_ERROR), step)
+        self._prepare(step)
 
     def _check_sync(self, request: SyncRequest) -> int:
         code = self._check_member(request.member_id, request.instance_id, request.generation)

@@ -5,12 +5,14 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+from headwater.groups.bounds import GROUP_MAX_BYTES, MAX_PENDING_IDS, RECORD_MAX_BYTES
 from headwater.groups.classic.generations import Generations, State, Step, member_timer
 from headwater.groups.classic.member import (
     ClassicMemberState,
     Member,
     choose_protocol,
     distinct_protocols,
+    stored_bytes,
 )
 from headwater.groups.machine import SUPERSEDED, Ticket
 from headwater.groups.requests import JoinReply, JoinRequest, SyncReply
@@ -20,6 +22,9 @@ from headwater.wire.error_codes import Code
 _NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
 """A new member's join waits no longer: it cannot send heartbeats, so nothing else would tell
 that its client has gone. As in Kafka."""
+
+_CLIENT_ID_IN_MEMBER_IDS: Final = 200
+"""Characters of a client id that a member id starts with: every member keeps its id in memory."""
 
 
 class Joining(Generations):
@@ -38,8 +43,9 @@ class Joining(Generations):
         if not self._has_room_for(request):
             self._turn_away(request.member_id, step)
             return JoinReply(error=Code.GROUP_MAX_SIZE_REACHED)
-        if not self._fits(request):
-            return JoinReply(error=Code.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id)
+        code = self._check_fit(request)
+        if code:
+            return JoinReply(error=code, member_id=request.member_id)
         if not request.member_id:
             return self._join_without_id(ticket, request, step)
         if request.member_id in self._pending and request.instance_id is None:
@@ -73,18 +79,33 @@ class Joining(Generations):
             return known or self._roster.joining < self._settings.max_size
         return member is not None or len(self._roster) < self._settings.max_size
 
+    def _has_bytes_for(self, request: JoinRequest) -> bool:
+        """The member's record and the group keep their bounds; what it was assigned counts."""
+        member_id = request.member_id or self._roster.instances.get(request.instance_id or "", "")
+        member = self._roster.get(member_id)
+        size = stored_bytes(member_id, request.instance_id, request.client, request.protocols)
+        assigned = 0 if member is None else len(member.state.assignment)
+        return (
+            size + assigned <= RECORD_MAX_BYTES
+            and self._roster.size_without(member_id) + size <= GROUP_MAX_BYTES
+        )
+
     def _turn_away(self, member_id: str, step: Step) -> None:
         self._forget_pending(member_id)
         if member_id in self._roster:
             self._remove(member_id, step)
         self._begin_generation_if_complete(step)
 
-    def _fits(self, request: JoinRequest) -> bool:
+    def _check_fit(self, request: JoinRequest) -> int:
         if self._state is State.EMPTY:
-            return bool(request.protocol_type and request.protocols)
-        return request.protocol_type == self._protocol_type and self._roster.knows_one_of(
-            request.protocols
-        )
+            fits = bool(request.protocol_type and request.protocols)
+        else:
+            fits = request.protocol_type == self._protocol_type and self._roster.knows_one_of(
+                request.protocols
+            )
+        if not fits:
+            return Code.INCONSISTENT_GROUP_PROTOCOL
+        return Code.NONE if self._has_bytes_for(request) else Code.UNKNOWN_SERVER_ERROR
 
     def _join_without_id(
         self, ticket: Ticket, request: JoinRequest, step: Step
@@ -96,10 +117,12 @@ class Joining(Generations):
                 return self._replace_static(member_id, ticket, request, step)
             self._add(member_id, ticket, request, step)
             return None
-        member_id = f"{request.client.id}-{uuid}"
+        member_id = f"{request.client.id[:_CLIENT_ID_IN_MEMBER_IDS]}-{uuid}"
         if not request.requires_known_member_id:
             self._add(member_id, ticket, request, step)
             return None
+        if len(self._pending) >= MAX_PENDING_IDS:
+            return JoinReply(error=Code.GROUP_MAX_SIZE_REACHED)
         self._pending.add(member_id)
         self._timers.set(member_timer(member_id), step.now + request.session_timeout_ms / 1000)
         self._save_if_unwritten(step)

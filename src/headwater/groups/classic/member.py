@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headwater.groups.bounds import member_bytes
 from headwater.groups.machine import Ticket
 from headwater.groups.requests import Client, JoinRequest
 
@@ -24,6 +25,11 @@ class ClassicMemberState:
     assignment: bytes = b""
     unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Fields that a newer release stored."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the member's record has without its assignment."""
+        return stored_bytes(self.member_id, self.instance_id, self.client, self.protocols)
 
     def metadata(self, protocol: str) -> bytes:
         """What the member said for that protocol; empty where it does not know it."""
@@ -46,6 +52,13 @@ class Member:
     def kept_alive(self) -> bool:
         """It waits for us, so that it need not send heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
+
+
+def stored_bytes(
+    member_id: str, instance_id: str | None, client: Client, protocols: Protocols
+) -> int:
+    """About how many bytes a member with these has in the store, without its assignment."""
+    return member_bytes((member_id, instance_id, client.id, client.host), protocols)
 
 
 def distinct_protocols(request: JoinRequest) -> Protocols:

@@ -61,7 +61,8 @@ class StoredGroup:
 
 def member_name(member_id: str) -> str:
     """The name of a member's record. Stores bound the length of keys; clients choose ids."""
-    name = quote(member_id, safe="")
+    # No id that a client chose may look like the hash of another's.
+    name = quote(member_id, safe="").replace("~", "%7E")
     if len(name) > _LONGEST_NAME:
         name = "~" + blake2b(member_id.encode(), digest_size=24).hexdigest()
     return _MEMBER + name

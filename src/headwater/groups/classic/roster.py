@@ -11,11 +11,14 @@ from headwater.wire.error_codes import Code
 class Roster:
     """Members by id, the leader, and how many members know each protocol."""
 
-    __slots__ = ("_known_by", "_members", "instances", "joining", "leader")
+    __slots__ = ("_known_by", "_members", "_sizes", "instances", "joining", "leader", "size")
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
         self._known_by: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
+        self.size = 0
+        """About how many bytes the members have in the store, without their assignments."""
         self.instances: dict[str, str] = {}
         """The member id of each static member."""
         self.leader: str | None = None
@@ -69,6 +72,7 @@ class Roster:
         state = member.state
         self._members[state.member_id] = member
         self._count(state.protocols, 1)
+        self._weigh(state)
         if state.instance_id is not None:
             self.instances[state.instance_id] = state.member_id
         if self.leader is None:
@@ -78,6 +82,7 @@ class Roster:
         """Remove a member that does not wait; if it led, another one does."""
         member = self._members.pop(member_id)
         self._count(member.state.protocols, -1)
+        self.size -= self._sizes.pop(member_id)
         if member.state.instance_id is not None:
             del self.instances[member.state.instance_id]
         if self.leader == member_id:
@@ -110,6 +115,11 @@ class Roster:
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
         )
+        self._weigh(member.state)
+
+    def size_without(self, member_id: str) -> int:
+        """``size`` without that member, which may be unknown."""
+        return self.size - self._sizes.get(member_id, 0)
 
     def knows_one_of(self, protocols: Protocols) -> bool:
         """Every member knows at least one of these."""
@@ -134,6 +144,10 @@ class Roster:
                 self.leader = member_id
                 return True
         return False
+
+    def _weigh(self, state: ClassicMemberState) -> None:
+        self.size += state.size - self._sizes.get(state.member_id, 0)
+        self._sizes[state.member_id] = state.size
 
     def _count(self, protocols: Protocols, step: int) -> None:
         for name, _ in protocols:

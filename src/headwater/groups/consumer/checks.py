@@ -5,6 +5,7 @@ A check gives None where the request may go on.
 
 from typing import NamedTuple
 
+from headwater.groups.bounds import MAX_TOPICS
 from headwater.groups.consumer.assignors import ASSIGNORS
 from headwater.groups.consumer.members import LEAVE, LEAVE_FOR_A_WHILE, Facts, Member
 from headwater.groups.consumer.subscriptions import pattern_fault
@@ -17,6 +18,7 @@ __all__ = (
     "fenced_instance",
     "pattern_refusal",
     "request_refusal",
+    "too_large",
     "unknown_instance",
     "unknown_member",
     "unreleased_instance",
@@ -56,6 +58,8 @@ def _fault(group_id: str, request: ConsumerHeartbeatRequest) -> str | None:
     for name, value in names.items():
         if value is not None and not value.strip():
             return f"{name} can't be empty."
+    if len(request.topic_names or ()) > MAX_TOPICS:
+        return f"SubscribedTopicNames can't have more than {MAX_TOPICS} names."
     if request.epoch == 0:
         return _join_fault(request)
     if request.epoch == LEAVE_FOR_A_WHILE and request.instance_id is None:
@@ -88,6 +92,13 @@ def pattern_refusal(before: Facts, after: Facts) -> Refusal | None:
     return Refusal(
         Code.INVALID_REGULAR_EXPRESSION,
         f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {fault}.",
+    )
+
+
+def too_large(group_id: str) -> Refusal:
+    return Refusal(
+        Code.UNKNOWN_SERVER_ERROR,
+        f"The subscriptions of group {group_id} would be larger than what is stored of a group.",
     )
 
 

@@ -8,6 +8,7 @@ No member leads, so that none computes assignments.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from headwater.groups.bounds import RECORD_MAX_BYTES, member_bytes
 from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.classic.member import distinct_protocols
 from headwater.groups.classic.subscription import CONSUMER
@@ -121,15 +122,15 @@ class ClassicMembers(Core):
         if subscription.owned and not request.instance_id and member_id not in self._state.members:
             # It was fenced and has not heard of it: others may read what it thinks it owns.
             return JoinReply(error=Code.UNKNOWN_MEMBER_ID, member_id=member_id)
-        found = self._find_joining(member_id, request)
+        found = self._find_with_room(member_id, request, subscription)
         if isinstance(found, Refusal):
             return JoinReply(error=found.code)
         # The last one of the new protocol comes back with the old one.
         downgrades = found.id in self._state.members and may_replace(
             self._state, found, self.settings
         )
+        facts = _told(found.facts, request, subscription)
         member = self._admit_classic(found, member_id, request)
-        facts = _told(member.facts, request, subscription)
         owned = _owned(subscription, topics)
         if downgrades:
             member = self._advance_and_downgrade(member, facts, topics, owned, now, now_ms)
@@ -157,7 +158,18 @@ class ClassicMembers(Core):
         )
         if request.protocol_type != CONSUMER or not common:
             return Code.INCONSISTENT_GROUP_PROTOCOL
+        if member_bytes((), request.protocols) > RECORD_MAX_BYTES:
+            return Code.UNKNOWN_SERVER_ERROR
         return Code.NONE
+
+    def _find_with_room(
+        self, member_id: str, request: JoinRequest, subscription: EmbeddedSubscription
+    ) -> Member | Refusal:
+        found = self._find_joining(member_id, request)
+        if isinstance(found, Refusal):
+            return found
+        fits = self._state.has_room_for(found, _told(found.facts, request, subscription))
+        return found if fits else checks.too_large(self.group_id)
 
     def _find_joining(self, member_id: str, request: JoinRequest) -> Member | Refusal:
         """The member that joins, the static one whose place it takes, or a blank one."""

@@ -19,6 +19,7 @@ from kio.schema.consumer_protocol_subscription.v3 import data as s3
 from kio.serial import entity_writer
 
 from headwater.errors import MalformedRequest
+from headwater.groups.bounds import MAX_EMBEDDED_ELEMENTS
 from headwater.wire.guarded_reader import Reader, guarded_reader
 
 __all__ = (
@@ -32,10 +33,12 @@ __all__ = (
 _VERSION: Final = struct.Struct(">h")
 _ASSIGNMENTS: Final[tuple[Any, ...]] = (a0, a1, a2, a3)
 _read_subscription: Final = tuple(
-    guarded_reader(module.ConsumerProtocolSubscription) for module in (s0, s1, s2, s3)
+    guarded_reader(module.ConsumerProtocolSubscription, MAX_EMBEDDED_ELEMENTS)
+    for module in (s0, s1, s2, s3)
 )
 _read_assignment: Final = tuple(
-    guarded_reader(module.ConsumerProtocolAssignment) for module in _ASSIGNMENTS
+    guarded_reader(module.ConsumerProtocolAssignment, MAX_EMBEDDED_ELEMENTS)
+    for module in _ASSIGNMENTS
 )
 _write_assignment: Final = tuple(
     entity_writer(module.ConsumerProtocolAssignment) for module in _ASSIGNMENTS

@@ -122,6 +122,8 @@ class ConsumerGroup(ClassicMembers):
         refusal = checks.pattern_refusal(found.facts, facts)
         if refusal is not None:
             return _refuse(refusal)
+        if facts != found.facts and not self._state.has_room_for(found, facts):
+            return _refuse(checks.too_large(self.group_id))
         member = self._admit(found, request)
         before = member.holding.assigned
         member = self._advance(member, facts, topics, request.owned, now)

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
+from headwater.groups.bounds import member_bytes
 from headwater.groups.consumer.assignors import Partitions
 from headwater.groups.requests import Assignment, Client
 
@@ -62,6 +63,16 @@ class Facts:
     classic: ClassicFacts | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Fields that a newer release stored."""
+
+    def size(self, member_id: str) -> int:
+        """About how many bytes the record of a member with that id has."""
+        client = self.client
+        texts = (
+            member_id, self.instance_id, client.id, client.host, self.rack_id, self.assignor,
+            self.topic_regex,
+        )  # fmt: skip
+        protocols = () if self.classic is None else self.classic.protocols
+        return member_bytes(texts, protocols, self.topic_names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,12 +119,9 @@ def to_consumer(
     classic: ClassicGroup, topics: TopicsImage, settings: GroupSettings
 ) -> GroupState | Refusal:
     """A group whose members are those of ``classic``, which is left as it is."""
-    if settings.consumer_migration_policy not in _UPGRADES:
-        return _no_upgrade(classic, "online upgrade is disabled.")
-    if classic.protocol_type != CONSUMER:
-        return _no_upgrade(classic, "the group does not use the consumer embedded protocol.")
-    if len(classic.members) > settings.max_size:
-        return _no_upgrade(classic, "the group size exceeds the consumer group maximum size.")
+    obstacle = _obstacle(classic, settings)
+    if obstacle is not None:
+        return _no_upgrade(classic, obstacle)
     state = GroupState()
     state.epoch = state.assignment_epoch = classic.generation
     for each in classic.members:
@@ -147,6 +144,9 @@ def to_consumer(
             topic_names=subscription.topics,
             classic=ClassicFacts(each.session_timeout_ms, each.protocols),
         )
+        blank = Member(each.member_id, facts, Holding())
+        if not state.has_room_for(blank, facts):
+            return _no_upgrade(classic, "its members' subscriptions are too large.")
         held: Held = {}
         if assignment is not None:
             held = _held(assignment.partitions.items(), state, topics)
@@ -157,6 +157,17 @@ def to_consumer(
         state.set_target(each.member_id, target or NOTHING)
     state.follow(topics)
     return state
+
+
+def _obstacle(classic: ClassicGroup, settings: GroupSettings) -> str | None:
+    """Why no group of that kind and size is upgraded; None if it may be."""
+    if settings.consumer_migration_policy not in _UPGRADES:
+        return "online upgrade is disabled."
+    if classic.protocol_type != CONSUMER:
+        return "the group does not use the consumer embedded protocol."
+    if len(classic.members) > settings.max_size:
+        return "the group size exceeds the consumer group maximum size."
+    return None
 
 
 def _held(

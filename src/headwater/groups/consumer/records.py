@@ -2,7 +2,7 @@
 
 ========================== =====================================================
 ``consumer/group``         epochs, the topics' fingerprint, since when it is empty
-``consumer/member/<id>``   what a member told about itself
+``consumer/member/<id>``   what a member told about itself; a long id is hashed
 ``consumer/target/<id>``   a member's target; left out where it is empty
 ``consumer/current/<id>``  what a member holds
 ``consumer/regex/<hash>``  a pattern and the topics that it matched
@@ -11,12 +11,13 @@
 
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, unquote
 from uuid import UUID
 
 import msgspec
 
+from headwater.groups.bounds import VALUE_MAX_BYTES
 from headwater.groups.consumer.assignors import Partitions
 from headwater.groups.consumer.members import ClassicFacts, Facts, Held, Holding, MemberState
 from headwater.groups.requests import Client
@@ -48,6 +49,8 @@ _MEMBER = "consumer/member/"
 _TARGET = "consumer/target/"
 _CURRENT = "consumer/current/"
 _REGEX = "consumer/regex/"
+_LONGEST_NAME: Final = 200
+_HASHED: Final = "~"
 
 
 class GroupRecord(Value):
@@ -62,6 +65,8 @@ class GroupRecord(Value):
 class _MemberRecord(Value):
     client_id: str
     client_host: str
+    id: str | None = None
+    """Where the record's name has a hash of it."""
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
@@ -87,20 +92,35 @@ class _CurrentRecord(Value):
 
 
 class _RegexRecord(Value):
+    """``topics`` is None where the names are too many for one record."""
+
     pattern: str
-    topics: list[str] = msgspec.field(default_factory=list)
+    topics: list[str] | None = msgspec.field(default_factory=list)
+
+
+def _name(kind: str, member_id: str) -> str:
+    """The name of a member's record. Stores bound the length of keys; clients choose ids."""
+    quoted = _quoted(member_id)
+    if len(quoted) > _LONGEST_NAME:
+        return kind + _HASHED + blake2b(member_id.encode(), digest_size=24).hexdigest()
+    return kind + quoted
+
+
+def _quoted(member_id: str) -> str:
+    # No id that a client chose may look like the hash of another's.
+    return quote(member_id, safe="").replace(_HASHED, "%7E")
 
 
 def member_name(member_id: str) -> str:
-    return _MEMBER + quote(member_id, safe="")
+    return _name(_MEMBER, member_id)
 
 
 def target_name(member_id: str) -> str:
-    return _TARGET + quote(member_id, safe="")
+    return _name(_TARGET, member_id)
 
 
 def current_name(member_id: str) -> str:
-    return _CURRENT + quote(member_id, safe="")
+    return _name(_CURRENT, member_id)
 
 
 def regex_name(pattern: str) -> str:
@@ -109,7 +129,16 @@ def regex_name(pattern: str) -> str:
 
 
 def members_of(records: Mapping[str, bytes]) -> list[str]:
-    return sorted(unquote(name[len(_MEMBER) :]) for name in records if name.startswith(_MEMBER))
+    return sorted(
+        _id_of(name[len(_MEMBER) :], data)
+        for name, data in records.items()
+        if name.startswith(_MEMBER)
+    )
+
+
+def _id_of(name: str, data: bytes) -> str:
+    stored = decode(_MemberRecord, data).id if name.startswith(_HASHED) else None
+    return unquote(name) if stored is None else stored
 
 
 def regexes_of(records: Mapping[str, bytes]) -> list[bytes]:
@@ -130,13 +159,15 @@ def decode_group(data: bytes) -> GroupRecord:
     return decode(GroupRecord, data)
 
 
-def encode_facts(facts: Facts) -> bytes:
+def encode_facts(member_id: str, facts: Facts) -> bytes:
     classic = facts.classic
+    hashed = member_name(member_id) != _MEMBER + _quoted(member_id)
     return _encode_with(
         facts.unknown,
         _MemberRecord(
             client_id=facts.client.id,
             client_host=facts.client.host,
+            id=member_id if hashed else None,
             instance_id=facts.instance_id,
             rack_id=facts.rack_id,
             rebalance_timeout_ms=facts.rebalance_timeout_ms,
@@ -222,9 +253,13 @@ def _by_partition(record: dict[bytes, dict[int, list[int]]]) -> Held:
 
 
 def encode_regex(pattern: str, topics: frozenset[str]) -> bytes:
-    return encode(_RegexRecord(pattern=pattern, topics=sorted(topics)))
+    data = encode(_RegexRecord(pattern=pattern, topics=sorted(topics)))
+    if len(data) > VALUE_MAX_BYTES:
+        return encode(_RegexRecord(pattern=pattern, topics=None))
+    return data
 
 
-def decode_regex(data: bytes) -> tuple[str, frozenset[str]]:
+def decode_regex(data: bytes) -> tuple[str, frozenset[str] | None]:
+    """The pattern and its topics; None where these have to be looked up again."""
     record = decode(_RegexRecord, data)
-    return record.pattern, frozenset(record.topics)
+    return record.pattern, None if record.topics is None else frozenset(record.topics)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from headwater.groups.bounds import GROUP_MAX_BYTES, MAX_TOPICS, RECORD_MAX_BYTES
 from headwater.groups.consumer import records as stored
 from headwater.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Partitions, Subscriber
 from headwater.groups.consumer.members import Facts, Holding, Member
@@ -41,11 +42,15 @@ class GroupState:
         self.classic_members = 0
         self.classic_protocols: Counter[str] = Counter()
         self.empty_since_ms: int | None = None
+        self.size = 0
+        """About how many bytes the members' facts have in the store."""
         self._assignors: Counter[str] = Counter()
         self._holders: dict[UUID, dict[int, str]] = {}
         self._fingerprint: int | None = None
         self._records: dict[str, bytes | None] = {}
         self._written = b""
+        self._unlisted: dict[str, bytes] = {}
+        """Stored patterns without their topics, until they are looked up again."""
         self._unknown: Mapping[str, Any] = {}
         """Fields of the group that a newer release stored."""
 
@@ -63,7 +68,10 @@ class GroupState:
         state._unknown = group.unknown
         for data in stored.regexes_of(records):
             pattern, topics = stored.decode_regex(data)
-            state.subscriptions.resolved[pattern] = topics
+            if topics is None:
+                state._unlisted[pattern] = data
+            else:
+                state.subscriptions.resolved[pattern] = topics
         for member_id in stored.members_of(records):
             facts = stored.decode_facts(records[stored.member_name(member_id)])
             current = records.get(stored.current_name(member_id))
@@ -115,7 +123,7 @@ class GroupState:
         self.members[member.id] = member
         self._count(member.id, member.facts)
         self._hold(member.id, Holding(), member.holding)
-        self._records[stored.member_name(member.id)] = stored.encode_facts(member.facts)
+        self._records[stored.member_name(member.id)] = stored.encode_facts(member.id, member.facts)
         self._records[stored.current_name(member.id)] = stored.encode_holding(member.holding)
         self.empty_since_ms = None
 
@@ -157,7 +165,7 @@ class GroupState:
             return member
         self._uncount(member.id, member.facts)
         self._count(member.id, facts)
-        self._records[stored.member_name(member.id)] = stored.encode_facts(facts)
+        self._records[stored.member_name(member.id)] = stored.encode_facts(member.id, facts)
         self._forget_patterns()
         updated = replace(member, facts=facts)
         self.members[member.id] = updated
@@ -176,7 +184,19 @@ class GroupState:
         member_id = self.static_ids.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
+    def has_room_for(self, member: Member, facts: Facts) -> bool:
+        """The group keeps its bounds if ``member`` says this, which may be new in the group."""
+        size = facts.size(member.id)
+        known = self.members.get(member.id)
+        before = 0 if known is None else known.facts.size(member.id)
+        return (
+            size <= RECORD_MAX_BYTES
+            and self.size - before + size <= GROUP_MAX_BYTES
+            and self.subscriptions.names_with(facts.topic_names) <= MAX_TOPICS
+        )
+
     def _count(self, member_id: str, facts: Facts) -> None:
+        self.size += facts.size(member_id)
         self.subscriptions.add(facts.topic_names, facts.topic_regex)
         if facts.instance_id is not None:
             self.static_ids[facts.instance_id] = member_id
@@ -187,6 +207,7 @@ class GroupState:
             self.classic_protocols.update(name for name, _ in facts.classic.protocols)
 
     def _uncount(self, member_id: str, facts: Facts) -> None:
+        self.size -= facts.size(member_id)
         self.subscriptions.remove(facts.topic_names, facts.topic_regex)
         if facts.instance_id is not None and self.static_ids.get(facts.instance_id) == member_id:
             del self.static_ids[facts.instance_id]
@@ -226,7 +247,9 @@ class GroupState:
         for pattern, names in resolve(self.subscriptions.patterns, topics).items():
             if self.subscriptions.resolved.get(pattern) != names:
                 self.subscriptions.resolved[pattern] = names
-                self._records[stored.regex_name(pattern)] = stored.encode_regex(pattern, names)
+                data = stored.encode_regex(pattern, names)
+                if data != self._unlisted.pop(pattern, None):
+                    self._records[stored.regex_name(pattern)] = data
         before = self._fingerprint
         self._fingerprint = fingerprint(self.subscriptions.all_topics(), topics)
         return before is not None and before != self._fingerprint

@@ -120,9 +120,15 @@ class Subscriptions:
             found |= self.resolved.get(pattern, frozenset())
         return found
 
+    def names_with(self, names: Collection[str]) -> int:
+        """How many different names there would be with these."""
+        return len(self._names) + sum(name not in self._names for name in names)
+
     def has_topic(self, name: str) -> bool:
+        """A pattern that was not looked at yet may match any topic."""
         return name in self._names or any(
-            name in self.resolved.get(pattern, ()) for pattern in self._patterns
+            pattern not in self.resolved or name in self.resolved[pattern]
+            for pattern in self._patterns
         )
 
 
