@@ -93,7 +93,7 @@ class Committed(Generic[T]):
     result: T
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What one transaction may hold; None means no limit worth counting.
 

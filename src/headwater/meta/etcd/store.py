@@ -55,6 +55,13 @@ class _Seen:
     revision: int
 
 
+def limits_of(address: Address) -> Limits:
+    """What a transaction of this cluster may hold, one operation about its turn apart."""
+    return Limits(
+        operations=address.max_txn_ops - 1, value_bytes=VALUE_BYTES, inline_bytes=INLINE_BYTES
+    )
+
+
 class EtcdStore:
     """A ``MetadataStore`` on an etcd cluster; open it with ``EtcdStore.open``.
 
@@ -66,8 +73,7 @@ class EtcdStore:
         self._members = Members(address)
         self._keys = Keys(address.prefix)
         self._turns = Turns(address.prefix)
-        # One operation of each transaction is about its turn.
-        self._limits = Limits(address.max_txn_ops - 1, VALUE_BYTES, INLINE_BYTES)
+        self._limits = limits_of(address)
         self._random = random
         self._recent = Recent()
         self._losers = asyncio.Lock()
