@@ -9,12 +9,11 @@ from headwater.meta.store import Limits
 
 MIB = 2**20
 UNBOUNDED = Limits(operations=None, value_bytes=None, range_keys=None, inline_bytes=256 * MIB)
+BATCHED = Limits(operations=1_000, value_bytes=MIB, range_keys=1_000, inline_bytes=256 * MIB)
 
 
 def test_each_backend_is_given_its_own_limits() -> None:
     etcd = limits_of(parse_address("etcd://127.0.0.1:2379/prod"))
     assert etcd == Limits(operations=127, value_bytes=MIB, range_keys=None, inline_bytes=64 * MIB)
-    assert oxia.LIMITS == Limits(
-        operations=1_000, value_bytes=MIB, range_keys=1_000, inline_bytes=256 * MIB
-    )
+    assert oxia.LIMITS == BATCHED
     assert sqlite.LIMITS == postgres.LIMITS == UNBOUNDED
