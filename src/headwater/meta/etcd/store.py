@@ -69,8 +69,8 @@ class EtcdStore:
     prefixes see nothing of each other but each other's revisions.
     """
 
-    def __init__(self, address: Address, random: Random) -> None:
-        self._members = Members(address)
+    def __init__(self, address: Address, random: Random, members: Members | None = None) -> None:
+        self._members = members or Members(address)
         self._keys = Keys(address.prefix)
         self._turns = Turns(address.prefix)
         self._limits = limits_of(address)
