@@ -64,7 +64,7 @@ def _mirror(asked: Any, schema: type[Any], code: int, message: str) -> Values:
     return values
 
 
-def _copy(asked: Any, name: str, schema: type[Any], values: dict[str, Any]) -> None:
+def _copy(asked: Any, name: str, schema: Any, values: dict[str, Any]) -> None:
     """Repeat a value of the request; null stays out of a reply that cannot carry it."""
     value = getattr(asked, name)
     if value is not None or name in _nullable_fields(schema):
@@ -72,7 +72,7 @@ def _copy(asked: Any, name: str, schema: type[Any], values: dict[str, Any]) -> N
 
 
 @cache
-def _nullable_fields(schema: type[Any]) -> frozenset[str]:
+def _nullable_fields(schema: Any) -> frozenset[str]:
     return frozenset(
         field.name for field in fields_of(schema) if field.nullable or field.type == "uuid"
     )
