@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -169,6 +170,20 @@ def test_the_metadata_of_a_cluster_is_not_served_with_other_objects(tmp_path: Pa
     # A directory that moved is the same store.
     (tmp_path / "data").rename(tmp_path / "moved")
     assert serve(tmp_path / "moved").stop() == 0
+
+
+def test_a_copy_of_the_metadata_that_is_out_of_date_is_not_served(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    serve(data).stop()
+    shutil.copytree(data, tmp_path / "copy", ignore=shutil.ignore_patterns("objects"))
+    serve(data).stop()
+    (data / "metadata.db").rename(tmp_path / "newer.db")
+    shutil.copytree(tmp_path / "copy", data, dirs_exist_ok=True)
+    line = refused("--data", data, "--listen", "127.0.0.1:0")
+    assert "went back to an earlier state" in line
+    assert "headwater restore" in line
+    (tmp_path / "newer.db").rename(data / "metadata.db")
+    assert serve(data).stop() == 0
 
 
 @pytest.mark.parametrize(

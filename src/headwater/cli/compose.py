@@ -37,6 +37,7 @@ from headwater.config import Address, Settings
 from headwater.errors import ConfigurationError, StoreError, StoreUnavailable, UnknownOutcome
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.settings import GroupSettings
+from headwater.log.bookmarks import add_bookmark
 from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.gc import fence
@@ -154,6 +155,7 @@ class Broker:
         record = await open_cluster(self._meta, rng)
         url = shown(settings.objects_url)
         record = await patiently(partial(claim_objects, self._meta, self._objects, record, url))
+        await patiently(partial(add_bookmark, self._meta, self._objects, record))
         advertised = advertised_address(settings, self.address)
         broker_id = settings.broker.id
         self._membership = Membership(

@@ -28,6 +28,7 @@ from headwater.errors import (
     StoreError,
     StoreUnavailable,
 )
+from headwater.log.bookmarks import counter, went_back
 from headwater.log.formats import Cluster
 from headwater.log.levels import same_cluster
 from headwater.log.transactions import transact
@@ -178,18 +179,25 @@ async def check_claim(
         )
 
 
-async def watch_claim(objects: ObjectStore, cluster: Cluster) -> None:
-    """Look at it now and then, until cancelled; raises what ``check_claim`` raises.
+async def watch_claim(meta: MetadataStore, objects: ObjectStore, cluster: Cluster) -> None:
+    """Look at it now and then, until cancelled.
 
     A broker that was not stopped before its cluster was restored elsewhere would acknowledge
-    records for ever that the cluster does not have.
+    records for ever that the cluster does not have. Raises what ``check_claim`` raises, and
+    ``ConfigurationError`` if the metadata store goes back to an earlier state.
     """
+    noted = 0
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         try:
             await check_not_restored(objects, cluster)
+            found = await counter(meta)
         except StoreError as error:
             logger.warning("cannot look for a restore of the cluster: %s", error)
+            continue
+        if found < noted:
+            raise went_back(found, noted, cluster)
+        noted = found
 
 
 async def check_not_restored(objects: ObjectStore, cluster: Cluster) -> None:

@@ -237,7 +237,7 @@ class LogEngine:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cluster.run())
             tasks.create_task(self._cluster.look())
-            tasks.create_task(watch_claim(self._objects, self._record))
+            tasks.create_task(watch_claim(self._meta, self._objects, self._record))
             tasks.create_task(self._follower.run())
             tasks.create_task(self._maintenance.run())
             tasks.create_task(self._revive())

@@ -14,7 +14,8 @@ its record with its manifest, while its job is CREATED; so one without a record 
 CREATED, asked in this order, will never have one.
 
 Nothing is deleted that a kept snapshot of the metadata may need (``snapshots``), and nothing where
-the objects are not those of this metadata store (``claim``).
+the objects are not those of this metadata store (``claim``) or the store went back to an earlier
+state (``bookmarks``).
 """
 
 import asyncio
@@ -33,6 +34,7 @@ from typing import TypeVar
 
 from headwater.clock import Clock
 from headwater.errors import ConfigurationError, StoreError, UnknownFormat
+from headwater.log.bookmarks import check_bookmark
 from headwater.log.claim import check_claim
 from headwater.log.formats import GROWING, Cluster, Incarnation, ObjectRecord, Release
 from headwater.log.jobs import CREATED, TABLES, Job, job_of_file
@@ -324,11 +326,15 @@ class GarbageCollector:
         return len(lost)
 
     async def _require_own_objects(self) -> None:
-        """Raise ``ConfigurationError`` where the objects are not those of this metadata store."""
+        """Raise ``ConfigurationError`` if this metadata store is not the one that is up to date
+        with these objects.
+        """
         stored = await self._meta.get(keys.CLUSTER)
         if stored is None:
             raise ConfigurationError("the metadata store was emptied: nothing is deleted")
-        await check_claim(self._objects, decode(Cluster, stored.value))
+        cluster = decode(Cluster, stored.value)
+        await check_claim(self._objects, cluster)
+        await check_bookmark(self._meta, self._objects, cluster)
 
     async def _scan(self, start: str, end: str | None = None) -> AsyncIterator[Entry]:
         """Every entry from ``start`` to ``end``; without an end, those with that prefix."""

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from headwater.clock import Clock
+from headwater.log.bookmarks import add_bookmark, check_bookmark
 from headwater.log.claim import check_not_restored
 from headwater.log.formats import Cluster
 from headwater.log.parquet_source import Offload
@@ -122,7 +123,8 @@ class Snapshotter:
         """Take one, and drop those beyond the number that is kept.
 
         None where another broker has begun one since, or the cluster's record is gone. Raises
-        ``ConfigurationError`` where the objects are not those of this metadata store.
+        ``ConfigurationError`` where the objects are not those of this metadata store, or it went
+        back to an earlier state.
         """
         stored = await self._meta.get(keys.CLUSTER)
         if stored is None:
@@ -131,6 +133,7 @@ class Snapshotter:
         if cluster.restoring:
             return None
         await check_not_restored(self._objects, cluster)
+        await check_bookmark(self._meta, self._objects, cluster)
         taken_ms, name = self._clock.now_ms(), self._incarnation()
         before = (await self._meta.scan(keys.SNAPSHOTS, keys.SNAPSHOTS, limit=1)).revision
         own = await self._list(cluster.epoch, taken_ms, name, before)
@@ -153,6 +156,7 @@ class Snapshotter:
         parts = await self._offload(lambda: encode_snapshot(description, items))
         await self._objects.put(own.key, parts)
         kept = await self._complete(own.key, found.revision)
+        await add_bookmark(self._meta, self._objects, cluster)
         await self._delete_others(kept, cluster)
         if own.key not in kept:
             return None

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from headwater.clock import Clock, SystemClock
 from headwater.errors import ConfigurationError
+from headwater.log.bookmarks import check_bookmark
 from headwater.log.claim import check_claim
 from headwater.log.formats import Cluster
 from headwater.meta import keys
@@ -50,7 +51,8 @@ async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[P
     """Open a cluster's stores for as long as the block runs.
 
     Raises ``ConfigurationError`` where there is no cluster, one that lives in the memory of its
-    broker, or one with other objects; what the stores raise.
+    broker, one with other objects, or one whose metadata store went back to an earlier state;
+    what the stores raise.
     """
     _check_reachable(address)
     clock, random = SystemClock(), Random(SystemRandom().getrandbits(128))  # noqa: S311 - pauses
@@ -66,6 +68,7 @@ async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[P
             raise _no_cluster(address.metadata_url)
         cluster = decode(Cluster, stored.value)
         await check_claim(objects, cluster, shown(address.objects_url))
+        await check_bookmark(meta, objects, cluster)
         commits = TableCommits(
             tables,
             data=address.data,
