@@ -7,6 +7,7 @@ function that needs it, so that ``--help`` and shell completion answer at once.
 
 def main() -> None:
     """Run the command line; the entry point of the ``headwater`` script."""
+    from headwater.cli.process_exit import run_to_exit
     from headwater.cli.root import headwater
 
-    headwater(prog_name="headwater")
+    run_to_exit(lambda: headwater(prog_name="headwater"))
