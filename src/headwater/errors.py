@@ -6,7 +6,8 @@ HeadwaterError
 ├── UnknownApi                    no API has that key; the connection closes
 ├── StoreError                    a store below us misbehaved
 │   ├── StoreUnavailable          it did not answer; nothing was written; a retry can help
-│   │   └── StoreGone             its data is no longer there: a broker that uses it stops
+│   │   ├── StoreGone             its data is no longer there: a broker that uses it stops
+│   │   └── ObjectStoreUnavailable it was the object store, not the metadata store
 │   ├── UnknownOutcome            the answer was lost; the write may or may not have landed
 │   ├── ObjectNotFound            no object under that key
 │   ├── WatchTrimmed              the watch fell behind what the store keeps; resynchronise
@@ -56,6 +57,13 @@ class StoreUnavailable(StoreError):
 
 class StoreGone(StoreUnavailable):
     """Raised when a store's data was taken away under this process: a retry cannot help."""
+
+
+class ObjectStoreUnavailable(StoreUnavailable):
+    """Raised when an object store, not a metadata store, did not take the request.
+
+    A retry helps only where a subclass says so: this class itself is a refusal.
+    """
 
 
 class UnknownOutcome(StoreError):

@@ -7,10 +7,10 @@ import pytest
 
 from headwater.cli import object_store
 from headwater.cli.compose import log_settings
-from headwater.cli.object_store import patiently
+from headwater.cli.object_store import absent_store, patiently
 from headwater.config import Settings
 from headwater.config.log import LogSettings
-from headwater.errors import StoreUnavailable
+from headwater.errors import ConfigurationError, ObjectStoreUnavailable, StoreUnavailable
 from headwater.objects.health import StoreSuspended
 from headwater.objects.retrying import TransientFailure
 
@@ -71,3 +71,20 @@ async def test_a_store_that_refuses_us_is_not_waited_for() -> None:
 
     with pytest.raises(StoreUnavailable, match="access is denied"):
         await patiently(work)
+
+
+@pytest.mark.parametrize(
+    ("error", "embedded", "store"),
+    [
+        (StoreUnavailable("no answer"), False, "metadata store"),
+        (StoreUnavailable("locked"), True, None),
+        (TransientFailure("503 SlowDown"), False, "object store"),
+        (StoreSuspended("later"), True, "object store"),
+        (ObjectStoreUnavailable("access is denied"), False, None),
+        (ConfigurationError("wrong"), False, None),
+    ],
+)
+def test_a_start_waits_for_a_store_that_may_come_back_and_names_it(
+    error: Exception, *, embedded: bool, store: str | None
+) -> None:
+    assert absent_store(error, embedded=embedded) == store

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from headwater.errors import ObjectNotFound, StorageFull, StoreError, StoreUnavailable
+from headwater.errors import ObjectNotFound, ObjectStoreUnavailable, StorageFull, StoreError
 from headwater.objects.health import State, StoreHealth, StoreSuspended, Thresholds
 from headwater.objects.remote import RemoteObjects
 from headwater.objects.retrying import TransientFailure
@@ -28,14 +28,14 @@ def bucket(url: str) -> RemoteObjects:
         (429, "", TransientFailure, "429"),
         (400, "RequestTimeout", TransientFailure, "400 RequestTimeout"),
         (400, "BadDigest", TransientFailure, "changed on their way"),
-        (403, "AccessDenied", StoreUnavailable, "AWS_ACCESS_KEY_ID.*403 AccessDenied"),
-        (401, "", StoreUnavailable, "AWS_ACCESS_KEY_ID"),
-        (404, "NoSuchBucket", StoreUnavailable, "the bucket does not exist; create it"),
-        (404, "ContainerNotFound", StoreUnavailable, "the bucket does not exist; create it"),
-        (404, "XAdminUserNotFound", StoreUnavailable, "access is denied"),
-        (403, "InvalidAccessKeyId", StoreUnavailable, "access is denied"),
-        (301, "PermanentRedirect", StoreUnavailable, "another region"),
-        (400, "ExpiredToken", StoreUnavailable, "have expired; .*400 ExpiredToken"),
+        (403, "AccessDenied", ObjectStoreUnavailable, "AWS_ACCESS_KEY_ID.*403 AccessDenied"),
+        (401, "", ObjectStoreUnavailable, "AWS_ACCESS_KEY_ID"),
+        (404, "NoSuchBucket", ObjectStoreUnavailable, "the bucket does not exist; create it"),
+        (404, "ContainerNotFound", ObjectStoreUnavailable, "the bucket does not exist; create it"),
+        (404, "XAdminUserNotFound", ObjectStoreUnavailable, "access is denied"),
+        (403, "InvalidAccessKeyId", ObjectStoreUnavailable, "access is denied"),
+        (301, "PermanentRedirect", ObjectStoreUnavailable, "another region"),
+        (400, "ExpiredToken", ObjectStoreUnavailable, "have expired; .*400 ExpiredToken"),
         (507, "XMinioStorageFull", StorageFull, "no space left"),
     ],
 )
@@ -64,9 +64,9 @@ async def test_nobody_listening_is_a_transient_failure() -> None:
 async def test_a_missing_bucket_is_not_a_missing_object(s3_url: str) -> None:
     store = bucket(s3_url.replace("headwater", "elsewhere"))
     for request in (store.put("a", [b"1"]), store.get("a"), store.delete("a")):
-        with pytest.raises(StoreUnavailable, match="bucket does not exist"):
+        with pytest.raises(ObjectStoreUnavailable, match="bucket does not exist"):
             await request
-    with pytest.raises(StoreUnavailable, match="bucket does not exist"):
+    with pytest.raises(ObjectStoreUnavailable, match="bucket does not exist"):
         await anext(store.list(""))
 
 
@@ -85,7 +85,7 @@ async def test_conditional_puts_cannot_be_switched_off(
     s3_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
-    with pytest.raises(StoreUnavailable, match="unset it"):
+    with pytest.raises(ObjectStoreUnavailable, match="unset it"):
         await bucket(s3_url).put("a", [b"1"])
 
 

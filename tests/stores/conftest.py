@@ -13,7 +13,7 @@ from tests.installed import install_servers
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    install_servers(session, ["toxiproxy", "versitygw"])
+    install_servers(session, ["postgres", "toxiproxy", "versitygw"])
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from peers.headwater import COMMAND, start_headwater
+from peers.postgres import Postgres, start_postgres
 from peers.process import Server, free_port
 from peers.s3_server import S3Server
 from peers.versitygw import start_versitygw
@@ -155,20 +156,50 @@ def test_a_broker_that_waits_for_its_store_stops_when_it_is_told_to(
     assert broker.server.process.wait() == 0
 
 
-def test_a_bucket_that_is_not_there_stops_the_broker_with_one_line(
-    s3: S3Server, tmp_path: Path
-) -> None:
+def refusal(environment: Mapping[str, str], *arguments: str | Path) -> str:
+    """The one line of a broker that does not start."""
     done = subprocess.run(
-        [
-            COMMAND, "serve", "--data", tmp_path / "data", "--listen", f"127.0.0.1:{free_port()}",
-            "--objects", s3.url("absent"),
-        ],
-        env={**s3.client_environment(), "PATH": ""},
+        [COMMAND, "serve", "--listen", f"127.0.0.1:{free_port()}", *arguments],
+        env={**environment, "PATH": ""},
         capture_output=True, text=True, timeout=50, check=False,
     )  # fmt: skip
     assert done.returncode != 0
     [line] = done.stderr.strip().splitlines()
+    return line
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    server = start_postgres(tmp_path_factory.mktemp("postgres") / "data")
+    yield server
+    server.stop()
+
+
+def test_a_bucket_that_is_not_there_stops_the_broker_with_one_line(
+    s3: S3Server, tmp_path: Path
+) -> None:
+    line = refusal(
+        s3.client_environment(), "--data", tmp_path / "data", "--objects", s3.url("absent")
+    )
     assert "the bucket does not exist; create it, or correct --objects" in line
+
+
+@pytest.mark.parametrize(
+    ("bucket", "secret", "reason"),
+    [
+        ("absent", None, "the bucket does not exist; create it, or correct --objects"),
+        (BUCKET, "wrong", "access is denied; check AWS_ACCESS_KEY_ID"),
+    ],
+)
+def test_a_refusal_of_the_object_store_is_not_waited_for_as_the_metadata_store(
+    s3: S3Server, postgres: Postgres, bucket: str, secret: str | None, reason: str
+) -> None:
+    environment = s3.client_environment()
+    if secret is not None:
+        environment["AWS_SECRET_ACCESS_KEY"] = secret
+    line = refusal(environment, "--metadata", postgres.url(), "--objects", s3.url(bucket))
+    assert line.startswith("Error: writing check/")
+    assert reason in line
 
 
 def test_status_tells_what_the_store_was_asked_and_what_that_costs(

@@ -27,6 +27,7 @@ from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
 from headwater.cli.object_store import (
     PAUSE,
+    absent_store,
     flush_rule,
     open_object_store,
     patiently,
@@ -34,7 +35,7 @@ from headwater.cli.object_store import (
 )
 from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
-from headwater.errors import ConfigurationError, StoreError, StoreUnavailable, UnknownOutcome
+from headwater.errors import ConfigurationError, StoreError
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.settings import GroupSettings
 from headwater.log.bookmarks import add_bookmark
@@ -55,8 +56,6 @@ logger = logging.getLogger(__name__)
 
 READY_TIMEOUT = 2.0
 IO_THREADS = 8
-AWAY = (StoreUnavailable, UnknownOutcome)
-"""What a store raises that may be back in a moment."""
 
 
 class Broker:
@@ -91,10 +90,11 @@ class Broker:
                 await self._start()
             except BaseException as error:
                 await self._open.aclose()
-                if is_embedded(self._settings.metadata_url) or not isinstance(error, AWAY):
+                store = absent_store(error, embedded=is_embedded(self._settings.metadata_url))
+                if store is None:
                     raise
                 # From the beginning: what was taken or read before may be out of date by then.
-                logger.warning("Waiting for the metadata store: %s", error)
+                logger.warning("Waiting for the %s: %s", store, error)
                 await asyncio.sleep(PAUSE)
             else:
                 return self

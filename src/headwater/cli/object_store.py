@@ -1,4 +1,4 @@
-"""The object store of a broker: opened, tried out, and what is told of its state."""
+"""The object store of a broker: opened, tried out, waited for, and described when it fails."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from headwater.clock import Clock
 from headwater.config import Settings
+from headwater.errors import ObjectStoreUnavailable, StoreUnavailable, UnknownOutcome
 from headwater.log.settings import MIB
 from headwater.objects.compatibility import check_compatibility
 from headwater.objects.health import State, StoreHealth, StoreSuspended
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 PAUSE = 1.0
 """Seconds between two attempts of a broker that waits for its stores."""
+AWAY = (StoreUnavailable, UnknownOutcome)
+"""What a metadata store raises that may be back in a moment."""
 
 
 async def open_object_store(
@@ -56,6 +59,19 @@ async def patiently(work: Callable[[], Awaitable[T]]) -> T:
         except (TransientFailure, StoreSuspended) as failure:
             logger.warning("Waiting for the object store: %s", failure)
             await asyncio.sleep(PAUSE)
+
+
+def absent_store(error: BaseException, *, embedded: bool) -> str | None:
+    """The store that a start waits for after ``error``; None if waiting cannot help.
+
+    An object store that refuses a request refuses the next one too. ``embedded``: the metadata is
+    in this process.
+    """
+    if isinstance(error, TransientFailure | StoreSuspended):
+        return "object store"
+    if embedded or isinstance(error, ObjectStoreUnavailable) or not isinstance(error, AWAY):
+        return None
+    return "metadata store"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import errno
 from pathlib import Path
 
-from headwater.errors import StorageFull, StoreError, StoreUnavailable
+from headwater.errors import ObjectStoreUnavailable, StorageFull, StoreError
 
 _FULL = {
     errno.ENOSPC: "free space on its file system or add some",
@@ -30,4 +30,4 @@ def advice(error: OSError) -> str:
 def disk_error(error: OSError, doing: str, root: Path) -> StoreError:
     """The error that a caller of the store gets for one of the operating system's."""
     text = f"{doing} in {root} failed: {error.strerror}; {advice(error)}"
-    return StorageFull(text) if error.errno in _FULL else StoreUnavailable(text)
+    return StorageFull(text) if error.errno in _FULL else ObjectStoreUnavailable(text)

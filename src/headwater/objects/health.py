@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from headwater.errors import StoreUnavailable
+from headwater.errors import ObjectStoreUnavailable
 
 
 class State(IntEnum):
@@ -27,7 +27,7 @@ class State(IntEnum):
     UNAVAILABLE = 2
 
 
-class StoreSuspended(StoreUnavailable):
+class StoreSuspended(ObjectStoreUnavailable):
     """Raised instead of a request to a store that is unavailable; nothing was sent."""
 
 

@@ -21,7 +21,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Final, TypeVar
 
-from headwater.errors import ConfigurationError, ObjectNotFound, StoreError, StoreUnavailable
+from headwater.errors import ConfigurationError, ObjectNotFound, ObjectStoreUnavailable, StoreError
 from headwater.objects.disk_errors import advice, disk_error
 from headwater.objects.durable import Descriptor, DurableDirectories, make_root
 from headwater.objects.growing_file import MODE, GrowingFile
@@ -163,7 +163,7 @@ class LocalDirectory:
                         raise
                 break
             else:
-                raise StoreUnavailable(f"{self._root / directory} is removed again and again")
+                raise ObjectStoreUnavailable(f"{self._root / directory} is removed again and again")
         finally:
             self._temporary.remove(temporary)
         self._directories.sync(directory, target)
@@ -181,7 +181,7 @@ class LocalDirectory:
                 continue
             self._directories.sync(directory, target)
             return file
-        raise StoreUnavailable(f"{self._root / directory} is removed again and again")
+        raise ObjectStoreUnavailable(f"{self._root / directory} is removed again and again")
 
     def _read_at_once(self, key: str, start: int, length: int) -> bytearray | None:
         """What is in the page cache, or None; whatever is wrong, ``_read`` finds and tells."""
@@ -202,7 +202,9 @@ class LocalDirectory:
                 size = os.fstat(file.fileno()).st_size
                 end = size if length is None else start + length
                 if end > size:
-                    raise StoreUnavailable(f"{path} has {size} bytes, wanted are {start} to {end}")
+                    raise ObjectStoreUnavailable(
+                        f"{path} has {size} bytes, wanted are {start} to {end}"
+                    )
                 data = bytearray(end - start)
                 _read_into(file.fileno(), data, start, path)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -273,7 +275,7 @@ def _read_into(number: int, data: bytearray, start: int, path: Path) -> None:
         while done < len(view):
             count = os.preadv(number, [view[done:]], start + done)
             if count == 0:
-                raise StoreUnavailable(f"{path} was cut while it was read")
+                raise ObjectStoreUnavailable(f"{path} was cut while it was read")
             done += count
 
 

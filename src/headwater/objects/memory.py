@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 
 from headwater.clock import Clock
-from headwater.errors import ObjectNotFound, StoreUnavailable
+from headwater.errors import ObjectNotFound, ObjectStoreUnavailable
 from headwater.objects.names import check_key, check_range, directory_of
 from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, Traffic
 
@@ -43,7 +43,7 @@ class MemoryObjects:
         check_range(start, length)
         data = self._find(key)
         if start + length > len(data):
-            raise StoreUnavailable(
+            raise ObjectStoreUnavailable(
                 f"{key} has {len(data)} bytes, wanted are {start} to {start + length}"
             )
         return self._count(bytearray(memoryview(data)[start : start + length]))

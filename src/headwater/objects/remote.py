@@ -11,7 +11,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore as Bucket
 
-from headwater.errors import ObjectNotFound, StoreUnavailable
+from headwater.errors import ObjectNotFound, ObjectStoreUnavailable
 from headwater.objects.health import StoreHealth
 from headwater.objects.names import check_key, check_range, directory_of
 from headwater.objects.remote_errors import remote_error
@@ -97,7 +97,7 @@ class RemoteObjects:
                 data, short = bytearray(found), len(found) < length
         if short:
             self.traffic.errors += 1
-            raise StoreUnavailable(
+            raise ObjectStoreUnavailable(
                 f"{key} in {self._where} is shorter than the {start + length} bytes wanted"
             )
         self.traffic.bytes_read += len(data)
@@ -137,7 +137,7 @@ class RemoteObjects:
         try:
             await obstore.put_async(self._bucket, key, parts, mode="create", use_multipart=False)
         except NotImplementedError as error:
-            raise StoreUnavailable(
+            raise ObjectStoreUnavailable(
                 f"writing {key} in {self._where} failed: conditional puts are needed, "
                 "and AWS_CONDITIONAL_PUT switches them off; unset it"
             ) from error
@@ -152,7 +152,7 @@ class RemoteObjects:
         except FileNotFoundError as error:
             failure = remote_error(error, f"writing {key}", self._where, self._access)
             if isinstance(failure, ObjectNotFound):
-                failure = StoreUnavailable(
+                failure = ObjectStoreUnavailable(
                     f"writing {key} in {self._where} failed: the bucket does not exist; "
                     "create it, or correct --objects"
                 )
@@ -169,7 +169,7 @@ class RemoteObjects:
             if not isinstance(failure, ObjectNotFound):
                 self.traffic.errors += 1
             raise failure from error
-        except StoreUnavailable:
+        except ObjectStoreUnavailable:
             self.traffic.errors += 1
             raise
 

@@ -7,7 +7,7 @@ import re
 
 from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 
-from headwater.errors import ObjectNotFound, StorageFull, StoreError, StoreUnavailable
+from headwater.errors import ObjectNotFound, ObjectStoreUnavailable, StorageFull, StoreError
 from headwater.objects.retrying import TransientFailure
 
 S3_ACCESS = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
@@ -37,7 +37,7 @@ def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCE
     answer = " ".join(str(word) for word in (status, code) if word)
     failed = f"{doing} in {where} failed"
     if reason := _refusal(error, code, access):
-        return StoreUnavailable(f"{failed}: {reason}" + (f" ({answer})" if answer else ""))
+        return ObjectStoreUnavailable(f"{failed}: {reason}" + (f" ({answer})" if answer else ""))
     if isinstance(error, FileNotFoundError):
         return ObjectNotFound(f"{doing} in {where}: no such object")
     if status == _FULL:
@@ -47,7 +47,7 @@ def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCE
     if status is None or status in _TRANSIENT or code in _TRANSIENT_CODES:
         reason = answer or text.partition("\n")[0]
         return TransientFailure(f"{failed}: {reason}; check that the object store answers")
-    return StoreUnavailable(f"{failed}: the object store refused it ({answer})")
+    return ObjectStoreUnavailable(f"{failed}: the object store refused it ({answer})")
 
 
 def arrived_changed(error: Exception) -> bool:

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from headwater.errors import StoreUnavailable
+from headwater.errors import ObjectStoreUnavailable
 from headwater.objects.store import Buffer, ObjectInfo, ObjectStore, Traffic
 
 T = TypeVar("T")
 
 
-class TransientFailure(StoreUnavailable):
+class TransientFailure(ObjectStoreUnavailable):
     """Raised by a backend where the very same request may succeed in a moment.
 
-    A time-out, a lost connection, a throttled request. Callers see a ``StoreUnavailable``.
+    A time-out, a lost connection, a throttled request. Callers see a ``ObjectStoreUnavailable``.
     """
 
 
