@@ -20,6 +20,7 @@ from headwater.log.formats import PARQUET, SEGMENT, IndexEntry
 from headwater.log.index import entries_between
 from headwater.log.jobs import DataFile
 from headwater.log.parquet_rows import parse_footer
+from headwater.log.parquet_use import has_parquet_files
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.objects.memory import MemoryObjects
@@ -310,7 +311,9 @@ async def test_without_the_extra_the_answer_is_a_storage_error_and_a_line(
     ) as engine:
         topic = await engine.topics.create("t", 1, {})
         await place.produce(engine, topic, 3)
+        assert not await has_parquet_files(place.meta)
         await place.compactor.compact(engine, topic)
+    assert await has_parquet_files(place.meta)
 
     def missing() -> Any:
         raise ImportError("No module named 'pyarrow'")

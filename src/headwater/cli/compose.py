@@ -36,12 +36,14 @@ from headwater.cli.object_store import (
 from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
 from headwater.errors import ConfigurationError, StoreError
+from headwater.extras import missing_modules, require_extra
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.settings import GroupSettings
 from headwater.log.bookmarks import add_bookmark
 from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.gc import fence
+from headwater.log.parquet_use import has_parquet_files
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
@@ -156,6 +158,8 @@ class Broker:
         url = shown(settings.objects_url)
         record = await patiently(partial(claim_objects, self._meta, self._objects, record, url))
         await patiently(partial(add_bookmark, self._meta, self._objects, record))
+        if missing_modules("table") and await has_parquet_files(self._meta):
+            require_extra("table", "a broker of a cluster with compacted topics")
         advertised = advertised_address(settings, self.address)
         broker_id = settings.broker.id
         self._membership = Membership(
@@ -261,6 +265,7 @@ class Broker:
         listen_on = self._settings.tables.catalog_listen
         if listen_on is None:
             return
+        require_extra("table", "--catalog")
         from headwater.tables.rest.server import catalog_server
 
         address = Address.parse(listen_on)

@@ -31,7 +31,9 @@ def fsck(
     """
     from headwater.cli.check_progress import CheckProgress
     from headwater.cli.table_place import run_to_end
+    from headwater.extras import require_extra
 
+    require_extra("table", "this command")
     if deep:
         from headwater.pipeline.session import check_spark
 

@@ -133,6 +133,9 @@ def _print_facts(facts: "TableFacts") -> None:
 
 
 async def _facts(settings: "Settings", topics: Sequence[str]) -> "list[TableFacts]":
+    from headwater.extras import require_extra
+
+    require_extra("table", "this command")
     from headwater.pipeline.place import open_place
     from headwater.pipeline.streams import read_topics
     from headwater.pipeline.table_facts import read_facts

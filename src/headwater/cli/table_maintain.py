@@ -27,7 +27,9 @@ def maintain(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) ->
     """
     from headwater.cli.check_progress import CheckProgress
     from headwater.cli.table_place import run_to_end
+    from headwater.extras import require_extra
 
+    require_extra("table", "this command")
     with CheckProgress(sys.stderr) as progress:
         summary = run_to_end(_maintain(settings, topics, progress))
     if as_json:

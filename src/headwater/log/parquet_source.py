@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headwater.errors import CorruptMessage, KafkaStorageError
+from headwater.extras import install_command
 from headwater.log.filler import filler_batches
 from headwater.log.formats import IndexEntry
 from headwater.log.pieces import Piece, make_spanning_piece
@@ -134,8 +135,9 @@ class ParquetSource:
                 if not self._told:
                     self._told = True
                     logger.error(  # noqa: TRY400 - the trace adds nothing
-                        "cannot read Parquet files: %s; install Headwater with its extra `table`",
+                        "cannot read Parquet files: %s; they need the extra `table`: %s adds it",
                         error,
+                        install_command("table"),
                     )
                 raise KafkaStorageError("this broker lacks what reads Parquet files") from error
         return self._module

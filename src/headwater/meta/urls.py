@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from headwater.clock import Clock
 from headwater.errors import ConfigurationError
+from headwater.extras import install_command
 from headwater.meta.store import MetadataStore
 
 KNOWN = (
@@ -83,8 +84,7 @@ def _extra(name: str, url: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{shown(url)!r} needs the extra `{name}` ({error.name} is missing): "
-            "in a clone of the project, uv pip install --python .venv/bin/python "
-            f"-c requirements/test.txt -e '.[{name}]' adds it"
+            f"{install_command(name)} adds it"
         ) from error
 
 

@@ -5,7 +5,6 @@ that was given there.
 """
 
 import contextlib
-import importlib.util
 import logging
 import os
 import re
@@ -19,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from headwater.errors import ConfigurationError, StoreUnavailable
+from headwater.extras import install_command, require_extra
 from headwater.pipeline.java import find_java, packaged_java, write_shim
 from headwater.pipeline.preflight import check_answers, check_executors, check_server
 
@@ -90,15 +90,12 @@ def _worker_python(master: str) -> str:
 
 def check_spark() -> None:
     """Raises ``ConfigurationError`` in one line where Spark is missing or of another release."""
-    if importlib.util.find_spec("pyspark") is None:
-        raise ConfigurationError(
-            "this command runs on Spark: in a clone of the project, make .venv/.spark adds it"
-        )
+    require_extra("spark", "Spark")
     installed = version("pyspark")
     if not installed.startswith(f"{PYSPARK}."):
         raise ConfigurationError(
             f"pyspark {installed} is installed and Headwater runs on {PYSPARK}: "
-            "in a clone of the project, make .venv/.spark brings the right one"
+            f"{install_command('spark')} brings the right one"
         )
 
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from headwater.errors import ConfigurationError
+from headwater.extras import install_command
 
 _NEEDED: Final = ("numba", "numpy", "pyarrow")
 
@@ -30,5 +31,6 @@ def check_extras() -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigurationError(
-            f"format headwater needs {', '.join(missing)}, of the extra `spark`"
+            f"format headwater needs {', '.join(missing)}, of the extra `spark`: "
+            f"{install_command('spark')} adds it"
         )

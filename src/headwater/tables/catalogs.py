@@ -4,11 +4,11 @@
 pyiceberg knows is passed through with its options as they are.
 """
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.errors import ConfigurationError
+from headwater.extras import require_extra
 from headwater.tables.locations import object_location, storage_properties
 from headwater.tables.names import check_template
 from headwater.tables.settings import TableSettings
@@ -28,10 +28,7 @@ def open_catalog(settings: TableSettings, *, data: Path, objects_url: str) -> "C
     Raises ``ConfigurationError`` for wrong settings, ``CatalogUnavailable`` where it does not
     answer.
     """
-    if importlib.util.find_spec("pyiceberg") is None:
-        raise ConfigurationError(
-            "tables need the extra `table`: in a clone of the project, make .venv/.spark adds it"
-        )
+    require_extra("table", "a table catalog")
     from pyiceberg.catalog import load_catalog
 
     from headwater.tables.catalog_errors import catalog_errors
