@@ -131,7 +131,13 @@ def commits(console: Console, directory: Path, *, quick: bool) -> object:
     folder = directory / "pipeline-commits"
     (folder / "objects").mkdir(parents=True)
     objects_url = f"file://{folder}/objects"
-    tables = TableCommits(TableSettings(), data=folder, objects_url=objects_url, cluster_id="bench")
+    tables = TableCommits(
+        TableSettings(),
+        data=folder,
+        metadata_url=f"sqlite:///{folder}/metadata.db",
+        objects_url=objects_url,
+        cluster_id="bench",
+    )
     topic = StoredTopic(id=str(uuid4()), name="commits", streams=tuple(range(1, 9)), configs={})
     template = _write(objects_url)
     seconds = [_commit(tables, topic, template, number) for number in range(old + AROUND + 1)]

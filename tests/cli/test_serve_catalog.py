@@ -19,7 +19,7 @@ def test_a_broker_serves_its_tables_and_its_clients_at_once(tmp_path: Path) -> N
         assert broker.ok("consume", "greetings") == "hello\n"
     finally:
         assert broker.stop() == 0
-    assert (tmp_path / "data/catalog.db").exists()
+    assert not (tmp_path / "data/catalog.db").exists()  # the catalog is with the metadata
 
 
 def test_a_catalog_that_cannot_be_served_is_one_line(tmp_path: Path) -> None:

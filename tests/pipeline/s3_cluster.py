@@ -43,6 +43,6 @@ def settings_of(tables: TableSettings, objects_url: str) -> dict[str, str]:
     """The same for a command of ``headwater``, as variables."""
     return {
         "HEADWATER_OBJECTS": objects_url,
-        "HEADWATER_TABLES_CATALOG": tables.catalog,
+        "HEADWATER_TABLES_CATALOG": tables.catalog or "",
         "HEADWATER_TABLES_CATALOG_URI": tables.catalog_uri or "",
     }

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -6,5 +7,7 @@ from tests.tables.world import World
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World.under(tmp_path)
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World.under(tmp_path)
+    yield made
+    made.close()

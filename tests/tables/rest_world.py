@@ -77,7 +77,10 @@ class Endpoint:
 def serving(world: World, server: CatalogServer | None = None) -> Iterator[Endpoint]:
     """The catalog of a world, on an event loop in a thread, as beside a broker."""
     server = server or catalog_server(
-        world.settings, data=world.directory, objects_url=world.objects_url
+        world.settings,
+        data=world.directory,
+        metadata_url=world.metadata_url,
+        objects_url=world.objects_url,
     )
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

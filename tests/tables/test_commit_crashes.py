@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.utils.concurrent import ExecutorFactory
 
@@ -15,14 +14,15 @@ from headwater.tables.commit import Rewrite, TopicTable, append_files, remove_fi
 from headwater.tables.durable_io import DurableFileIO
 from headwater.tables.live_files import every_live_file
 from headwater.tables.maintenance import delete_orphaned_metadata, expire_snapshots
+from headwater.tables.metadata_catalog import MetadataCatalog
 from headwater.tables.settings import TableSettings
 from tests.tables.world import NAME, World, rows, span
 
 CALLS: list[tuple[type, str]] = [
     (DurableFileIO, "new_output"),
     (PyArrowFileIO, "delete"),
-    (SqlCatalog, "load_table"),
-    (SqlCatalog, "commit_table"),
+    (MetadataCatalog, "load_table"),
+    (MetadataCatalog, "commit_table"),
 ]
 NONE_LEFT = 10_000
 

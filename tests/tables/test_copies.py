@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.table_configs import parse_partitioning
-from headwater.tables.catalogs import open_catalog
 from headwater.tables.commit import TopicTable, append_files
 from headwater.tables.copies import write_copies
 from headwater.tables.parquet import FileTarget
@@ -69,7 +68,7 @@ def test_the_hash_is_the_reference_one() -> None:
 def test_a_copy_has_every_record_in_its_partition(
     world: World, partitioning: str, max_open: int
 ) -> None:
-    catalog = open_catalog(world.settings, data=world.directory, objects_url=world.objects_url)
+    catalog = world.catalog()
     ensure_table(catalog, NAME, OWNER, objects_url=world.objects_url, partitioning=partitioning)
     target = TopicTable(catalog=catalog, name=NAME, owner=OWNER, objects_url=world.objects_url)
     where = FileTarget(

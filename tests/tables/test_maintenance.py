@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from headwater.tables.commit import Rewrite, append_files, remove_files, rewrite_files
+from headwater.tables.iceberg_internals import FULL_MANIFEST, SMALL_MANIFESTS
 from headwater.tables.live_files import unreferenced
 from headwater.tables.maintenance import (
     delete_orphaned_metadata,
@@ -11,7 +12,6 @@ from headwater.tables.maintenance import (
     plan_expiry,
 )
 from headwater.tables.settings import TableSettings
-from headwater.tables.snapshots import FULL_MANIFEST, SMALL_MANIFESTS
 from headwater.tables.topic_tables import load_table
 from headwater.tables.watermarks import Append, watermarks
 from tests.tables.world import NAME, World, rows, span

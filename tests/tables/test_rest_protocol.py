@@ -9,7 +9,6 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.rest import ConfigResponse
 
 from headwater.errors import CatalogUnavailable, ConfigurationError
-from headwater.tables.catalogs import open_catalog
 from headwater.tables.commit import append_files
 from headwater.tables.rest.guard import Guard
 from headwater.tables.rest.server import CatalogServer, catalog_server
@@ -183,7 +182,7 @@ def test_a_catalog_that_comes_up_later_is_served_then(tmp_path: Path) -> None:
     def opened() -> Catalog:
         if down:
             raise CatalogUnavailable("no answer")
-        return open_catalog(world.settings, data=tmp_path, objects_url=world.objects_url)
+        return world.catalog()
 
     guard = Guard(world.settings.name, world.objects_url)
     server = CatalogServer(opened, guard, vending(world.objects_url, credentials=False))
@@ -196,7 +195,9 @@ def test_a_catalog_that_comes_up_later_is_served_then(tmp_path: Path) -> None:
 
 def test_objects_in_memory_have_no_tables(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="memory"):
-        catalog_server(TableSettings(), data=tmp_path, objects_url="memory://")
+        catalog_server(
+            TableSettings(), data=tmp_path, metadata_url="memory://", objects_url="memory://"
+        )
 
 
 def test_credentials_are_handed_out_only_where_that_is_set(

@@ -4,7 +4,7 @@ import pytest
 from pyiceberg.types import StringType
 
 from headwater.errors import CatalogUnavailable, ConfigurationError, TableMismatch
-from headwater.tables.catalogs import catalog_properties, open_catalog
+from headwater.tables.catalogs import catalog_properties
 from headwater.tables.commit import append_files
 from headwater.tables.names import check_template, table_name
 from headwater.tables.schema import ICEBERG
@@ -14,7 +14,7 @@ from tests.tables.world import NAME, OWNER, World, rows, span
 
 
 def ensure(world: World, owner: TableOwner = OWNER) -> None:
-    catalog = open_catalog(world.settings, data=world.directory, objects_url=world.objects_url)
+    catalog = world.catalog()
     ensure_table(catalog, NAME, owner, objects_url=world.objects_url, partitioning="partition")
 
 
@@ -55,7 +55,7 @@ def test_a_table_of_someone_else_is_refused(world: World, owner: TableOwner, rea
 
 
 def test_a_table_that_headwater_did_not_make_is_refused(world: World) -> None:
-    catalog = open_catalog(world.settings, data=world.directory, objects_url=world.objects_url)
+    catalog = world.catalog()
     catalog.create_namespace(NAME[0])
     catalog.create_table(NAME, ICEBERG)
     with pytest.raises(TableMismatch, match="was not made by Headwater"):
@@ -137,7 +137,7 @@ def test_a_changed_partitioning_is_refused(world: World) -> None:
 def test_a_catalog_that_is_down_is_a_typed_error(world: World) -> None:
     settings = TableSettings(catalog="rest", catalog_uri="http://127.0.0.1:9")
     with pytest.raises(CatalogUnavailable, match="opening the rest catalog"):
-        open_catalog(settings, data=world.directory, objects_url=world.objects_url)
+        replace(world, settings=settings).catalog()
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,12 @@ def test_a_catalog_that_is_down_is_a_typed_error(world: World) -> None:
 )
 def test_wrong_settings_are_refused(world: World, settings: TableSettings, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        open_catalog(settings, data=world.directory, objects_url=world.objects_url)
+        replace(world, settings=settings).catalog()
 
 
 def test_tables_need_a_store_that_others_can_reach(world: World) -> None:
     with pytest.raises(ConfigurationError, match="not memory://"):
-        open_catalog(world.settings, data=world.directory, objects_url="memory://")
+        replace(world, objects_url="memory://").catalog()
 
 
 def test_a_bucket_is_reached_as_the_broker_reaches_it(
@@ -168,6 +168,7 @@ def test_a_bucket_is_reached_as_the_broker_reaches_it(
     found = catalog_properties(
         TableSettings(catalog="rest", catalog_uri="http://c", catalog_options="token=t, prefix=p"),
         data=world.directory,
+        metadata_url=world.metadata_url,
         objects_url="s3://lake/prod?endpoint=http://127.0.0.1:9000&region=eu-central-1",
     )
     assert found == {

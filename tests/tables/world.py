@@ -1,10 +1,10 @@
 """A topic's table in a directory, with means to fill it and to read it back."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.log.jobs import DataFile
 from headwater.tables.catalogs import open_catalog
@@ -15,6 +15,9 @@ from headwater.tables.topic_tables import TableOwner, ensure_table
 from headwater.tables.watermarks import Append, Range
 from headwater.wire.columnar import decode
 from headwater.wire.records import Record, encode_batch
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
 
 NAME = ("headwater", "orders")
 SETTINGS = TableSettings()
@@ -29,14 +32,38 @@ class World:
     objects_url: str
     owner: TableOwner = OWNER
     settings: TableSettings = SETTINGS
+    cluster: Path | None = None
+    """The directory of the metadata store, if it is another."""
+    opened: list["Catalog"] = field(default_factory=list, compare=False)
+    """To be closed."""
 
     @classmethod
     def under(cls, directory: Path, **options: Any) -> "World":
         return cls(directory, f"file://{directory}/objects", **options)
 
-    def target(self, *, create: bool = True) -> TopicTable:
+    @property
+    def metadata_url(self) -> str:
+        return f"sqlite:///{self.cluster or self.directory}/metadata.db"
+
+    def catalog(self) -> "Catalog":
         """A connection of its own, as another process would have."""
-        catalog = open_catalog(self.settings, data=self.directory, objects_url=self.objects_url)
+        catalog = open_catalog(
+            self.settings,
+            data=self.directory,
+            metadata_url=self.metadata_url,
+            objects_url=self.objects_url,
+        )
+        self.opened.append(catalog)
+        return catalog
+
+    def close(self) -> None:
+        """Close every catalog that was opened."""
+        while self.opened:
+            self.opened.pop().close()
+
+    def target(self, *, create: bool = True) -> TopicTable:
+        """The table in a catalog of its own."""
+        catalog = self.catalog()
         if create:
             ensure_table(
                 catalog, NAME, self.owner, objects_url=self.objects_url, partitioning="partition"

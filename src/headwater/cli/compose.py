@@ -278,6 +278,7 @@ class Broker:
         server = catalog_server(
             TableSettings(**msgspec.structs.asdict(self._settings.tables)),
             data=Path(self._settings.data),
+            metadata_url=self._settings.metadata_url,
             objects_url=self._settings.objects_url,
         )
         self._open.push_async_callback(server.close)

@@ -16,18 +16,18 @@ class TableSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Topics as Iceberg tables: the catalog, names, and the history that is kept."""
 
     catalog: Annotated[
-        str,
+        Annotated[str, Meta(min_length=1)] | None,
         Meta(
-            min_length=1,
-            description="The catalog's type: `sql` or `rest`; pyiceberg's others (`glue`, `hive`, "
-            "...) are passed through and not tested here.",
+            description="The catalog's type: `metadata`, in the cluster's metadata store, `sql` or "
+            "`rest`; pyiceberg's others (`glue`, `hive`, ...) are passed through and not tested "
+            "here. When not set, `sql` if there is a `catalog_uri` and `metadata` otherwise.",
         ),
     ] = _TABLES.catalog
     catalog_uri: Annotated[
         str | None,
         Meta(
             description="The catalog's address; for `sql`, a SQLite file in the data directory "
-            "when not set."
+            "when not set. `metadata` takes none."
         ),
     ] = _TABLES.catalog_uri
     catalog_options: Annotated[

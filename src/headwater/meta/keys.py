@@ -4,7 +4,8 @@ Numbers are padded so that keys sort as numbers do. A stream's keys carry its do
 one transaction's keys share a prefix and a backend can place a domain on one shard.
 """
 
-from urllib.parse import quote
+from collections.abc import Sequence
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 CLUSTER = "cluster"
@@ -27,6 +28,10 @@ NEXT_BROKER_EPOCH = "next/broker-epoch"
 BOOKMARK = "next/bookmark"
 """How many bookmarks of this store are in the object store (``log.bookmarks``)."""
 DRAINS = "drains/"
+CATALOG_NAMESPACES = "catalog/namespaces/"
+CATALOG_TABLES = "catalog/tables/"
+CATALOG_EPOCH = "catalog/epoch"
+"""The restore epoch that the table catalog was brought up to."""
 SNAPSHOTS = "snapshots"
 """The snapshots of this store that are kept in the object store."""
 
@@ -186,3 +191,37 @@ def group_configs(group: str) -> str:
 def quota(entity: str) -> str:
     """An entity's quotas; ``entity`` is quoted already."""
     return f"{QUOTAS}{entity}"
+
+
+def catalog_namespace(levels: Sequence[str]) -> str:
+    """A namespace of the table catalog.
+
+    >>> catalog_namespace(("lake", "raw.eu"))
+    'catalog/namespaces/lake.raw%2Eeu'
+    """
+    return CATALOG_NAMESPACES + _dotted(levels)
+
+
+def catalog_tables(levels: Sequence[str]) -> str:
+    """The prefix of the tables directly in a namespace."""
+    return f"{CATALOG_TABLES}{_dotted(levels)}/"
+
+
+def catalog_table(name: Sequence[str]) -> str:
+    """Where a table's metadata is; ``name`` is its namespace's levels and its own name."""
+    return catalog_tables(name[:-1]) + _dotted(name[-1:])
+
+
+def catalog_name(key: str) -> tuple[str, ...]:
+    """What ``catalog_namespace`` or ``catalog_table`` was given.
+
+    >>> catalog_name(catalog_table(("lake", "raw.eu", "orders")))
+    ('lake', 'raw.eu', 'orders')
+    """
+    levels, _, table = key.partition("/")[2].partition("/")[2].partition("/")
+    parts = levels.split(".")
+    return tuple(unquote(part) for part in ([*parts, table] if table else parts))
+
+
+def _dotted(levels: Sequence[str]) -> str:
+    return ".".join(quote(level, safe="").replace(".", "%2E") for level in levels)

@@ -72,9 +72,11 @@ async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[P
         commits = TableCommits(
             tables,
             data=address.data,
+            metadata_url=address.metadata_url,
             objects_url=address.objects_url,
             cluster_id=cluster.id,
         )
+        stack.callback(commits.close)
         yield Place(
             address=address,
             meta=meta,

@@ -7,8 +7,9 @@ from typing import Any, Final
 from uuid import uuid4
 
 from headwater.errors import HeadwaterError
+from headwater.meta.store_thread import StoreThread
 from headwater.pipeline.source_index import Bounds
-from headwater.pipeline.source_store import NamedPin, StoreThread, put_pins, remove_pins
+from headwater.pipeline.source_store import NamedPin, put_pins, remove_pins
 
 STREAM_PIN_MS: Final = 60_000
 """A query that has ended holds back nothing for longer than this: Spark kills its process."""

@@ -1,12 +1,10 @@
-"""A metadata store for code that has no event loop, such as Spark's planning and tasks."""
+"""The metadata store as Spark's planning and tasks use it, which have no event loop."""
 
-import asyncio
 import contextlib
-import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from headwater.clock import SystemClock
@@ -15,10 +13,8 @@ from headwater.log.formats import Pin
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
-from headwater.meta.urls import open_store
+from headwater.meta.store_thread import StoreThread
 from headwater.meta.values import encode
-
-T = TypeVar("T")
 
 PIN_MS: Final = 600_000
 """How long a pin holds unless it is renewed: a planned task may wait for others as long."""
@@ -26,42 +22,16 @@ PIN_MS: Final = 600_000
 _AT_ONCE: Final = 64
 
 
-class StoreThread:
-    """An open store whose event loop runs in a thread; called from any other thread."""
-
-    def __init__(self, url: str) -> None:
-        """Raises ``ConfigurationError`` where there is none."""
-        _check_there(url)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="headwater-metadata", daemon=True
-        )
-        self._thread.start()
-        try:
-            self.meta: MetadataStore = self.run(open_store(url, SystemClock()))
-        except BaseException:
-            self._stop()
-            raise
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def close(self) -> None:
-        try:
-            self.run(self.meta.close())
-        finally:
-            self._stop()
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+def open_thread(url: str) -> StoreThread:
+    """Raises ``ConfigurationError`` where there is no store."""
+    _check_there(url)
+    return StoreThread(url)
 
 
 @contextlib.contextmanager
 def opened(url: str) -> Iterator[StoreThread]:
     """A store for as long as the block runs."""
-    store = StoreThread(url)
+    store = open_thread(url)
     try:
         yield store
     finally:

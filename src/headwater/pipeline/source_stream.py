@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from headwater.errors import OffsetOutOfRange
+from headwater.meta.store_thread import StoreThread
 from headwater.pipeline.source_api import DataSourceStreamReader, InputPartition
 from headwater.pipeline.source_filters import Wanted
 from headwater.pipeline.source_group import ReportedGroup
@@ -24,7 +25,7 @@ from headwater.pipeline.source_options import SourceOptions
 from headwater.pipeline.source_pins import KeptPins
 from headwater.pipeline.source_plan import plan_range, resolve_one
 from headwater.pipeline.source_read import RangeReading
-from headwater.pipeline.source_store import StoreThread
+from headwater.pipeline.source_store import open_thread
 
 ID: Final = "id"
 """Stands beside a topic's partition numbers."""
@@ -97,7 +98,7 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def _opened(self) -> StoreThread:
         if self._store is None:
-            self._store = StoreThread(self._options.metadata_url)
+            self._store = open_thread(self._options.metadata_url)
             self._pins = KeptPins(self._store)
         return self._store
 

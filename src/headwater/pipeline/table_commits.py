@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from headwater import topic_configs
@@ -19,16 +20,29 @@ if TYPE_CHECKING:
 
 
 class TableCommits:
-    """The tables of one cluster; its methods block, and are called on one thread."""
+    """The tables of one cluster; its methods block, and any thread may call them."""
 
     def __init__(
-        self, settings: TableSettings, *, data: Path, objects_url: str, cluster_id: str
+        self,
+        settings: TableSettings,
+        *,
+        data: Path,
+        metadata_url: str,
+        objects_url: str,
+        cluster_id: str,
     ) -> None:
         self._settings = settings
         self._data = data
+        self._metadata_url = metadata_url
         self._objects_url = objects_url
         self._cluster_id = cluster_id
         self._catalog: Any = None
+        self._opening = Lock()
+
+    def close(self) -> None:
+        """Close the catalog, if it was opened."""
+        if self._catalog is not None:
+            self._catalog.close()
 
     def append(
         self, topic: StoredTopic, jobs: Sequence[Job], holes: "Mapping[str, Sequence[Range]]"
@@ -157,11 +171,15 @@ class TableCommits:
 
     @property
     def catalog(self) -> Any:
-        if self._catalog is None:
-            self._catalog = open_catalog(
-                self._settings, data=self._data, objects_url=self._objects_url
-            )
-        return self._catalog
+        with self._opening:
+            if self._catalog is None:
+                self._catalog = open_catalog(
+                    self._settings,
+                    data=self._data,
+                    metadata_url=self._metadata_url,
+                    objects_url=self._objects_url,
+                )
+            return self._catalog
 
     def table(self, topic: StoredTopic) -> "TopicTable":
         """A topic's table, which need not exist."""

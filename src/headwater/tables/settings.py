@@ -7,8 +7,9 @@ from dataclasses import dataclass
 class TableSettings:
     """The catalog, the tables' names, and how much of their history is kept."""
 
-    catalog: str = "sql"
-    """``sql``, ``rest``, or another type that pyiceberg knows."""
+    catalog: str | None = None
+    """``metadata``, ``sql``, ``rest``, or another type that pyiceberg knows. None: ``sql`` if
+    there is a ``catalog_uri``, otherwise ``metadata``, the cluster's metadata store."""
     catalog_uri: str | None = None
     """None: a SQLite file in the data directory, for ``sql`` only."""
     catalog_options: str = ""

@@ -5,7 +5,6 @@ to: every such case is a ``TableMismatch`` with one line that says what is wrong
 """
 
 import contextlib
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from headwater.errors import TableMismatch
 from headwater.tables.catalog_errors import catalog_errors
 from headwater.tables.locations import table_location
+from headwater.tables.metadata_files import metadata_files
 from headwater.tables.names import TableName, dotted, retired_name
 from headwater.tables.partitioning import SORT_ORDER, partition_spec
 from headwater.tables.schema import ICEBERG
@@ -53,8 +53,6 @@ _PROPERTIES: Final = {
 
 _RIVALS = 4
 """How often another process may change the name's table while this one looks at it."""
-
-_VERSION = re.compile(r"0*(\d+)-[^/]*\.metadata\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,19 +176,11 @@ def _create(
 
 def _refuse_dropped(catalog: "Catalog", name: TableName, location: str) -> None:
     """A place with metadata of a later version had a table that held records."""
-    from pyarrow.fs import FileSelector
-    from pyiceberg.io.pyarrow import PyArrowFileIO
-
-    files = PyArrowFileIO(catalog.properties)
-    scheme, netloc, path = PyArrowFileIO.parse_location(location, catalog.properties)
-    selector = FileSelector(f"{path}/metadata", allow_not_found=True)
-    found = [info.base_name for info in files.fs_by_scheme(scheme, netloc).get_file_info(selector)]
-    versions = {file: int(m[1]) for file in found if (m := _VERSION.fullmatch(file))}
-    if versions and max(versions.values()) > 0:
-        newest = max(versions, key=lambda file: versions[file])
+    newest = next(iter(metadata_files(f"{location}/metadata", catalog.properties)), None)
+    if newest is not None and newest.version > 0:
         raise TableMismatch(
             f"table {dotted(name)} was dropped or renamed; register it again under that name, "
-            f"its newest metadata is {location}/metadata/{newest}"
+            f"its newest metadata is {newest.location}"
         )
 
 

@@ -59,6 +59,7 @@ class CatalogServer:
         self._http = HttpServer(self._handle, refusal, limits)
         self._threads = ThreadPoolExecutor(THREADS, "headwater-catalog")
         self._opening = Lock()
+        self._catalog: Catalog | None = None
         self._operations: Operations | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -78,6 +79,8 @@ class CatalogServer:
         """Stop. A call of the catalog that hangs is not waited for."""
         await self._http.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._catalog is not None:
+            await asyncio.to_thread(self._catalog.close)
 
     async def _handle(self, request: Request) -> Response:
         try:
@@ -117,16 +120,25 @@ class CatalogServer:
                 catalog = self._open()  # says in one line what is missing, before an import fails
                 from headwater.tables.rest.operations import Operations
 
+                self._catalog = catalog
                 self._operations = Operations(catalog, self._guard, self._vending)
             return self._operations
         finally:
             self._opening.release()
 
 
-def catalog_server(settings: TableSettings, *, data: Path, objects_url: str) -> CatalogServer:
+def catalog_server(
+    settings: TableSettings, *, data: Path, metadata_url: str, objects_url: str
+) -> CatalogServer:
     """A server for the catalog that the settings name. Raises ``ConfigurationError``."""
     return CatalogServer(
-        partial(open_catalog, settings, data=data, objects_url=objects_url),
+        partial(
+            open_catalog,
+            settings,
+            data=data,
+            metadata_url=metadata_url,
+            objects_url=objects_url,
+        ),
         Guard(settings.name, objects_url),
         vending(objects_url, credentials=settings.catalog_vends_credentials),
     )
