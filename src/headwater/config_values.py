@@ -6,6 +6,9 @@ from typing import Final
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
+MAX_VALUE_BYTES: Final = 2**15 - 1
+"""The longest string of Kafka's protocol; a longer value could not be described to a client."""
+
 Check = Callable[[str], None]
 """Raises ``ValueError`` with the reason where the text is not a legal value."""
 
@@ -17,6 +20,13 @@ def list_value(text: str) -> list[str]:
     ['compact', 'delete']
     """
     return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def check_length(text: str) -> None:
+    """Raises ``ValueError`` for a value that no reply can carry."""
+    size = len(text.encode())
+    if size > MAX_VALUE_BYTES:
+        raise ValueError(f"it has {size} bytes, and at most {MAX_VALUE_BYTES} are allowed")
 
 
 def check_number(text: str, *, low: int, high: int) -> None:

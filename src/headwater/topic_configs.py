@@ -19,6 +19,7 @@ from headwater.config_values import (
     INT_MAX,
     LONG_MAX,
     Check,
+    check_length,
     check_number,
     is_boolean,
     is_fraction,
@@ -325,6 +326,7 @@ def check_config(name: str, value: str | None) -> None:
     if value is None:
         raise InvalidConfig(f"Null value not supported for topic configs: {name}")
     try:
+        check_length(value)
         config.check(value)
     except ValueError as error:
         reason = str(error)

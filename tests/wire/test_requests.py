@@ -218,3 +218,39 @@ def test_mutated_requests_are_requests_or_refused(
         frame[min(8 + position % max(len(frame) - 8, 1), len(frame) - 1)] = value
     parse_or_refuse(bytes(frame))
     parse_or_refuse(bytes(frame[: 8 + cut % max(len(frame) - 8, 1)]))
+
+
+def test_tagged_fields_count_as_elements() -> None:
+    """ListOffsets with 200,000 topics would fit; so many tagged fields as well do not."""
+    topics, tags = 2_000, 150
+    topic = b"\2t\1" + encode_unsigned(tags) + b"\x63\0" * tags
+    payload = struct.pack(">ib", -1, 0) + encode_unsigned(topics + 1) + topic * topics + b"\0"
+    with pytest.raises(MalformedRequest, match="tagged fields"):
+        parse_request(with_header(2, 6, payload, flexible=True))
+
+
+def test_a_section_of_very_many_unknown_tagged_fields_is_refused() -> None:
+    tags = encode_unsigned(100_000) + b"\x63\0" * 100_000
+    header = struct.pack(">hhih", 2, 6, 1, -1) + tags
+    with pytest.raises(MalformedRequest, match="100000 tagged fields"):
+        parse_request(header + b"\xff\xff\xff\xff\0\1\0")
+    topic = b"\2t\1" + tags
+    produce = b"\0" + struct.pack(">hi", 1, 0) + b"\2" + topic + b"\0"
+    with pytest.raises(MalformedRequest, match="100000 tagged fields"):
+        parse_request(with_header(0, 9, produce, flexible=True))
+
+
+def test_a_string_has_at_most_kafkas_length() -> None:
+    for size, refused in ((2**15 - 1, False), (2**15, True), (40_000, True)):
+        name = encode_unsigned(size + 1) + b"g" * size
+        delete_groups = b"\2" + name + b"\0"
+        produce = name + struct.pack(">hi", 1, 0) + b"\1\0"
+        for frame in (
+            with_header(42, 2, delete_groups, flexible=True),
+            with_header(0, 9, produce, flexible=True),
+        ):
+            if refused:
+                with pytest.raises(MalformedRequest):
+                    parse_request(frame)
+            else:
+                parse_request(frame)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from headwater.config_values import INT_MAX, LONG_MAX, Check, check_number
+from headwater.config_values import INT_MAX, LONG_MAX, Check, check_length, check_number
 from headwater.errors import InvalidConfig, InvalidRequest
 from headwater.topic_configs import BY_BROKER_NAME, ConfigType
 
@@ -83,6 +83,7 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
     for name, value in configs.items():
         config = DYNAMIC_CONFIGS[name]
         try:
+            check_length(value)
             config.check(value)
         except ValueError as error:
             reason = str(error)

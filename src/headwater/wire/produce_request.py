@@ -11,10 +11,13 @@ from typing import Final
 from uuid import UUID
 
 from headwater.errors import MalformedRequest
-from headwater.wire.request_guard import MAX_ELEMENTS, read_varint, skip_tagged_fields
+from headwater.wire.request_guard import MAX_STRING_BYTES, read_varint, skip_tagged_fields
 
 FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_TOPIC_IDS: Final = 13
+
+MAX_ELEMENTS: Final = 20_000
+"""Topics and partitions of one request, which are admitted in one turn of the event loop."""
 
 _NO_TOPIC: Final = bytes(16)
 _int16 = struct.Struct(">h").unpack_from
@@ -112,6 +115,8 @@ class _Reader:
         else:
             (length,) = _int16(self._frame, self.position)
             self.position += 2
+        if length > MAX_STRING_BYTES:
+            raise MalformedRequest(f"a string of {length} bytes")
         data = self._take(length)
         return None if data is None else str(data, "utf-8")
 

@@ -4,7 +4,8 @@ kio's native reader reserves memory for an array by the length that the sender c
 process aborts where the system refuses it; it takes null for any array; and it stops at tagged
 fields that it does not know, which the protocol says to skip. So each request is first walked by
 a function compiled from its schema, which builds nothing: every length must fit the bytes that
-are there, null must be allowed, and the elements in all arrays together are bounded.
+are there, null must be allowed, a string has at most ``MAX_STRING_BYTES``, and all array elements
+and tagged fields together are bounded.
 """
 
 import struct
@@ -19,8 +20,13 @@ from headwater.wire.varint import SHORT, encode_unsigned
 
 Buffer = bytes | memoryview
 
-MAX_ELEMENTS: Final = 1_000_000
+MAX_ELEMENTS: Final = 250_000
 """More array elements than any real request has; each costs time and memory to build."""
+MAX_STRING_BYTES: Final = 2**15 - 1
+"""Kafka's bound on a string. The length of a compact one could say more, but old versions of the
+same API could not name it in their replies."""
+MAX_SKIPPED_TAGS: Final = 100
+"""Tagged fields in one section that nothing is known of; Kafka's own schemas have at most four."""
 
 Walk = Callable[[Buffer, int], tuple[int, bool]]
 """From a payload's start to its end, and whether it has tagged fields that are not known.
@@ -50,8 +56,10 @@ def read_varint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(data: Buffer, position: int) -> int:
-    """Where a section of tagged fields ends."""
+    """Where a section of tagged fields ends. Raises ``MalformedRequest`` for too many of them."""
     count, position = read_varint(data, position)
+    if count > MAX_SKIPPED_TAGS:
+        raise MalformedRequest(f"{count} tagged fields in one section")
     for _ in range(count):
         _tag, position = read_varint(data, position)
         size, position = read_varint(data, position)
@@ -112,6 +120,9 @@ class _Compiler:
             return
         length = self._length("int16" if kind == "string" else "int32", flexible=flexible)
         self._check_null(length, name, nullable=nullable)
+        if kind == "string" and flexible:
+            with self._source.block(f"if {length} > {MAX_STRING_BYTES}:"):
+                self._source.line(f"fail({name!r}, {length})")
         with self._source.block(f"if {length} > 0:"):
             self._source.line(f"position += {length}")
 
@@ -177,6 +188,9 @@ class _Compiler:
         source.line("position += 1")
         with source.block(f"if {count}:"):
             source.line(f"{count}, position = varint(data, position - 1)")
+            source.line(f"elements -= {count}")
+            with source.block("if elements < 0:"):
+                source.line(f"fail('tagged fields', {count})")
             with source.block(f"for _ in range({count}):"):
                 source.line(f"{tag}, position = varint(data, position)")
                 source.line(f"{size}, position = varint(data, position)")
