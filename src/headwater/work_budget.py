@@ -11,15 +11,24 @@ A turn that holds the loop for ``SLOW_TURN_SECONDS`` in spite of that is logged 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 TURN_ELEMENTS: Final = 500
 """Array elements that a handler takes in one turn of the loop: about 5 ms at 10 us each."""
 TURN_BYTES: Final = 256 * 1024
 """Bytes that a handler may decompress, parse or hash on the loop: about 1 ms."""
+CONCURRENT: Final = 64
+"""Parts of one request that are worked on side by side, each in a task of its own."""
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+"""Partitions that one request may create, as in Kafka."""
+MAX_DESCRIBED_CONFIGS: Final = 500_000
+"""Configurations that one request may ask for: about 60 MB of reply with their documentation."""
+MAX_SESSION_PARTITIONS: Final = 100_000
+"""Partitions that a broker remembers in all of its fetch sessions; about 400 bytes each."""
 SLOW_TURN_SECONDS: Final = 0.25
 """A turn that takes longer than this is a fault of the broker: it delays every other client."""
 
@@ -63,3 +72,18 @@ async def in_turns(items: Iterable[T], elements: int = TURN_ELEMENTS) -> AsyncIt
             left = elements
         left -= 1
         yield item
+
+
+async def gather_in_turns(
+    items: Sequence[T], work: Callable[[T], Awaitable[R]], concurrent: int = CONCURRENT
+) -> list[R]:
+    """``work`` on each item, ``concurrent`` at a time; the results in the order of the items.
+
+    The first exception ends it.
+    """
+    results: list[R] = []
+    for start in range(0, len(items), concurrent):
+        if start:
+            await yield_turn()
+        results += await asyncio.gather(*map(work, items[start : start + concurrent]))
+    return results

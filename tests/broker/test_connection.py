@@ -322,7 +322,7 @@ async def test_handler_that_fails_still_answers_in_its_own_error_fields(
     def explode(*_: Any) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(metadata, "_row", explode)
+    monkeypatch.setattr(metadata, "_view", explode)
     await broker.create_topic("t")
     response = await broker.call(3, 1, topics=[{"name": "t"}])
     assert [(topic.name, topic.error_code) for topic in response.topics] == [("t", -1)]
@@ -349,3 +349,45 @@ def test_port_in_use_is_one_line() -> None:
     with pytest.raises(ConfigurationError, match=f"port {port} on 127.0.0.1 is in use"):
         listen("127.0.0.1", port)
     first.close()
+
+
+def many_names(count: int) -> dict[str, Any]:
+    return {"topics": [{"name": f"n{number:06}"} for number in range(count)]}
+
+
+async def test_large_requests_are_answered_in_their_order(broker: RunningBroker) -> None:
+    """Parsed and answered in a thread, they hold back what is behind them."""
+    client = await broker.connect()
+    asked = many_names(40_000) | {"allow_auto_topic_creation": False}
+    sent = [await client.send(3, 4, **asked), await client.send(18, 0)]
+    sent += [await client.send(3, 4, **asked), await client.send(18, 0)]
+    for correlation, api, version in zip(sent, (3, 18, 3, 18), (4, 0, 4, 0), strict=True):
+        got, reply = await client.receive(api, version)
+        assert got == correlation
+        if api == 3:
+            assert [one.name for one in reply.topics] == [one["name"] for one in asked["topics"]]
+            assert {int(one.error_code) for one in reply.topics} == {3}
+    await client.close()
+
+
+async def test_a_large_malformed_request_closes_its_connection(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await broker.connect()
+    body = struct.pack(">hhih", 3, 4, 1, -1) + struct.pack(">i", 2**31 - 1) + b"\0" * 300_000
+    client.writer.write(struct.pack(">i", len(body)) + body)
+    assert await client.is_closed()
+    assert "length 2147483647 of topics does not fit" in caplog.text
+    await client.close()
+    await still_serves(broker)
+
+
+async def test_a_large_request_that_fails_is_told_of_each_thing(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: Any) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(metadata, "_view", explode)
+    response = await broker.call(3, 1, **many_names(40_000))
+    assert [int(topic.error_code) for topic in response.topics] == [-1] * 40_000

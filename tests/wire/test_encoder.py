@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
+from kio.serial import entity_reader, entity_writer
 
 from headwater.wire.encoder import encode_response, encode_values
 from headwater.wire.schema import fields_of
@@ -84,3 +84,28 @@ def test_a_field_that_is_not_given_has_its_default() -> None:
     topic = topic_type(error_code=ErrorCode(3), name="a", topic_id=None, partitions=())
     response = response_type(throttle_time=timedelta(0), brokers=(), topics=(topic,))
     assert frame == kio_frame(1, response)
+
+
+def test_a_message_that_is_too_long_for_a_string_is_cut() -> None:
+    """A client chose the name in it, and what old versions cannot write closes the connection."""
+    for version in (2, 5):
+        topic = {"name": "t", "error_code": 42, "error_message": "é" * 40_000}
+        frame = b"".join(encode_values(19, version, 1, {"topics": [topic, topic]}))
+        schema = load_response_schema(19, version)
+        header: Any = schema.__header_schema__
+        _, size = entity_reader(header)(frame, 4)
+        reply: Any = entity_reader(schema)(frame, 4 + size)[0]
+        assert [len(one.error_message) for one in reply.topics] == [8_000, 8_000]
+
+
+def test_a_long_response_is_written_in_a_few_pieces() -> None:
+    response_type: Any = load_response_schema(20, 5)
+    topic_type = fields_of(response_type)[-1].entity
+    topics = tuple(
+        topic_type(name=f"t{number}", error_code=ErrorCode(3), error_message=None)
+        for number in range(20_000)
+    )
+    response = response_type(throttle_time=timedelta(0), responses=topics)
+    pieces = encode_values(20, 5, 1, {"responses": [plain(topic) for topic in topics]})
+    assert b"".join(pieces) == kio_frame(1, response)
+    assert 2 <= len(pieces) < 50

@@ -8,6 +8,7 @@ Rules.
 - A connection is not read while too much of it is unanswered, and one that produces while the
   engine has no room; none of its requests is taken up while its replies are not being read.
 - A client over its quota is answered at once and then left alone for as long as it was told.
+- Large requests are parsed, and large replies written, outside the event loop.
 - Whatever goes wrong closes this connection, with one logged reason, and no other.
 """
 
@@ -16,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from itertools import takewhile
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from headwater.broker.backlog import Backlog
 from headwater.broker.dispatch import Api
@@ -25,18 +26,23 @@ from headwater.broker.gathering import Gathering, ReadSocket
 from headwater.broker.pending_request import PendingRequest
 from headwater.broker.quotas_throttle import Timed, throttle_ms, timed_call
 from headwater.broker.receive_buffer import FrameTooLarge, ReceiveBuffer
-from headwater.broker.replies import Encoded, NoReply, Reply, encode_reply
+from headwater.broker.replies import Encoded, NoReply, Reply, encode_reply, is_large
 from headwater.broker.room import RoomGate
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError, MalformedRequest, RequestSuperseded
 from headwater.wire.api_versions import ApiKey, is_served
 from headwater.wire.encoder import Segments
-from headwater.wire.requests import parse_request, read_header
+from headwater.wire.requests import Request, parse_request, read_header
+from headwater.work_budget import needs_thread
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _WRITE_BUFFER: Final = 256 * 1024
 """What may wait to be sent before requests are no longer taken up."""
+_LARGE_FAILURE: Final = 16 * 1024
+"""A failed request of more bytes may name thousands of things, and each is told the error."""
 _HALF_CLOSED_SECONDS: Final = 1.0
 """How long a client that sends no more may wait for answers."""
 
@@ -151,6 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         """Queue the request in a frame; False where the connection is at its end."""
         header = read_header(frame)
         api = self._apis.get(header.api_key)
+        large = False
         if api is None:
             self._refuse(f"API key {header.api_key} is not served")
             return False
@@ -159,14 +166,19 @@ class Connection(asyncio.BufferedProtocol):
                 self._refuse(f"{api.name} version {header.version} is not served")
                 return False
             call, body = Call(header.version, None, self._peer), None
+        elif header.api_key != ApiKey.PRODUCE and needs_thread(len(frame)):
+            call, body, large = Call(header.version, None, self._peer), None, True
         else:
             if header.api_key == ApiKey.PRODUCE:
                 self._produces = True
                 frame = memoryview(bytes(frame))  # its records outlive the receive buffer
-            request = parse_request(frame)
-            call, body = Call(header.version, request.client_id, self._peer), request.payload
+            parsed = parse_request(frame)
+            call, body = Call(header.version, parsed.client_id, self._peer), parsed.payload
         now = self._loop.time()
-        self._backlog.arrived(PendingRequest(api, header, call, body, len(frame), now))
+        request = PendingRequest(api, header, call, body, len(frame), now)
+        if large:
+            request.frame = bytes(frame)
+        self._backlog.arrived(request)
         return True
 
     def _refuse(self, reason: str) -> None:
@@ -219,10 +231,11 @@ class Connection(asyncio.BufferedProtocol):
                 if request.api.admit is not None and not self._gate.admits(self):
                     break
                 backlog.take_up()
-                if self._quotas.timed:
-                    timed_call(partial(self._start, request), self._spending(request))
+                if request.frame is None:
+                    self._start_timed(request)
                 else:
-                    self._start(request)
+                    parse = partial(_try_to_parse, request.frame)
+                    self._aside(request, parse, partial(self._parsed, request))
         finally:
             self._taking_up = False
         if self._transport is not None and not self._reading:
@@ -231,6 +244,22 @@ class Connection(asyncio.BufferedProtocol):
             self._wake_idle()
             if self._ending:
                 self._end()
+
+    def _parsed(self, request: PendingRequest, parsed: Request | MalformedRequest) -> None:
+        """The turn of a large request has come."""
+        if isinstance(parsed, MalformedRequest):
+            self._refuse(str(parsed))
+            return
+        request.frame = None
+        request.call = Call(request.header.version, parsed.client_id, self._peer)
+        request.body = parsed.payload
+        self._start_timed(request)
+
+    def _start_timed(self, request: PendingRequest) -> None:
+        if self._quotas.timed:
+            timed_call(partial(self._start, request), self._spending(request))
+        else:
+            self._start(request)
 
     def _start(self, request: PendingRequest) -> None:
         api = request.api
@@ -285,7 +314,30 @@ class Connection(asyncio.BufferedProtocol):
             return
         if not isinstance(error, KafkaError | RequestSuperseded):
             log.error("%s from %s failed", request.api.name, self._peer, exc_info=error)
-        self._finish(request, reply_to_failure(request.body, request.header, error))
+        if request.api.admit is None and request.size > _LARGE_FAILURE:
+            refuse = partial(reply_to_failure, request.body, request.header, error)
+            self._aside(request, refuse, partial(self._finish, request))
+        else:
+            self._finish(request, reply_to_failure(request.body, request.header, error))
+
+    def _aside(
+        self, request: PendingRequest, work: Callable[[], T], then: Callable[[T], None]
+    ) -> None:
+        """Do ``work`` in a thread and ``then`` with its outcome, before later requests."""
+
+        async def run() -> None:
+            try:
+                outcome = await self._loop.run_in_executor(self._services.executor, work)
+            except Exception:
+                log.exception("%s from %s failed", request.api.name, self._peer)
+                self._task = None
+                self._answer(request, NoReply.CLOSE)
+                return
+            self._task = None
+            then(outcome)
+            self._take_up()
+
+        self._task = self._loop.create_task(run())
 
     # Answering.
 
@@ -300,13 +352,17 @@ class Connection(asyncio.BufferedProtocol):
             if wait:
                 self._mute(wait)
         if isinstance(reply, NoReply):
-            request.reply = reply
+            self._answer(request, reply)
+        elif request.api.admit is None and is_large(reply):
+            encode = partial(self._encode, request, reply, wait)
+            self._aside(request, encode, partial(self._answer, request))
         else:
-            try:
-                request.reply = self._encode(request, reply, wait)
-            except Exception:
-                log.exception("the reply to %s cannot be encoded", request.api.name)
-                request.reply = NoReply.CLOSE
+            self._answer(request, self._encode(request, reply, wait))
+
+    def _answer(self, request: PendingRequest, reply: Segments | NoReply) -> None:
+        if self._transport is None:
+            return
+        request.reply = reply
         request.body = None
         if request.reply is NoReply.CLOSE:
             self._take_no_more()
@@ -316,11 +372,15 @@ class Connection(asyncio.BufferedProtocol):
             # A commit answers many requests in one turn of the loop: they share one write.
             self._sending = self._loop.call_soon(self._send_ready)
 
-    def _encode(self, request: PendingRequest, reply: Reply, wait: int) -> Segments:
+    def _encode(self, request: PendingRequest, reply: Reply, wait: int) -> Segments | NoReply:
         api_key, version, correlation_id = request.header
         if api_key == ApiKey.API_VERSIONS and request.body is None:
             version = 0
-        return encode_reply(api_key, version, correlation_id, reply, wait)
+        try:
+            return encode_reply(api_key, version, correlation_id, reply, wait)
+        except Exception:
+            log.exception("the reply to %s cannot be encoded", request.api.name)
+            return NoReply.CLOSE
 
     def _send_ready(self) -> None:
         self._sending = None
@@ -400,3 +460,10 @@ class Connection(asyncio.BufferedProtocol):
         """Cut the connection now."""
         if self._transport is not None:
             self._transport.abort()
+
+
+def _try_to_parse(frame: bytes) -> Request | MalformedRequest:
+    try:
+        return parse_request(frame)
+    except MalformedRequest as error:
+        return error

@@ -6,10 +6,12 @@ so that a handler is written once for all versions. The hot path answers with ``
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
 from headwater.wire.encoder import Segments, encode_values
+from headwater.work_budget import TURN_ELEMENTS
 
 Values = dict[str, Any]
 """A reply: field names to values, nested by dicts and sequences."""
@@ -22,6 +24,8 @@ class Encoded(ABC):
 
     throttle_ms: int = 0
     """How long the handler wants the client to wait."""
+    rows: int = 0
+    """How many topics and partitions it has, if they may be many."""
 
     @abstractmethod
     def segments(self, version: int, correlation_id: int, throttle_ms: int) -> Segments:
@@ -29,6 +33,50 @@ class Encoded(ABC):
 
 
 Reply = Values | Encoded
+
+
+class LateRows(Collection[Values]):
+    """Entities that are made only when they are written.
+
+    A reply with hundreds of thousands of them would otherwise hold all of them at once.
+    """
+
+    __slots__ = ("_count", "_rows")
+
+    def __init__(self, count: int, rows: Callable[[], Iterable[Values]]) -> None:
+        self._count = count
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Values]:
+        return iter(self._rows())
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == own for own in self)
+
+
+def is_large(reply: Reply) -> bool:
+    """Whether writing it takes longer than one turn of the event loop may."""
+    if isinstance(reply, Encoded):
+        return reply.rows > TURN_ELEMENTS
+    return _rows_left(reply, TURN_ELEMENTS) < 0
+
+
+def _rows_left(values: Mapping[str, Any], left: int) -> int:
+    """``left`` less the entities in ``values``; it stops to count below zero."""
+    for value in values.values():
+        if isinstance(value, Collection) and not isinstance(value, str | bytes | memoryview):
+            left -= len(value)
+            if left < 0:
+                break
+            for item in value if isinstance(value, list | tuple) else ():
+                if isinstance(item, dict):
+                    left = _rows_left(item, left)
+                    if left < 0:
+                        return left
+    return left
 
 
 class NoReply(Enum):

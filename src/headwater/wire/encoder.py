@@ -13,7 +13,8 @@ A response is given in one of three forms:
 
 In dicts and tuples error codes are integers, times are milliseconds (-1: none), ids are UUIDs or
 16 bytes (tuples: bytes), and records are lists of buffers, which
-become segments of the frame without a copy. Tuples never send tagged fields.
+become segments of the frame without a copy. Tuples never send tagged fields. Error messages are
+cut to what Kafka's strings may hold.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +28,9 @@ from headwater.wire.encoder_compiler import Compiler
 from headwater.wire.encoder_forms import Dicts, Entities, Layout, Rows
 
 Segments = list[bytes | memoryview]
-"""A whole frame in pieces, to be sent in order; most responses are one piece."""
+"""A whole frame in pieces, to be sent in order; most responses are one piece.
+
+Records are pieces of their own, uncopied, and a long response is cut into several."""
 
 _PREFIX: Final = Struct(">ii")
 _PREFIX_WITH_TAGS: Final = Struct(">iix")

@@ -9,13 +9,18 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from struct import Struct, pack
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from headwater.wire.encoder_forms import NO_UUID, Form
 from headwater.wire.schema import ENTITY, FIXED, Field, fields_of
 from headwater.wire.source import Source
 from headwater.wire.varint import SHORT, encode_unsigned
+
+PARTS_PER_SEGMENT: Final = 4096
+"""Pieces of a reply that are joined at once; each has the overhead of an object."""
+MESSAGE_CHARACTERS: Final = 8_000
+"""Error messages are cut here: with the name that a client chose one could pass 32,767 bytes."""
 
 
 class Compiler:
@@ -72,7 +77,17 @@ class Compiler:
         elif field.type == ENTITY:
             self._nested(field, value, path)
         else:
+            if field.name == "error_message":
+                value = self._cut(value)
             self._primitive(field.type, value, nullable=field.nullable, flexible=flexible)
+
+    def _cut(self, value: str) -> str:
+        """A message that is no longer than Kafka's strings may be; None stays None."""
+        message = self.source.name("message")
+        self.source.line(f"{message} = {value}")
+        with self.source.block(f"if {message} and len({message}) > {MESSAGE_CHARACTERS}:"):
+            self.source.line(f"{message} = {message}[:{MESSAGE_CHARACTERS}]")
+        return message
 
     def _primitive(self, kind: str, value: str, *, nullable: bool, flexible: bool) -> None:
         if kind in FIXED:
@@ -145,6 +160,14 @@ class Compiler:
                 else:
                     self._primitive(field.type, item, nullable=False, flexible=flexible)
                 self._flush()
+                if is_entity and self._form.records_in_parts and self._append == "append":
+                    self._fold()
+
+    def _fold(self) -> None:
+        """Join what is written so far: a long reply must not stand in memory as small pieces."""
+        with self.source.block(f"if len(parts) > {PARTS_PER_SEGMENT}:"):
+            self.source.line("segments.append(b''.join(parts))")
+            self.source.line("parts.clear()")
 
     def _nested(self, field: Field, value: str, path: tuple[str, ...]) -> None:
         variable = self.source.name("entity")

@@ -101,8 +101,7 @@ def encode_produce(
     throttle_ms: int = 0,
 ) -> bytes:
     """A Produce response frame; a topic is (name, id, partitions), whichever the version sends."""
-    (frame,) = _encoder(0, version)(correlation_id, (topics, throttle_ms))
-    return bytes(frame)
+    return b"".join(_encoder(0, version)(correlation_id, (topics, throttle_ms)))
 
 
 def encode_fetch(
@@ -133,8 +132,7 @@ def encode_metadata(
     row = (
         throttle_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations,
     )  # fmt: skip
-    (frame,) = _encoder(3, version)(correlation_id, row)
-    return bytes(frame)
+    return b"".join(_encoder(3, version)(correlation_id, row))
 
 
 _LAYOUTS: Final = {0: _PRODUCE, 1: _FETCH, 3: _METADATA}
