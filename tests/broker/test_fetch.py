@@ -1,3 +1,4 @@
+import asyncio
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -155,3 +156,76 @@ def test_number_of_sessions_is_bounded_and_only_idle_ones_give_way() -> None:
     assert opened[0] is not None
     with pytest.raises(SessionRefused):
         sessions.resume(opened[0].id, 1, by_id=False)
+
+
+async def test_a_partition_that_is_named_many_times_is_answered_once(
+    broker: RunningBroker,
+) -> None:
+    """The last entry counts, as in Kafka."""
+    await broker.create_topic("t", 2)
+    await fill(broker, 10)
+    for repeats in (3, 2_000):
+        asked = partitions(*[(0, 99)] * repeats, (1, 0), (0, 0))
+        fields = fetch_fields("t", 0) | {"topics": asked * 2}
+        response = await broker.call(1, 11, **fields, **SESSIONLESS)
+        (topic,) = response.responses
+        assert [(one.partition_index, int(one.error_code)) for one in topic.partitions] == [
+            (0, 0), (1, 0)
+        ]  # fmt: skip
+        assert topic.partitions[0].records
+
+
+async def test_a_session_of_very_many_partitions_answers_what_is_new(
+    broker: RunningBroker,
+) -> None:
+    await broker.create_topic("t", 1_200)
+    client = await broker.connect()
+    every = [(number, 0) for number in range(1_200)]
+    opened = await session(client, 0, 0, **many(*every))
+    assert len(opened.responses[0].partitions) == 1_200
+    await fill(broker, 10, partition=1_100)
+    news = await session(client, opened.session_id, 1, **many())
+    assert [one.partition_index for one in news.responses[0].partitions] == [1_100]
+    forgotten = [{"topic": "t", "partitions": range(1_199)}]
+    await session(client, opened.session_id, 2, **many(forgotten_topics_data=forgotten))
+    assert broker.services.fetch_sessions.partitions == 1
+    await client.close()
+
+
+async def test_sessions_end_with_their_connection(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    sessions = broker.services.fetch_sessions
+    first, second = await broker.connect(), await broker.connect()
+    moved = await session(first, 0, 0, **many((0, 0)))
+    await session(first, 0, 0, **many((0, 0)))
+    assert len(sessions) == 2
+    assert (await session(second, moved.session_id, 1, **many())).error_code == 0
+    await first.close()
+    async with asyncio.timeout(5):
+        while len(sessions) != 1:
+            await asyncio.sleep(0.01)
+    assert (await session(second, moved.session_id, 2, **many())).error_code == 0
+    await second.close()
+    async with asyncio.timeout(5):
+        while len(sessions):
+            await asyncio.sleep(0.01)
+    assert sessions.partitions == 0
+
+
+def test_number_of_partitions_in_all_sessions_is_bounded() -> None:
+    now = 0.0
+    sessions = FetchSessions(9, 10.0, lambda: now, Random(1), max_partitions=10)
+    six = [partition(number) for number in range(6)]
+    first = sessions.open(six, by_id=False)
+    assert first is not None
+    assert sessions.open(six, by_id=False) is None
+    second = sessions.open(six[:4], by_id=False)
+    assert second is not None
+    second.update(six, ())
+    with pytest.raises(SessionRefused):
+        sessions.updated(second)
+    assert (len(sessions), sessions.partitions) == (1, 6)
+    now = 11.0
+    assert sessions.open(six, by_id=False) is not None
+    assert (len(sessions), sessions.partitions) == (1, 6)
+    assert sessions.open([partition(number) for number in range(11)], by_id=False) is None

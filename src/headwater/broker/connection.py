@@ -103,6 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._muted is not None:
             self._muted.cancel()
         self._gate.release(self)
+        self._services.fetch_sessions.disconnected(self._peer)
         if self._socket is not None:
             self._gathering.leave(self._socket)
         self._wake_idle()

@@ -4,7 +4,6 @@ Whole batches only, at least one batch in the answer wherever there is any: the 
 with data may exceed the limits by its first batch, the ones after it may not.
 """
 
-import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +19,7 @@ from headwater.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
+from headwater.work_budget import TURN_ELEMENTS, gather_in_turns, in_turns
 
 _UNKNOWN: Final = Offsets(-1, -1, -1)
 _NOTHING: Final = Read([], 0, _UNKNOWN)
@@ -86,7 +86,7 @@ async def read_all(
     asked = list(partitions)
     topics: list[Topic | None] = []
     planned = 0
-    for partition in asked:
+    async for partition in in_turns(asked):
         topic = None
         room = max(0, limits.max_bytes - planned)
         try:
@@ -99,11 +99,11 @@ async def read_all(
         )
         slots.append(started)
         topics.append(topic)
-    waiting = [_settle(slot) for slot in slots if not isinstance(slot, Outcome)]
-    settled = iter(await asyncio.gather(*waiting)) if waiting else iter(())
+    waiting = [slot for slot in slots if not isinstance(slot, Outcome)]
+    settled = iter(await gather_in_turns(waiting, _settle, TURN_ELEMENTS))
     left, first = limits.max_bytes, True
     outcomes = []
-    for partition, topic, slot in zip(asked, topics, slots, strict=True):
+    async for partition, topic, slot in in_turns(zip(asked, topics, slots, strict=True)):
         if isinstance(slot, Outcome):
             outcome = slot
         else:

@@ -1,8 +1,12 @@
 """Incremental fetch sessions (KIP-227): what each client fetches, and what it was last told.
 
 A session is a numbered conversation: the client sends only the partitions whose position
-changed, the broker answers only with partitions that have something new. The number of
-sessions is bounded; a client that gets none fetches in full every time, which always works.
+changed, the broker answers only with partitions that have something new.
+
+The number of sessions is bounded, as in Kafka, and so is the number of partitions in all of them;
+a client that gets none fetches in full every time, which always works. A session ends with the
+connection that used it last. Kafka keeps it, for two minutes at least; clients begin another one
+on a new connection either way.
 """
 
 from collections import OrderedDict
@@ -11,6 +15,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 from uuid import UUID
+
+from headwater.work_budget import MAX_SESSION_PARTITIONS
 
 TopicRef = str | UUID
 """How a request names a topic: by name up to version 12, by id from 13 on."""
@@ -65,6 +71,10 @@ class FetchSession:
     by_id: bool
     partitions: OrderedDict[Key, FetchPartition]
     used_at: float
+    peer: str
+    """The client's address on the connection that used it last."""
+    counted: int = 0
+    """Its partitions as they were last counted."""
 
     def update(self, changed: Iterable[FetchPartition], forgotten: Iterable[Key]) -> None:
         """Apply what a request adds, moves and drops."""
@@ -92,27 +102,40 @@ class FetchSessions:
     """The broker's sessions, the least recently used first."""
 
     def __init__(
-        self, slots: int, idle_seconds: float, now: Callable[[], float], random: Random
+        self,
+        slots: int,
+        idle_seconds: float,
+        now: Callable[[], float],
+        random: Random,
+        max_partitions: int = MAX_SESSION_PARTITIONS,
     ) -> None:
         self._slots = slots
         self._idle_seconds = idle_seconds
         self._now = now
         self._random = random
+        self._max_partitions = max_partitions
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._by_peer: dict[str, set[int]] = {}
+        self.partitions = 0
+        """How many there are in all sessions."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, partitions: Iterable[FetchPartition], *, by_id: bool) -> FetchSession | None:
-        """A new session at epoch 1, or None where there is nothing to keep or no slot free."""
+    def open(
+        self, partitions: Iterable[FetchPartition], *, by_id: bool, peer: str = ""
+    ) -> FetchSession | None:
+        """A new session at epoch 1, or None if there is nothing to keep or no room for it."""
         kept = OrderedDict(((p.topic, p.partition), p) for p in partitions)
-        if not kept or not self._find_slot():
+        if not kept or not self._find_room(len(kept)):
             return None
-        session = FetchSession(self._new_id(), INITIAL_EPOCH + 1, by_id, kept, self._now())
+        session = FetchSession(self._new_id(), INITIAL_EPOCH + 1, by_id, kept, self._now(), peer)
         self._sessions[session.id] = session
+        self._by_peer.setdefault(peer, set()).add(session.id)
+        self._count(session)
         return session
 
-    def resume(self, session_id: int, epoch: int, *, by_id: bool) -> FetchSession:
+    def resume(self, session_id: int, epoch: int, *, by_id: bool, peer: str = "") -> FetchSession:
         """The session whose next request has that epoch. Raises ``SessionRefused``."""
         session = self._sessions.get(session_id)
         if session is None:
@@ -124,19 +147,55 @@ class FetchSessions:
         session.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
         session.used_at = self._now()
         self._sessions.move_to_end(session_id)
+        if session.peer != peer:
+            self._leave_peer(session)
+            session.peer = peer
+            self._by_peer.setdefault(peer, set()).add(session_id)
         return session
+
+    def updated(self, session: FetchSession) -> None:
+        """Count a session's partitions anew after a request changed them.
+
+        Raises ``SessionRefused``, and the session is gone, if they are too many.
+        """
+        self._count(session)
+        if self.partitions > self._max_partitions:
+            self.close(session.id)
+            raise SessionRefused(SessionRefused.NOT_FOUND)
 
     def close(self, session_id: int) -> None:
         """Forget a session; one that is not known is no error."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partitions -= session.counted
+            self._leave_peer(session)
 
-    def _find_slot(self) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None or self._now() - oldest.used_at < self._idle_seconds:
-            return False
-        del self._sessions[oldest.id]
+    def disconnected(self, peer: str) -> None:
+        """Forget the sessions of a connection that ended."""
+        for session_id in tuple(self._by_peer.get(peer, ())):
+            self.close(session_id)
+
+    def _count(self, session: FetchSession) -> None:
+        size = len(session.partitions)
+        self.partitions += size - session.counted
+        session.counted = size
+
+    def _leave_peer(self, session: FetchSession) -> None:
+        sessions = self._by_peer[session.peer]
+        sessions.discard(session.id)
+        if not sessions:
+            del self._by_peer[session.peer]
+
+    def _find_room(self, partitions: int) -> bool:
+        """Make room if need be; only sessions that have not been used for a while give way."""
+        while (
+            len(self._sessions) >= self._slots
+            or self.partitions + partitions > self._max_partitions
+        ):
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or self._now() - oldest.used_at < self._idle_seconds:
+                return False
+            self.close(oldest.id)
         return True
 
     def _new_id(self) -> int:

@@ -29,7 +29,9 @@ from headwater.broker.fetch_sessions import (
     NO_SESSION,
     FetchPartition,
     FetchSession,
+    Key,
     SessionRefused,
+    TopicRef,
 )
 from headwater.broker.ownership import count_zone_bytes
 from headwater.broker.replies import Encoded, Reply
@@ -38,6 +40,10 @@ from headwater.broker.zones import zone_of
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.encoder import Segments
 from headwater.wire.replies import encode_fetch
+from headwater.work_budget import TURN_ELEMENTS, in_turns
+
+Asked = dict[Key, FetchPartition]
+"""What a request names. A partition that it names again counts once, as in Kafka."""
 
 _FIRST_VERSION_WITH_IDS: Final = 13
 _READ_COMMITTED: Final = 1
@@ -49,7 +55,7 @@ _NO_ID: Final = UUID(int=0)
 class FetchReply(Encoded):
     """Outcomes grouped by topic in order."""
 
-    __slots__ = ("_code", "_committed", "_outcomes", "_session_id")
+    __slots__ = ("_code", "_committed", "_outcomes", "_session_id", "rows")
 
     def __init__(
         self,
@@ -63,6 +69,7 @@ class FetchReply(Encoded):
         self._session_id = session_id
         self._code = code
         self._committed = committed
+        self.rows = len(outcomes)
 
     def segments(self, version: int, correlation_id: int, throttle_ms: int) -> Segments:
         undecided = () if self._committed else None
@@ -99,15 +106,79 @@ class ThrottledFetchReply(FetchReply):
 
 
 def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Reply]:
-    """Answered at once where memory holds enough."""
+    """Answered at once where memory holds enough and there are not very many partitions."""
+    by_id = call.version >= _FIRST_VERSION_WITH_IDS
+    if _elements(request) > TURN_ELEMENTS:
+        return _handle_many(services, request, call)
+    asked: Asked = {}
+    for topic in request.topics:
+        ref = _ref(topic, by_id=by_id)
+        for one in topic.partitions:
+            asked[ref, one.partition] = _partition(ref, one)
+    forgotten = [key for topic in _forgotten(request) for key in _keys(topic, by_id=by_id)]
     try:
-        fetch = _Fetch(services, request, call)
+        fetch = _Fetch(services, request, call, asked, forgotten)
     except SessionRefused as refusal:
         return FetchReply((), code=refusal.code)
-    outcomes = read_cached(services, fetch.partitions, fetch.limits)
-    if outcomes is not None and fetch.suffices(outcomes):
-        return fetch.answer(outcomes)
+    if len(fetch.partitions) <= TURN_ELEMENTS:
+        outcomes = read_cached(services, fetch.partitions, fetch.limits)
+        if outcomes is not None and fetch.suffices(outcomes):
+            return fetch.answer(outcomes)
     return fetch.wait()
+
+
+async def _handle_many(services: Services, request: Any, call: Call) -> Reply:
+    """The same, in turns. A partition that is named again counts once, as in Kafka."""
+    by_id = call.version >= _FIRST_VERSION_WITH_IDS
+    asked: Asked = {}
+    async for topic in in_turns(request.topics):
+        ref = _ref(topic, by_id=by_id)
+        async for one in in_turns(topic.partitions):
+            asked[ref, one.partition] = _partition(ref, one)
+    forgotten = [
+        key async for topic in in_turns(_forgotten(request)) for key in _keys(topic, by_id=by_id)
+    ]
+    try:
+        fetch = _Fetch(services, request, call, asked, forgotten)
+    except SessionRefused as refusal:
+        return FetchReply((), code=refusal.code)
+    return await fetch.wait()
+
+
+def _elements(request: Any) -> int:
+    size = len(request.topics)
+    for topic in request.topics if size <= TURN_ELEMENTS else ():
+        size += len(topic.partitions)
+    forgotten = _forgotten(request)
+    size += len(forgotten)
+    for topic in forgotten if size <= TURN_ELEMENTS else ():
+        size += len(topic.partitions)
+    return size
+
+
+def _forgotten(request: Any) -> Sequence[Any]:
+    topics: Sequence[Any] = getattr(request, "forgotten_topics_data", ())
+    return topics
+
+
+def _ref(topic: Any, *, by_id: bool) -> TopicRef:
+    ref: TopicRef = (topic.topic_id or _NO_ID) if by_id else topic.topic
+    return ref
+
+
+def _keys(topic: Any, *, by_id: bool) -> Iterable[Key]:
+    ref = _ref(topic, by_id=by_id)
+    return ((ref, partition) for partition in topic.partitions)
+
+
+def _partition(ref: TopicRef, one: Any) -> FetchPartition:
+    return FetchPartition(
+        ref,
+        one.partition,
+        one.fetch_offset,
+        one.partition_max_bytes,
+        getattr(one, "current_leader_epoch", -1),
+    )
 
 
 class _Fetch:
@@ -116,7 +187,14 @@ class _Fetch:
     __slots__ = ("_client_id", "_deadline", "_loop", "_min_bytes", "_new_session", "_services",
                  "_session", "limits", "partitions")  # fmt: skip
 
-    def __init__(self, services: Services, request: Any, call: Call) -> None:
+    def __init__(
+        self,
+        services: Services,
+        request: Any,
+        call: Call,
+        asked: Asked,
+        forgotten: Sequence[Key],
+    ) -> None:
         self._services = services
         self._client_id = call.client_id
         self._loop = asyncio.get_running_loop()
@@ -137,43 +215,26 @@ class _Fetch:
         )
         self._session: FetchSession | None = None
         self._new_session = False
-        self.partitions: Iterable[FetchPartition] = ()
-        self._open(request, by_id=call.version >= _FIRST_VERSION_WITH_IDS)
+        self.partitions: Sequence[FetchPartition] = ()
+        self._open(request, call, asked, forgotten)
 
-    def _open(self, request: Any, *, by_id: bool) -> None:
+    def _open(self, request: Any, call: Call, asked: Asked, forgotten: Sequence[Key]) -> None:
         """Find or make the session. Raises ``SessionRefused``."""
-        sessions = self._services.fetch_sessions
+        sessions, by_id = self._services.fetch_sessions, call.version >= _FIRST_VERSION_WITH_IDS
         session_id = getattr(request, "session_id", NO_SESSION)
         epoch = getattr(request, "session_epoch", FINAL_EPOCH)
-        asked = [
-            FetchPartition(
-                (topic.topic_id or _NO_ID) if by_id else topic.topic,
-                one.partition,
-                one.fetch_offset,
-                one.partition_max_bytes,
-                getattr(one, "current_leader_epoch", -1),
-            )
-            for topic in request.topics
-            for one in topic.partitions
-        ]
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != NO_SESSION:
                 sessions.close(session_id)
             if epoch == INITIAL_EPOCH:
-                self._session = sessions.open(asked, by_id=by_id)
+                self._session = sessions.open(asked.values(), by_id=by_id, peer=call.peer)
                 self._new_session = True
-            self.partitions = asked
+            self.partitions = list(asked.values())
             return
-        session = sessions.resume(session_id, epoch, by_id=by_id)
-        session.update(
-            asked,
-            (
-                ((topic.topic_id or _NO_ID) if by_id else topic.topic, partition)
-                for topic in request.forgotten_topics_data
-                for partition in topic.partitions
-            ),
-        )
+        session = sessions.resume(session_id, epoch, by_id=by_id, peer=call.peer)
+        session.update(asked.values(), forgotten)
         if session.partitions:
+            sessions.updated(session)
             self._session = session
             self.partitions = list(session)
         else:
