@@ -136,6 +136,10 @@ class Topics(Protocol):
         """Every topic, sorted by name, as the store has it."""
         ...
 
+    async def stored_names(self) -> Collection[str]:
+        """Every topic's name, as the store has it; cheaper than ``all``."""
+        ...
+
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Raises ``TopicAlreadyExists``. Names, counts and configs were checked before."""
         ...

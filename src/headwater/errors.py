@@ -139,6 +139,13 @@ class UnknownTopicOrPartition(KafkaError):
     retriable = True
 
 
+class LeaderNotAvailable(KafkaError):
+    """Raised when a topic that a client asked for will exist soon; the client asks again."""
+
+    code = 5
+    retriable = True
+
+
 class NotLeaderOrFollower(KafkaError):
     """Raised when this broker lost its right to write (it was fenced); the client asks another."""
 

@@ -1,7 +1,10 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from headwater.broker.handlers import describe_configs
+from headwater.broker.services import Call
 from headwater.errors import InvalidConfig
 from headwater.topic_configs import (
     TOPIC_CONFIGS,
@@ -10,6 +13,7 @@ from headwater.topic_configs import (
     retention_bytes,
     retention_ms,
 )
+from headwater.work_budget import MAX_DESCRIBED_CONFIGS
 from tests.broker.running import RunningBroker
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -137,3 +141,32 @@ async def test_configurations_are_described_with_their_sources(broker: RunningBr
         ("retention.ms", 1), ("log.retention.ms", 5)
     ]  # fmt: skip
     assert entry.documentation
+
+
+async def test_appending_makes_no_value_longer_than_a_reply_can_carry(
+    broker: RunningBroker,
+) -> None:
+    """The longest string of Kafka's protocol has 32,767 bytes."""
+    name = "leader.replication.throttled.replicas"
+    await broker.create_topic("t")
+    items = [",".join(f"{n}:{broker_id}" for n in range(1_000, 5_000)) for broker_id in (1, 2)]
+    assert await alter(broker, (name, SET, items[0])) == 0
+    assert await alter(broker, (name, APPEND, items[1])) == 40
+    assert await configs(broker) == {name: items[0]}
+
+
+async def test_more_configurations_than_one_request_may_ask_for_are_refused(
+    broker: RunningBroker,
+) -> None:
+    await broker.create_topic("t")
+    every = len(TOPIC_CONFIGS)
+    count = MAX_DESCRIBED_CONFIGS // every
+    resource = {"resource_type": 2, "resource_name": "t", "configuration_keys": None}
+    request = SimpleNamespace(
+        resources=[SimpleNamespace(**resource)] * (count + 1), include_synonyms=False
+    )
+    reply = await describe_configs.handle(broker.services, request, Call(1, None, "?"))
+    assert {one.get("error_code", 0) for one in reply["results"][:count]} == {0}
+    assert reply["results"][-1]["error_code"] == 44
+    rows = {id(one["configs"]) for one in reply["results"][:count]}
+    assert len(rows) == 1  # they share what is the same

@@ -343,3 +343,28 @@ async def test_coordinators_of_share_groups_and_of_dead_brokers_are_not_found(
     given.groups.answers["coordinator"] = 9
     dead = await given.call(FIND, 3, key="a", key_type=0)
     assert (dead.error_code, dead.node_id) == (Code.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+async def test_a_group_that_is_named_many_times_is_described_once(given: Fixture) -> None:
+    names = ["g", "h", *["g"] * 300]
+    classic = await given.call(15, 5, groups=names, include_authorized_operations=False)
+    assert [one.group_id for one in classic.groups] == ["g", "h"]
+    consumer = await given.call(69, 1, group_ids=names, include_authorized_operations=False)
+    assert [one.group_id for one in consumer.groups] == ["g", "h"]
+    assert len(given.groups.asked) == 4
+
+
+async def test_very_many_coordinators_are_found_in_order(given: Fixture) -> None:
+    keys = [f"g{number}" for number in range(1_500)]
+    reply = await given.call(10, 4, key_type=0, coordinator_keys=keys)
+    assert [one.key for one in reply.coordinators] == keys
+
+
+async def test_very_many_members_leave_in_order(given: Fixture) -> None:
+    members = [
+        {"member_id": f"m{number}", "group_instance_id": None, "reason": None}
+        for number in range(1_200)
+    ]
+    reply = await given.call(13, 5, group_id="g", members=members)
+    assert [one.member_id for one in reply.members] == [one["member_id"] for one in members]
+    assert len(given.groups.asked) == 3

@@ -280,3 +280,26 @@ async def test_offsets_are_deleted_where_the_partition_exists(
         reply = await broker.call(DELETE, 0, group_id="g", topics=topics)
         assert (reply.error_code, reply.topics) == (code, ())
     assert (await broker.call(DELETE, 0, group_id="", topics=[])).error_code == 24
+
+
+async def test_a_group_that_is_named_twice_is_refused_and_not_fetched(
+    broker: RunningBroker, groups: FakeGroups
+) -> None:
+    asked = [
+        {"group_id": name, "topics": None, "member_id": None, "member_epoch": -1}
+        for name in ("g", "h", "g", *(f"n{number}" for number in range(300)))
+    ]
+    reply = await broker.call(FETCH, 9, groups=asked, require_stable=False)
+    codes = {group.group_id: int(group.error_code) for group in reply.groups}
+    assert (codes["g"], codes["h"], len(reply.groups)) == (Code.INVALID_REQUEST, 0, 302)
+    assert "g" not in {call[1] for call in groups.asked}
+
+
+async def test_a_partition_that_is_named_twice_is_looked_up_once(
+    broker: RunningBroker, groups: FakeGroups
+) -> None:
+    groups.answers["fetch"] = (0, OFFSETS)
+    topics = [{"name": "t", "partition_indexes": [1, 0, 1]}]
+    reply = await broker.call(FETCH, 9, **fetch_fields(9, topics))
+    assert fetched(reply) == [("t", [(1, -1, "", 0), (0, 5, "note", 0), (1, -1, "", 0)])]
+    assert groups.asked == [("fetch", "g", [("t", 1), ("t", 0)], None, -1)]

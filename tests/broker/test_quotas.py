@@ -25,6 +25,12 @@ CLIENT = "test"
 NO_TOPICS = {"topics": [], "allow_auto_topic_creation": False}
 ALL_TOPICS = {"topics": None, "allow_auto_topic_creation": False}
 
+AS_CLIENTS_ASK = {
+    "allow_auto_topic_creation": True,
+    "include_cluster_authorized_operations": False,
+    "include_topic_authorized_operations": False,
+}
+
 Part = tuple[str, str | None]
 
 
@@ -350,3 +356,15 @@ async def test_a_stopping_broker_does_not_wait_for_throttled_clients(
     await broker.server.stop()
     assert await client.is_closed()
     await client.close()
+
+
+async def test_topics_that_metadata_creates_count_as_mutations(broker: RunningBroker) -> None:
+    await alter(broker, [("user", None)], controller_mutation_rate=1.0)
+    asked = [{"name": f"t{number}"} for number in range(200)]
+    response = await broker.call(METADATA, 8, **AS_CLIENTS_ASK, topics=asked)
+    codes = [one.error_code for one in response.topics]
+    created = codes.count(0)
+    assert 1 <= created <= 12  # the tokens of eleven seconds, and one topic that goes beyond
+    assert codes == [0] * created + [5] * (200 - created)
+    assert throttle(response) > 0
+    assert len(await broker.engine.topics.all()) == created

@@ -201,3 +201,53 @@ async def test_cluster_is_described(broker: RunningBroker) -> None:
             60, 1, include_cluster_authorized_operations=False, endpoint_type=endpoint
         )
         assert refused.error_code == code
+
+
+async def test_existing_names_are_looked_up_once_for_each_request(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = broker.engine.topics
+    looked_up, stored_names = 0, topics.stored_names
+
+    async def counted() -> Any:
+        nonlocal looked_up
+        looked_up += 1
+        return await stored_names()
+
+    monkeypatch.setattr(topics, "stored_names", counted)
+    created = await create(broker, *({"name": f"a.{number}"} for number in range(20)))
+    assert {one.error_code for one in created} == {0}
+    assert looked_up == 1
+    asked = await metadata(
+        broker, 8, ["b.1", "b_1", "a_3", "plain"], allow_auto_topic_creation=True,
+        include_cluster_authorized_operations=False, include_topic_authorized_operations=False,
+    )  # fmt: skip
+    assert {one.name: one.error_code for one in asked.topics} == {
+        "b.1": 0, "b_1": 17, "a_3": 17, "plain": 0
+    }  # fmt: skip
+    assert looked_up == 2
+
+
+async def test_names_of_one_request_that_collide_are_not_both_created(
+    broker: RunningBroker,
+) -> None:
+    created = await create(broker, {"name": "a.b"}, {"name": "a_b"})
+    assert [one.error_code for one in created] == [0, 17]
+
+
+async def test_one_metadata_request_creates_a_bounded_number_of_partitions() -> None:
+    async with running_broker(settings=BrokerSettings(num_partitions=4_000)) as broker:
+        asked = await metadata(
+            broker, 8, ["a", "b", "c"], allow_auto_topic_creation=True,
+            include_cluster_authorized_operations=False, include_topic_authorized_operations=False,
+        )  # fmt: skip
+        assert [(one.name, one.error_code) for one in asked.topics] == [
+            ("a", 0), ("b", 0), ("c", 5)
+        ]  # fmt: skip
+
+
+async def test_one_request_adds_a_bounded_number_of_partitions(broker: RunningBroker) -> None:
+    await create(broker, {"name": "a"}, {"name": "b"})
+    asked = [{"name": name, "count": 6_000, "assignments": None} for name in ("a", "b")]
+    response = await broker.call(37, 3, topics=asked, timeout=1000, validate_only=True)
+    assert [one.error_code for one in response.results] == [0, 44]

@@ -79,6 +79,9 @@ class Topics:
     async def all(self) -> Sequence[Topic]:
         return list(self._by_name.values())
 
+    async def stored_names(self) -> Collection[str]:
+        return self.names()
+
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         return self.make(name, partitions)
 

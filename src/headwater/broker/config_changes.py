@@ -5,17 +5,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from headwater.broker.config_rules import broker_list, check_broker_configs
 from headwater.broker.replies import Values
 from headwater.broker.services import Services
-from headwater.broker.topic_creation import find_or_create
+from headwater.broker.topic_creation import find_named
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidConfig, InvalidRequest, KafkaError
 from headwater.groups.configs import check_group_configs
 from headwater.groups.settings import GroupSettings
 from headwater.topic_configs import TOPIC_CONFIGS, ConfigType, check_configs, text
+from headwater.work_budget import in_turns
+
+_RESOURCES_PER_TURN: Final = 100
 
 
 class ResourceType(IntEnum):
@@ -51,7 +54,7 @@ async def alter_resources(
     """Apply ``change_of`` to each resource; one result for each."""
     times = Counter((r.resource_type, r.resource_name) for r in request.resources)
     results = []
-    for resource in request.resources:
+    async for resource in in_turns(request.resources, elements=_RESOURCES_PER_TURN):
         result: Values = {
             "resource_type": resource.resource_type,
             "resource_name": resource.resource_name,
@@ -80,7 +83,7 @@ async def _alter(
     name, dynamic = resource.resource_name, services.dynamic
     match resource.resource_type:
         case ResourceType.TOPIC:
-            topic = await find_or_create(services, name, create=False)
+            topic = await find_named(services, name)
             change = change_of(resource, topic_scheme(dynamic.brokers.topic_defaults))
             present = topic.configs
             apply: Callable[[ConfigChange], Awaitable[object]] = partial(
@@ -116,11 +119,11 @@ def check_keys(configs: Sequence[Any]) -> None:
 def check_broker_id(services: Services, name: str, what: str, expected: str | None = None) -> None:
     """Raises ``InvalidRequest`` unless the name is this broker's own id."""
     try:
-        given = int(name)
+        int(name)
     except ValueError:
         raise InvalidRequest(f"{what}, but it is: {name}") from None
     own = services.cluster.node_id
-    if given != own:
+    if name != str(own):  # one name only: "01" would be a resource of its own
         raise InvalidRequest(
             f"Unexpected broker id, expected {expected or own}, but received {name}"
         )

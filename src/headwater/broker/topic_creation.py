@@ -1,29 +1,77 @@
 """Topics that come into being because a client asked for them by name."""
 
-from headwater.broker.services import Services
-from headwater.broker.topic_names import check_collision, check_topic_name
+from headwater.broker.quotas import MutationQuota
+from headwater.broker.services import Call, Services
+from headwater.broker.topic_names import Collisions, check_topic_name
 from headwater.engine import Topic
-from headwater.errors import TopicAlreadyExists, UnknownTopicOrPartition
+from headwater.errors import (
+    LeaderNotAvailable,
+    ThrottlingQuotaExceeded,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka keeps its own state in these; here that state is in the metadata store."""
 
 
-async def find_or_create(services: Services, name: str, *, create: bool) -> Topic:
-    """The topic of that name, brought into being where the cluster and the request allow it.
+async def find_named(services: Services, name: str) -> Topic:
+    """The topic of that name.
 
-    Raises ``UnknownTopicOrPartition`` where it is not there, ``InvalidTopic`` where it cannot be.
+    Raises ``UnknownTopicOrPartition`` if it does not exist, ``InvalidTopic`` if it cannot.
     """
-    topics = services.engine.topics
     try:
-        return await topics.find(name)
+        return await services.engine.topics.find(name)
     except UnknownTopicOrPartition:
         check_topic_name(name)
-        if not create or not services.settings.auto_create_topics or name in INTERNAL_TOPICS:
-            raise
-    if "." in name or "_" in name:
-        check_collision(name, (topic.name for topic in await topics.all()))
-    try:
-        return await topics.create(name, services.settings.num_partitions, {})
-    except TopicAlreadyExists:
-        return await topics.find(name)
+        raise
+
+
+class TopicCreation:
+    """Creates the missing topics of one Metadata request, where the cluster allows it.
+
+    The client's quota on mutations holds for them as it does for CreateTopics, and so does the
+    limit of partitions that one request may create.
+    """
+
+    __slots__ = ("_collisions", "_left", "_quota", "_services")
+
+    def __init__(self, services: Services, call: Call) -> None:
+        self._services = services
+        self._quota: MutationQuota = services.dynamic.quotas.mutations(call.client_id, strict=True)
+        self._collisions = Collisions(services.engine.topics.stored_names)
+        self._left = MAX_PARTITIONS_PER_REQUEST
+
+    @property
+    def throttle_ms(self) -> int:
+        """How long the client is to wait because it created too much."""
+        return self._quota.throttle_ms
+
+    async def find_or_create(self, name: str) -> Topic:
+        """The topic of that name; raises what ``find_named`` raises if it may not be created.
+
+        Raises ``LeaderNotAvailable``, after which clients ask again, if it may be created later.
+        """
+        services = self._services
+        topics, settings = services.engine.topics, services.settings
+        try:
+            return await find_named(services, name)
+        except UnknownTopicOrPartition:
+            if not settings.auto_create_topics or name in INTERNAL_TOPICS:
+                raise
+        partitions = settings.num_partitions
+        if partitions > self._left:
+            raise LeaderNotAvailable(f"topic {name!r} is one too many for one request")
+        await self._collisions.check(name)
+        try:
+            self._quota.take(partitions)
+        except ThrottlingQuotaExceeded as error:
+            raise LeaderNotAvailable(f"topic {name!r} is over the client's quota") from error
+        self._left -= partitions
+        try:
+            topic = await topics.create(name, partitions, {})
+        except TopicAlreadyExists:
+            return await topics.find(name)
+        self._collisions.created(name)
+        return topic

@@ -1,7 +1,7 @@
 """Which topic names are legal: Kafka's rules."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from headwater.errors import InvalidTopic
@@ -28,17 +28,39 @@ def check_topic_name(name: str) -> None:
         )
 
 
-def check_collision(name: str, existing: Iterable[str]) -> None:
-    """Names that differ in '.' and '_' alone collide, because metric names do.
+class Collisions:
+    """Tells whether a name differs from an existing one in '.' and '_' alone.
 
-    >>> check_collision("a.b", ["a_c"])
-    >>> check_collision("a.b", ["a_b"])
-    Traceback (most recent call last):
-    headwater.errors.InvalidTopic: Topic 'a.b' collides with existing topic: a_b
+    Such names collide because metric names do. The existing names are looked up once for each
+    request, and only if one is needed.
     """
-    if "." not in name and "_" not in name:
-        return
-    plain = name.replace(".", "_")
-    for other in existing:
-        if other != name and other.replace(".", "_") == plain:
+
+    __slots__ = ("_by_plain", "_stored_names")
+
+    def __init__(self, stored_names: Callable[[], Awaitable[Iterable[str]]]) -> None:
+        self._stored_names = stored_names
+        self._by_plain: dict[str, str] | None = None
+
+    async def check(self, name: str) -> None:
+        """Raises ``InvalidTopic``."""
+        if not _may_collide(name):
+            return
+        if self._by_plain is None:
+            found = await self._stored_names()
+            self._by_plain = {_plain(other): other for other in found if _may_collide(other)}
+        other = self._by_plain.get(_plain(name), name)
+        if other != name:
             raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
+
+    def created(self, name: str) -> None:
+        """The name exists from now on."""
+        if self._by_plain is not None and _may_collide(name):
+            self._by_plain[_plain(name)] = name
+
+
+def _may_collide(name: str) -> bool:
+    return "." in name or "_" in name
+
+
+def _plain(name: str) -> str:
+    return name.replace(".", "_")

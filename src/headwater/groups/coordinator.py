@@ -148,7 +148,7 @@ class Coordinator(Driver):
                 return await self._answer(entry, (code, {}))
         found: Mapping[Partition, CommittedOffset]
         if entry is None or not entry.has_offsets:
-            found = {partition: CommittedOffset() for partition in partitions or ()}
+            found = dict.fromkeys(partitions or (), offsets.NOTHING_COMMITTED)
             if entry is not None:  # its offsets' removal may not be durable yet
                 return await self._answer(entry, (Code.NONE, found))
         else:

@@ -23,6 +23,9 @@ from headwater.wire.error_codes import Code
 TOPICS_READ_APART: Final = 8
 """More topics than these are read with all that the group committed."""
 
+NOTHING_COMMITTED: Final = CommittedOffset()
+"""What stands for every partition without an offset."""
+
 MEMBER_EPOCHS_SINCE: Final = 9
 """The version of OffsetCommit that knows member epochs and error 69."""
 
@@ -162,7 +165,7 @@ async def read(
                 found[partition] = _committed(record)
     if partitions is not None:
         for partition in partitions:
-            found.setdefault(partition, CommittedOffset())
+            found.setdefault(partition, NOTHING_COMMITTED)
     return found
 
 

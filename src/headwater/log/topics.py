@@ -27,7 +27,7 @@ from headwater.errors import (
 from headwater.log.formats import Counter, DeletedTopic, TopicRecord
 from headwater.log.transactions import commit
 from headwater.meta import keys
-from headwater.meta.store import Change, Entry, MetadataStore, Values, Writes, prefix_end
+from headwater.meta.store import Change, Entry, MetadataStore, Scan, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 
 
@@ -103,10 +103,7 @@ class TopicCatalog:
             raise KafkaStorageError(f"cannot read topics: {error}") from error
 
     async def all(self) -> Sequence[Topic]:
-        try:
-            found = await self._meta.scan(keys.TOPICS, prefix_end(keys.TOPICS))
-        except StoreError as error:
-            raise KafkaStorageError(f"cannot read topics: {error}") from error
+        found = await self._scan()
         values = [(entry.key.removeprefix(keys.TOPICS), entry.value) for entry in found.entries]
         if found.revision < self._heard:
             return [_topic(*each) for each in values]
@@ -116,6 +113,15 @@ class TopicCatalog:
         for name in self._by_name.keys() - {topic.name for topic in topics}:
             self._forget(name)
         return topics
+
+    async def stored_names(self) -> Collection[str]:
+        return [entry.key.removeprefix(keys.TOPICS) for entry in (await self._scan()).entries]
+
+    async def _scan(self) -> Scan:
+        try:
+            return await self._meta.scan(keys.TOPICS, prefix_end(keys.TOPICS))
+        except StoreError as error:
+            raise KafkaStorageError(f"cannot read topics: {error}") from error
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         topic_id = UUID(int=self._rng.getrandbits(128), version=4)

@@ -17,14 +17,16 @@ from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each entity."""
-    entities = [_entity(entry) for entry in request.entries]
+    entities = [_entity(entry) async for entry in in_turns(request.entries)]
     times = Counter(entities)
     results: dict[Entity, Values] = {}
-    for entry, entity in zip(request.entries, entities, strict=True):
+    pairs = zip(request.entries, entities, strict=True)
+    async for entry, entity in in_turns(pairs):
         result: Values = {
             "entity": [
                 {"entity_type": kind, "entity_name": name}

@@ -19,6 +19,7 @@ from headwater.broker.services import Call, Services
 from headwater.errors import InvalidReplicaAssignment, UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import in_turns
 
 _NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 
@@ -31,7 +32,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         ),
         "responses": [
             {"name": asked.name, "partitions": await _topic(services, asked)}
-            for asked in request.topics
+            async for asked in in_turns(request.topics)
         ],
     }
 
@@ -47,7 +48,7 @@ async def _topic(services: Services, asked: Any) -> list[Values]:
         ]
     return [
         _partition(services, asked.name, one.partition_index, known, one.replicas)
-        for one in asked.partitions
+        async for one in in_turns(asked.partitions)
     ]
 
 

@@ -5,15 +5,18 @@ on a broker that lacks it. There is one directory and every partition is in it: 
 done already. Codes: 3 unknown topic or partition, 57 any other directory.
 """
 
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from headwater.broker.dispatch import Api
 from headwater.broker.handlers.describe_log_dirs import local_directory, shown_url
-from headwater.broker.replies import Values
+from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.errors import UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import in_turns
 
 _LOG_DIR_NOT_FOUND: Final = 57
 
@@ -22,34 +25,30 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     """One code for each partition."""
     url = services.storage_url
     own = str(local_directory(url) or shown_url(url))
-    results = [
-        {
-            "topic_name": topic.name,
-            "partitions": [
-                {
-                    "partition_index": partition,
-                    "error_code": (
-                        await _code(services, topic.name, partition)
-                        if directory.path == own
-                        else _LOG_DIR_NOT_FOUND
-                    ),
-                }
-                for partition in topic.partitions
-            ],
-        }
-        for directory in request.dirs
-        for topic in directory.topics
-    ]
+    moves = [(one.path == own, topic) for one in request.dirs for topic in one.topics]
+    results = []
+    async for is_own, topic in in_turns(moves):
+        count = await _count(services, topic.name) if is_own else None
+        rows = LateRows(len(topic.partitions), partial(_rows, topic.partitions, count))
+        results.append({"topic_name": topic.name, "partitions": rows})
     return {"results": results}
 
 
-async def _code(services: Services, name: str, partition: int) -> int:
+async def _count(services: Services, name: str) -> int:
     try:
-        topic = await services.engine.topics.find(name)
-    except UnknownTopicOrPartition as error:
-        return error.code
-    there = 0 <= partition < len(topic.streams)
-    return Code.NONE if there else Code.UNKNOWN_TOPIC_OR_PARTITION
+        return len((await services.engine.topics.find(name)).streams)
+    except UnknownTopicOrPartition:
+        return 0
+
+
+def _rows(partitions: Sequence[int], count: int | None) -> Iterator[Values]:
+    """``count`` is the topic's number of partitions, None in a directory that is not there."""
+    for partition in partitions:
+        if count is None:
+            code: int = _LOG_DIR_NOT_FOUND
+        else:
+            code = Code.NONE if 0 <= partition < count else Code.UNKNOWN_TOPIC_OR_PARTITION
+        yield {"partition_index": partition, "error_code": code}
 
 
 API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", handle=handle)

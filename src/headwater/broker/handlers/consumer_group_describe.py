@@ -1,8 +1,8 @@
 """ConsumerGroupDescribe, versions 0-1 (KIP-848).
 
 Behaviour: state, epochs and members of consumer groups, with what each member owns and shall
-own. Codes of each group: 15, 16, 24 (no group id), 69 with a message where there is no such
-group or it is of another type.
+own. A group that is named twice is described once. Codes of each group: 15, 16, 24 (no group
+id), 69 with a message where there is no such group or it is of another type.
 
 Notes by version: from 1 on each member's type, as a group may hold classic members on their way
 to the new protocol.
@@ -10,7 +10,6 @@ to the new protocol.
 Left out: nothing.
 """
 
-import asyncio
 from typing import Any, Final
 
 from headwater.broker.authorized_operations import GROUP_OPERATIONS
@@ -25,20 +24,21 @@ from headwater.groups.requests import (
 )
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import gather_in_turns
 
 _GONE: Final = "?"
 """Stands for the name of a topic that was deleted while members still have it."""
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
-    """One description for each group, in order."""
-    described = await asyncio.gather(*(_describe(services, group) for group in request.group_ids))
-    return {
-        "groups": [
-            _show(services, group, found, operations=request.include_authorized_operations)
-            for group, found in zip(request.group_ids, described, strict=True)
-        ]
-    }
+    """One description for each group, in order, however often it is named."""
+    operations = request.include_authorized_operations
+
+    async def describe(group: str) -> Values:
+        found = await _describe(services, group)
+        return _show(services, group, found, operations=operations)
+
+    return {"groups": await gather_in_turns(list(dict.fromkeys(request.group_ids)), describe)}
 
 
 async def _describe(services: Services, group: str) -> ConsumerDescription:

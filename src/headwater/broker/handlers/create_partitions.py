@@ -12,7 +12,6 @@ from collections import Counter
 from typing import Any, Final
 
 from headwater.broker.dispatch import Api
-from headwater.broker.handlers.create_topics import MAX_PARTITIONS_PER_REQUEST
 from headwater.broker.replica_assignment import check_brokers
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -24,6 +23,7 @@ from headwater.errors import (
     PolicyViolation,
 )
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST, in_turns
 
 _STRICT: Final = 3
 """From this version on a client over its quota is refused (89) and not served late."""
@@ -33,14 +33,19 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each topic, in order."""
     quota = services.dynamic.quotas.mutations(call.client_id, strict=call.version >= _STRICT)
     times = Counter(topic.name for topic in request.topics)
+    budget = MAX_PARTITIONS_PER_REQUEST
+    by_name = {topic.name: topic for topic in request.topics}
     results: list[Values] = []
-    for name in times:
-        asked = next(topic for topic in request.topics if topic.name == name)
+    async for name, asked in in_turns(by_name.items()):
         result: Values = {"name": name}
         try:
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
-            quota.take(await _check(services, asked))
+            added = await _check(services, asked)
+            budget -= added
+            if budget < 0:
+                raise PolicyViolation(f"Unable to add {added} partitions more in one request.")
+            quota.take(added)
             if not request.validate_only:
                 await services.engine.topics.add_partitions(name, asked.count)
         except KafkaError as error:
@@ -61,8 +66,6 @@ async def _check(services: Services, asked: Any) -> int:
             "not be an increase."
         )
     added: int = asked.count - present
-    if added > MAX_PARTITIONS_PER_REQUEST:
-        raise PolicyViolation(f"Unable to add {added} partitions in one request.")
     if asked.assignments is None:
         return added
     if len(asked.assignments) != added:

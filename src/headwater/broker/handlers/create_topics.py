@@ -16,15 +16,17 @@ Left out: the request's time-out.
 """
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
-from headwater.broker.config_entries import topic_entries
+from headwater.broker.config_entries import BrokerLayers, topic_entries
 from headwater.broker.dispatch import Api
 from headwater.broker.quotas import MutationQuota
 from headwater.broker.replica_assignment import check_brokers
-from headwater.broker.replies import Values
+from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_names import check_collision, check_topic_name
+from headwater.broker.topic_names import Collisions, check_topic_name
 from headwater.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -35,10 +37,10 @@ from headwater.errors import (
     PolicyViolation,
     TopicAlreadyExists,
 )
-from headwater.topic_configs import check_configs
+from headwater.topic_configs import TOPIC_CONFIGS, check_configs
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST, in_turns
 
-MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 _STRICT: Final = 6
 """From this version on a client over its quota is refused (89) and not served late."""
 REPLICATION_FACTOR: Final = 1
@@ -49,10 +51,11 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each topic, in order."""
     quota = services.dynamic.quotas.mutations(call.client_id, strict=call.version >= _STRICT)
     times = Counter(topic.name for topic in request.topics)
+    by_name = {topic.name: topic for topic in request.topics}
+    collisions = Collisions(services.engine.topics.stored_names)
     budget = MAX_PARTITIONS_PER_REQUEST
     results = []
-    for name in times:
-        asked = next(topic for topic in request.topics if topic.name == name)
+    async for name, asked in in_turns(by_name.items()):
         try:
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
@@ -62,9 +65,12 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                 raise PolicyViolation(
                     f"Unable to perform excessively large batch operation: {partitions} partitions"
                 )
-            results.append(await _create(services, asked, partitions, quota, request.validate_only))
+            result = await _create(
+                services, asked, partitions, quota, collisions, request.validate_only
+            )
         except KafkaError as error:
-            results.append({"name": name, "error_code": error.code, "error_message": str(error)})
+            result = {"name": name, "error_code": error.code, "error_message": str(error)}
+        results.append(result)
     return {"topics": results, "throttle_time": quota.throttle_ms}
 
 
@@ -73,35 +79,39 @@ async def _create(
     asked: Any,
     partitions: int,
     quota: MutationQuota,
+    collisions: Collisions,
     validate_only: bool,  # noqa: FBT001
 ) -> Values:
     topics = services.engine.topics
-    existing = await topics.all() if "." in asked.name or "_" in asked.name else ()
     check_topic_name(asked.name)
     if topics.get(asked.name) is not None:
         raise TopicAlreadyExists(f"Topic '{asked.name}' already exists.")
-    check_collision(asked.name, (topic.name for topic in existing))
+    await collisions.check(asked.name)
     configs = _configs(asked)
     quota.take(partitions)
+    layers = services.dynamic.brokers.layers
     result: Values = {
         "name": asked.name,
         "num_partitions": partitions,
         "replication_factor": REPLICATION_FACTOR,
-        "configs": [
-            {
-                "name": entry.name,
-                "value": entry.value,
-                "read_only": entry.read_only,
-                "config_source": int(entry.source),
-                "is_sensitive": False,
-            }
-            for entry in topic_entries(configs, services.dynamic.brokers.layers)
-        ],
+        "configs": LateRows(len(TOPIC_CONFIGS), partial(_shown_configs, configs, layers)),
     }
     if not validate_only:
         created = await topics.create(asked.name, partitions, configs)
+        collisions.created(asked.name)
         result["topic_id"] = created.id
     return result
+
+
+def _shown_configs(configs: Mapping[str, str], layers: BrokerLayers) -> Iterator[Values]:
+    for entry in topic_entries(configs, layers):
+        yield {
+            "name": entry.name,
+            "value": entry.value,
+            "read_only": entry.read_only,
+            "config_source": int(entry.source),
+            "is_sensitive": False,
+        }
 
 
 def _configs(asked: Any) -> dict[str, str]:

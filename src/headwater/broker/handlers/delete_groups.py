@@ -6,7 +6,6 @@ it has members, 69 where it does not exist. A group that is named twice is answe
 Left out: nothing.
 """
 
-import asyncio
 from typing import Any
 
 from headwater.broker.dispatch import Api
@@ -14,25 +13,20 @@ from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import gather_in_turns
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """Groups go side by side, so that they share transactions."""
-    groups = list(dict.fromkeys(request.groups_names))
-    codes = await asyncio.gather(*(_delete(services, group) for group in groups))
-    return {
-        "results": [
-            {"group_id": group, "error_code": code}
-            for group, code in zip(groups, codes, strict=True)
-        ]
-    }
 
+    async def delete(group: str) -> Values:
+        try:
+            code = await services.groups.delete(group)
+        except KafkaError as error:
+            code = error.code
+        return {"group_id": group, "error_code": code}
 
-async def _delete(services: Services, group: str) -> int:
-    try:
-        return await services.groups.delete(group)
-    except KafkaError as error:
-        return error.code
+    return {"results": await gather_in_turns(list(dict.fromkeys(request.groups_names)), delete)}
 
 
 API = Api(ApiKey.DELETE_GROUPS, "DeleteGroups", handle=handle)

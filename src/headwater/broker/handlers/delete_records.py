@@ -22,22 +22,28 @@ from headwater.errors import (
 )
 from headwater.topic_configs import is_deleted
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import in_turns
 
 _HIGH_WATERMARK: Final = -1
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
-    """One result for each partition."""
+    """One result for each partition; if it is named twice the last offset counts, as in Kafka."""
+    offsets: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        offsets.setdefault(topic.name, {}).update(
+            (one.partition_index, one.offset) for one in topic.partitions
+        )
     return {
         "topics": [
             {
-                "name": topic.name,
+                "name": name,
                 "partitions": [
-                    await _delete(services, topic.name, one.partition_index, one.offset)
-                    for one in topic.partitions
+                    await _delete(services, name, partition, before)
+                    async for partition, before in in_turns(partitions.items())
                 ],
             }
-            for topic in request.topics
+            async for name, partitions in in_turns(offsets.items())
         ]
     }
 

@@ -21,6 +21,7 @@ from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import in_turns
 
 _FIRST_VERSION_WITH_IDS: Final = 6
 _STRICT: Final = 5
@@ -38,7 +39,10 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     quota = services.dynamic.quotas.mutations(call.client_id, strict=call.version >= _STRICT)
     times = Counter(asked)
     return {
-        "responses": [await _delete(services, ref, times[ref], quota) for ref in times],
+        "responses": [
+            await _delete(services, ref, count, quota)
+            async for ref, count in in_turns(times.items())
+        ],
         "throttle_time": quota.throttle_ms,
     }
 

@@ -4,56 +4,93 @@ Behaviour: a topic's or group's configurations, all or those named, with where e
 from; for this broker's id its settings by Kafka's names; for an empty broker name what is set
 for all brokers; the levels of this broker's loggers. Names that are not known are left out, as
 Kafka does. Codes: 3 unknown topic, 17 illegal name, 42 another broker's id, an empty group or a
-kind of resource that is not served.
+kind of resource that is not served, 44 more configurations than one request may ask for.
 
 Notes by version: types and documentation from 3 on, the latter only when asked for.
 
 Left out: client metrics.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Any, Final
 
 from headwater.broker.broker_configs import broker_entries, cluster_entries
 from headwater.broker.config_changes import ResourceType, check_broker_id
 from headwater.broker.config_entries import ConfigEntry, group_entries, topic_entries
 from headwater.broker.config_loggers import logger_entries
 from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import find_or_create
-from headwater.errors import InvalidRequest, KafkaError
+from headwater.broker.topic_creation import find_named
+from headwater.errors import InvalidRequest, KafkaError, PolicyViolation
+from headwater.groups.configs import GROUP_CONFIGS
+from headwater.topic_configs import TOPIC_CONFIGS
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import MAX_DESCRIBED_CONFIGS, in_turns
+
+_RESOURCES_PER_TURN: Final = 100
+"""A broker has dozens of configurations, which are sorted for each resource."""
+
+Names = frozenset[str] | None
+"""The configurations that are asked for; None stands for all of them."""
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
-    """One result for each resource."""
+    """One result for each resource; those that are named several times share their rows."""
+    show = partial(
+        _show,
+        synonyms=request.include_synonyms,
+        documented=getattr(request, "include_documentation", False),
+    )
+    described: dict[tuple[int, str, Names], Collection[Values]] = {}
+    left = MAX_DESCRIBED_CONFIGS
     results = []
-    documented = getattr(request, "include_documentation", False)
-    for resource in request.resources:
-        result: Values = {
-            "resource_type": resource.resource_type,
-            "resource_name": resource.resource_name,
-            "configs": (),
-        }
+    async for resource in in_turns(request.resources, elements=_RESOURCES_PER_TURN):
+        kind, name = resource.resource_type, resource.resource_name
+        names = frozenset(resource.configuration_keys) if resource.configuration_keys else None
+        result: Values = {"resource_type": kind, "resource_name": name, "configs": ()}
         try:
-            entries = await _entries(services, resource)
-            result["configs"] = [
-                _show(entry, request.include_synonyms, documented) for entry in entries
-            ]
+            rows = described.get((kind, name, names))
+            if rows is None:
+                rows = described[kind, name, names] = await _rows(services, kind, name, names, show)
+            left -= len(rows)
+            if left < 0:
+                raise PolicyViolation(
+                    f"A request may describe at most {MAX_DESCRIBED_CONFIGS} configurations."
+                )
+            result["configs"] = rows
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": str(error)}
         results.append(result)
     return {"results": results}
 
 
-async def _entries(services: Services, resource: Any) -> Iterable[ConfigEntry]:
-    names = resource.configuration_keys or None
-    name, dynamic = resource.resource_name, services.dynamic
-    match resource.resource_type:
+async def _rows(
+    services: Services, kind: int, name: str, names: Names, show: Callable[[ConfigEntry], Values]
+) -> Collection[Values]:
+    dynamic = services.dynamic
+    match kind:
         case ResourceType.TOPIC:
-            topic = await find_or_create(services, name, create=False)
-            return topic_entries(topic.configs, dynamic.brokers.layers, names)
+            topic = await find_named(services, name)
+            entries = partial(topic_entries, topic.configs, dynamic.brokers.layers, names)
+            return _written_late(TOPIC_CONFIGS.keys(), names, entries, show)
+        case ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("Group name must not be empty")
+            entries = partial(
+                group_entries, dynamic.groups.of(name), services.group_settings, names
+            )
+            return _written_late(GROUP_CONFIGS.keys(), names, entries, show)
+        case _:
+            return [show(entry) for entry in _of_this_broker(services, kind, name, names)]
+
+
+def _of_this_broker(
+    services: Services, kind: int, name: str, names: Names
+) -> Iterable[ConfigEntry]:
+    match kind:
         case ResourceType.BROKER:
             if not name:
                 return cluster_entries(services, names)
@@ -65,15 +102,21 @@ async def _entries(services: Services, resource: Any) -> Iterable[ConfigEntry]:
                 raise InvalidRequest("Broker id must not be empty")
             check_broker_id(services, name, "Broker id must be an integer")
             return logger_entries(names)
-        case ResourceType.GROUP:
-            if not name:
-                raise InvalidRequest("Group name must not be empty")
-            return group_entries(dynamic.groups.of(name), services.group_settings, names)
         case unknown:
             raise InvalidRequest(f"Unsupported resource type: {unknown}")
 
 
-def _show(entry: ConfigEntry, synonyms: bool, documented: bool) -> Values:  # noqa: FBT001
+def _written_late(
+    known: AbstractSet[str],
+    names: Names,
+    entries: Callable[[], Iterable[ConfigEntry]],
+    show: Callable[[ConfigEntry], Values],
+) -> LateRows:
+    count = len(known) if names is None else len(known & names)
+    return LateRows(count, lambda: map(show, entries()))
+
+
+def _show(entry: ConfigEntry, *, synonyms: bool, documented: bool) -> Values:
     return {
         "name": entry.name,
         "value": entry.value,

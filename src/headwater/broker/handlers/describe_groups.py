@@ -1,7 +1,8 @@
 """DescribeGroups, versions 0-6.
 
 Behaviour: state, protocol and members of classic groups; each group has its own code, 15 or 16.
-A group that does not exist, or is of another type, is described as ``Dead``.
+A group that does not exist, or is of another type, is described as ``Dead``. A group that is
+named twice is described once.
 
 Notes by version: what the client may do, on request, from 3; static members from 4; from 6 on
 a group that is not there has code 69 and a message.
@@ -9,7 +10,6 @@ a group that is not there has code 69 and a message.
 Left out: nothing.
 """
 
-import asyncio
 from typing import Any, Final
 
 from headwater.broker.authorized_operations import GROUP_OPERATIONS
@@ -20,20 +20,20 @@ from headwater.errors import KafkaError
 from headwater.groups.requests import ClassicDescription
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import gather_in_turns
 
 _FIRST_VERSION_WITH_NOT_FOUND: Final = 6
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
-    """One description for each group, in order."""
+    """One description for each group, in order, however often it is named."""
     operations = getattr(request, "include_authorized_operations", False)
-    described = await asyncio.gather(*(_describe(services, group) for group in request.groups))
-    return {
-        "groups": [
-            _show(group, found, call.version, operations=operations)
-            for group, found in zip(request.groups, described, strict=True)
-        ]
-    }
+
+    async def describe(group: str) -> Values:
+        found = await _describe(services, group)
+        return _show(group, found, call.version, operations=operations)
+
+    return {"groups": await gather_in_turns(list(dict.fromkeys(request.groups)), describe)}
 
 
 async def _describe(services: Services, group: str) -> ClassicDescription:

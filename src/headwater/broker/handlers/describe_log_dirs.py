@@ -24,6 +24,7 @@ from headwater.broker.services import Call, Services
 from headwater.engine import Topic
 from headwater.errors import UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import in_turns
 
 _UNKNOWN: Final = -1
 
@@ -76,13 +77,17 @@ def _own_share(services: Services, topics: Sequence[Topic]) -> Wanted:
 
 
 async def _named(services: Services, asked: Sequence[Any]) -> Wanted:
-    wanted: Wanted = []
+    """Each partition once, however often it is named."""
+    partitions: dict[str, dict[int, None]] = {}
     for one in asked:
+        partitions.setdefault(one.topic, {}).update(dict.fromkeys(one.partitions))
+    wanted: Wanted = []
+    async for name, numbers in in_turns(partitions.items()):
         try:
-            topic = await services.engine.topics.find(one.topic)
+            topic = await services.engine.topics.find(name)
         except UnknownTopicOrPartition:
             continue
-        there = [p for p in dict.fromkeys(one.partitions) if 0 <= p < len(topic.streams)]
+        there = [p for p in numbers if 0 <= p < len(topic.streams)]
         if there:
             wanted.append((topic, there))
     return wanted

@@ -5,40 +5,45 @@ and the time of their last append. Any broker answers for any partition. Codes: 
 or partition, 17 illegal name.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import find_or_create
+from headwater.broker.topic_creation import find_named
 from headwater.engine import Topic
 from headwater.errors import KafkaError, UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
-    """The producers of each partition, or its error."""
+    """The producers of each partition, or its error; once, however often it is named."""
+    partitions: dict[str, dict[int, None]] = {}
+    for asked in request.topics:
+        partitions.setdefault(asked.name, {}).update(dict.fromkeys(asked.partition_indexes))
     return {
         "topics": [
-            {"name": asked.name, "partitions": await _topic(services, asked)}
-            for asked in request.topics
+            {"name": name, "partitions": await _topic(services, name, numbers)}
+            async for name, numbers in in_turns(partitions.items())
         ]
     }
 
 
-async def _topic(services: Services, asked: Any) -> list[Values]:
+async def _topic(services: Services, name: str, partitions: Iterable[int]) -> list[Values]:
     try:
-        topic = await find_or_create(services, asked.name, create=False)
+        topic = await find_named(services, name)
     except KafkaError as error:
         message = str(error)
         if isinstance(error, UnknownTopicOrPartition):
             message = "This server does not host this topic-partition."
         return [
             {"partition_index": p, "error_code": error.code, "error_message": message}
-            for p in asked.partition_indexes
+            for p in partitions
         ]
-    return [await _partition(services, topic, p) for p in asked.partition_indexes]
+    return [await _partition(services, topic, p) async for p in in_turns(partitions)]
 
 
 async def _partition(services: Services, topic: Topic, partition: int) -> Values:

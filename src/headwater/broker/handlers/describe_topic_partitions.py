@@ -15,11 +15,12 @@ from headwater.broker.authorized_operations import TOPIC_OPERATIONS
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import INTERNAL_TOPICS, find_or_create
+from headwater.broker.topic_creation import INTERNAL_TOPICS, find_named
 from headwater.broker.zones import zone_of
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
@@ -61,11 +62,11 @@ async def _topics(
         everything = await services.engine.topics.all()
         return [(topic.name, topic) for topic in everything if topic.name >= start_name]
     found: list[tuple[str, Topic | int]] = []
-    for name in sorted({one.name for one in asked}):
+    async for name in in_turns(sorted({one.name for one in asked})):
         if name < start_name:
             continue
         try:
-            found.append((name, await find_or_create(services, name, create=False)))
+            found.append((name, await find_named(services, name)))
         except KafkaError as error:
             found.append((name, error.code))
     return found

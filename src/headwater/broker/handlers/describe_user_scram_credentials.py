@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any, Final
 
 from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.wire.api_versions import ApiKey
 
@@ -20,7 +20,7 @@ _DUPLICATE_RESOURCE: Final = 92
 def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each user that is named."""
     times = Counter(user.name for user in request.users or ())
-    return {"results": [_result(name, times[name]) for name in times]}
+    return {"results": LateRows(len(times), lambda: (_result(*each) for each in times.items()))}
 
 
 def _result(name: str, times: int) -> Values:

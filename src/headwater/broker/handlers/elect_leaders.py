@@ -7,19 +7,19 @@ partition that is named, as Kafka says where the preferred leader leads already,
 Notes by version: kinds of election, and an error at the top, from 1 on.
 """
 
+from functools import partial
 from typing import Any, Final
 
 from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.errors import UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import in_turns
 
 _KINDS: Final = (0, 1)
 _ELECTION_NOT_NEEDED: Final = 84
-
-Verdict = tuple[int, str]
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
@@ -27,26 +27,13 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     kind = getattr(request, "election_type", 0)
     unknown_kind = kind not in _KINDS
     results = []
-    for asked in request.topic_partitions or ():
-        known = 0 if unknown_kind else await _partitions(services, asked.topic)
-        verdicts = [
-            (
-                partition,
-                (Code.INVALID_REQUEST, f"Unknown election type {kind}")
-                if unknown_kind
-                else _verdict(asked.topic, partition, known),
-            )
-            for partition in asked.partitions
-        ]
-        results.append(
-            {
-                "topic": asked.topic,
-                "partition_result": [
-                    {"partition_id": partition, "error_code": code, "error_message": message}
-                    for partition, (code, message) in verdicts
-                ],
-            }
-        )
+    async for asked in in_turns(request.topic_partitions or ()):
+        if unknown_kind:
+            verdict = partial(_unknown_kind, kind)
+        else:
+            verdict = partial(_verdict, asked.topic, await _partitions(services, asked.topic))
+        rows = LateRows(len(asked.partitions), partial(map, verdict, asked.partitions))
+        results.append({"topic": asked.topic, "partition_result": rows})
     return {
         "error_code": Code.INVALID_REQUEST if unknown_kind else Code.NONE,
         "replica_election_results": results,
@@ -60,12 +47,22 @@ async def _partitions(services: Services, name: str) -> int | None:
         return None
 
 
-def _verdict(topic: str, partition: int, known: int | None) -> Verdict:
+def _unknown_kind(kind: int, partition: int) -> Values:
+    return _row(partition, Code.INVALID_REQUEST, f"Unknown election type {kind}")
+
+
+def _verdict(topic: str, known: int | None, partition: int) -> Values:
     if known is None:
-        return Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
+        return _row(partition, Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}")
     if not 0 <= partition < known:
-        return Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{partition}"
-    return _ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+        message = f"No such partition as {topic}-{partition}"
+        return _row(partition, Code.UNKNOWN_TOPIC_OR_PARTITION, message)
+    message = "Leader election not needed for topic partition."
+    return _row(partition, _ELECTION_NOT_NEEDED, message)
+
+
+def _row(partition: int, code: int, message: str) -> Values:
+    return {"partition_id": partition, "error_code": code, "error_message": message}
 
 
 API = Api(ApiKey.ELECT_LEADERS, "ElectLeaders", handle=handle)

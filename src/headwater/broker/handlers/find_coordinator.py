@@ -10,6 +10,7 @@ Left out: share groups and unknown types (42); transactions themselves, which In
 refuses.
 """
 
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from headwater.broker.dispatch import Api
@@ -17,6 +18,7 @@ from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import TURN_ELEMENTS, in_turns
 
 _GROUP: Final = 0
 _SERVED: Final = (_GROUP, 1)
@@ -24,12 +26,18 @@ _SERVED: Final = (_GROUP, 1)
 _FIRST_VERSION_WITH_KEYS: Final = 4
 
 
-def handle(services: Services, request: Any, call: Call) -> Values:
-    """Answered from memory."""
+def handle(services: Services, request: Any, call: Call) -> Values | Awaitable[Values]:
+    """Answered from memory, in turns if it is about very many keys."""
     kind = getattr(request, "key_type", _GROUP)
     if call.version >= _FIRST_VERSION_WITH_KEYS:
+        if len(request.coordinator_keys) > TURN_ELEMENTS:
+            return _find_many(services, kind, request.coordinator_keys)
         return {"coordinators": [_find(services, kind, key) for key in request.coordinator_keys]}
     return _find(services, kind, request.key)
+
+
+async def _find_many(services: Services, kind: int, keys: Sequence[str]) -> Values:
+    return {"coordinators": [_find(services, kind, key) async for key in in_turns(keys)]}
 
 
 def _find(services: Services, kind: int, key: str) -> Values:

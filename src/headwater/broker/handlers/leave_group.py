@@ -17,6 +17,7 @@ from headwater.broker.services import Call, Services
 from headwater.groups.requests import LeavingMember
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import TURN_ELEMENTS, yield_turn
 
 _FIRST_VERSION_WITH_MEMBERS: Final = 3
 
@@ -34,14 +35,19 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         LeavingMember(one.member_id, one.group_instance_id, getattr(one, "reason", None))
         for one in request.members
     ]
-    reply = await services.groups.leave(request.group_id, members)
-    return {
-        "error_code": reply.error,
-        "members": [
+    left: list[Values] = []
+    for start in range(0, max(1, len(members)), TURN_ELEMENTS):
+        if start:
+            await yield_turn()
+        some = members[start : start + TURN_ELEMENTS]
+        reply = await services.groups.leave(request.group_id, some)
+        if reply.error:
+            return {"error_code": reply.error, "members": ()}
+        left += [
             {"member_id": member_id, "group_instance_id": instance_id, "error_code": error}
             for member_id, instance_id, error in reply.members
-        ],
-    }
+        ]
+    return {"error_code": 0, "members": left}
 
 
 API = Api(ApiKey.LEAVE_GROUP, "LeaveGroup", handle=handle)

@@ -27,6 +27,7 @@ from headwater.errors import (
     UnsupportedVersion,
 )
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import in_turns
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -50,9 +51,9 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     committed = getattr(request, "isolation_level", 0) == _READ_COMMITTED
     times = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []
-    for asked in request.topics:
+    async for asked in in_turns(request.topics):
         partitions = []
-        for one in asked.partitions:
+        async for one in in_turns(asked.partitions):
             result: Values = {"partition_index": one.partition_index}
             try:
                 if times[asked.name, one.partition_index] > 1:

@@ -3,7 +3,8 @@
 Behaviour: brokers that live, and the topics asked for. No topics (null; in version 0 an empty
 list) means all of them; an empty list from version 1 on means none. A topic that does not
 exist is created where ``auto.create.topics.enable`` and, from version 4 on, the request allow
-it, and then answered at once; otherwise it gets 3, an illegal name 17, an unknown id 100.
+it, and then answered at once; otherwise it gets 3, an illegal name 17, an unknown id 100. What
+is over the client's quota on mutations, or too much for one request, gets 5: the client asks again.
 
 Notes: every partition has one replica, its leader, which is the live broker that clients of
 this partition share; any other broker would serve it as well. Where brokers are in several
@@ -13,7 +14,8 @@ names its zone in ``client.id`` sees only the brokers of that zone, where there 
 controller and every leader are among them.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -22,13 +24,14 @@ from headwater.broker.cluster import LiveBrokers
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Encoded, Reply
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import INTERNAL_TOPICS, find_or_create
+from headwater.broker.topic_creation import INTERNAL_TOPICS, TopicCreation, find_named
 from headwater.broker.zones import zone_of
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.encoder import Segments
 from headwater.wire.replies import NO_AUTHORIZED_OPERATIONS, MetadataTopic, encode_metadata
+from headwater.work_budget import TURN_ELEMENTS, Turn, in_turns, yield_turn
 
 _FIRST_VERSION_WITH_IDS: Final = 12
 _NO_ID: Final = bytes(16)
@@ -41,7 +44,7 @@ Found = Topic | tuple[str | UUID, int]
 class MetadataReply(Encoded):
     """Brokers and topics as rows."""
 
-    __slots__ = ("_brokers", "_cluster_id", "_cluster_operations", "_topics")
+    __slots__ = ("_brokers", "_cluster_id", "_cluster_operations", "_topics", "rows", "throttle_ms")
 
     def __init__(
         self,
@@ -49,11 +52,15 @@ class MetadataReply(Encoded):
         brokers: LiveBrokers,
         topics: list[MetadataTopic],
         cluster_operations: int,
+        rows: int,
+        throttle_ms: int = 0,
     ) -> None:
         self._cluster_id = cluster_id
         self._brokers = brokers
         self._topics = topics
         self._cluster_operations = cluster_operations
+        self.rows = rows
+        self.throttle_ms = throttle_ms
 
     def segments(self, version: int, correlation_id: int, throttle_ms: int) -> Segments:
         brokers = self._brokers.addresses
@@ -71,71 +78,106 @@ class MetadataReply(Encoded):
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Brokers and leaders from one look at who lives, so that every leader is among them."""
+
+    cluster_id: str
+    brokers: LiveBrokers
+    epoch: int
+    operations: int
+    cluster_operations: int
+
+    def row(self, found: Found) -> MetadataTopic:
+        if not isinstance(found, Topic):
+            return _error_row(*found)
+        choose, epoch = self.brokers.replicas, self.epoch
+        partitions = []
+        for index, stream in enumerate(found.streams):
+            replicas = choose(stream)
+            partitions.append((0, index, replicas[0], epoch, replicas, replicas, ()))
+        return 0, found.name, found.id.bytes, found.internal, partitions, self.operations
+
+    def reply(self, topics: list[MetadataTopic], rows: int, throttle_ms: int = 0) -> Reply:
+        return MetadataReply(
+            self.cluster_id, self.brokers, topics, self.cluster_operations, rows, throttle_ms
+        )
+
+
 def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Reply]:
-    """Answered at once where the cache knows every topic."""
-    operations = (
-        TOPIC_OPERATIONS
-        if getattr(request, "include_topic_authorized_operations", False)
-        else NO_AUTHORIZED_OPERATIONS
-    )
-    cluster_operations = (
-        CLUSTER_OPERATIONS
-        if getattr(request, "include_cluster_authorized_operations", False)
-        else NO_AUTHORIZED_OPERATIONS
-    )
+    """Answered at once where the cache knows every topic and they are not very many."""
     asked = request.topics
-    zone = zone_of(call.client_id)
     if asked is None or (call.version == 0 and not asked):
-        return _all_topics(services, zone, operations, cluster_operations)
+        return _all_topics(services, request, call)
     _check_names(asked, call.version)
-    found: list[Found] = []
+    if len(asked) > TURN_ELEMENTS:
+        return _named_topics(services, request, call)
+    found: list[Topic] = []
+    rows = 0
     for one in _unique(asked):
         topic = _cached(services, one)
         if topic is None:
-            return _named_topics(services, request, zone, operations, cluster_operations)
+            return _named_topics(services, request, call)
         found.append(topic)
-    return _reply(services, zone, found, operations, cluster_operations)
+        rows += len(topic.streams)
+    if rows > TURN_ELEMENTS:
+        return _reply(services, request, call, found)
+    view = _view(services, request, call)
+    return view.reply([view.row(topic) for topic in found], rows)
 
 
-async def _all_topics(
-    services: Services, zone: str | None, operations: int, cluster_operations: int
-) -> Reply:
-    found = await services.engine.topics.all()
-    return _reply(services, zone, found, operations, cluster_operations)
+async def _all_topics(services: Services, request: Any, call: Call) -> Reply:
+    return await _reply(services, request, call, await services.engine.topics.all())
 
 
-async def _named_topics(
-    services: Services, request: Any, zone: str | None, operations: int, cluster_operations: int
-) -> Reply:
+async def _named_topics(services: Services, request: Any, call: Call) -> Reply:
     create = bool(getattr(request, "allow_auto_topic_creation", True))
+    creation = TopicCreation(services, call)
     found: list[Found] = []
-    for ref in _unique(request.topics):
+    async for ref in in_turns(_unique(request.topics)):
         try:
             if isinstance(ref, UUID):
                 topic = await services.engine.topics.find_by_id(ref)
+            elif create:
+                topic = await creation.find_or_create(ref)
             else:
-                topic = await find_or_create(services, ref, create=create)
+                topic = await find_named(services, ref)
         except KafkaError as error:
             found.append((ref, error.code))
         else:
             found.append(topic)
-    return _reply(services, zone, found, operations, cluster_operations)
+    return await _reply(services, request, call, found, creation.throttle_ms)
 
 
-def _reply(
-    services: Services,
-    zone: str | None,
-    found: Iterable[Found],
-    operations: int,
-    cluster_operations: int,
+async def _reply(
+    services: Services, request: Any, call: Call, found: Sequence[Found], throttle_ms: int = 0
 ) -> Reply:
-    """Brokers and leaders from one look at who lives, so that every leader is among them."""
-    brokers, epoch = services.cluster.zone(zone), services.cluster.leader_epoch
-    rows = [
-        _row(brokers, epoch, one, operations) if isinstance(one, Topic) else _error_row(*one)
-        for one in found
-    ]
-    return MetadataReply(services.cluster.cluster_id, brokers, rows, cluster_operations)
+    """Written in turns: a topic may have thousands of partitions."""
+    view = _view(services, request, call)
+    turn, rows = Turn(), 0
+    topics = []
+    for one in found:
+        topics.append(view.row(one))
+        size = 1 + (len(one.streams) if isinstance(one, Topic) else 0)
+        rows += size
+        if turn.spend(size):
+            await yield_turn()
+    return view.reply(topics, rows, throttle_ms)
+
+
+def _view(services: Services, request: Any, call: Call) -> _View:
+    cluster = services.cluster
+    return _View(
+        cluster.cluster_id,
+        cluster.zone(zone_of(call.client_id)),
+        cluster.leader_epoch,
+        _asked_for(request, "include_topic_authorized_operations", TOPIC_OPERATIONS),
+        _asked_for(request, "include_cluster_authorized_operations", CLUSTER_OPERATIONS),
+    )
+
+
+def _asked_for(request: Any, flag: str, operations: int) -> int:
+    return operations if getattr(request, flag, False) else NO_AUTHORIZED_OPERATIONS
 
 
 def _check_names(asked: Iterable[Any], version: int) -> None:
@@ -165,15 +207,6 @@ def _unique(asked: Iterable[Any]) -> list[str | UUID]:
 def _cached(services: Services, ref: str | UUID) -> Topic | None:
     topics = services.engine.topics
     return topics.get_by_id(ref) if isinstance(ref, UUID) else topics.get(ref)
-
-
-def _row(brokers: LiveBrokers, epoch: int, topic: Topic, operations: int) -> MetadataTopic:
-    choose = brokers.replicas
-    partitions = []
-    for index, stream in enumerate(topic.streams):
-        replicas = choose(stream)
-        partitions.append((0, index, replicas[0], epoch, replicas, replicas, ()))
-    return 0, topic.name, topic.id.bytes, topic.internal, partitions, operations
 
 
 def _error_row(ref: str | UUID, code: int) -> MetadataTopic:

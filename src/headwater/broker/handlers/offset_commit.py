@@ -12,7 +12,7 @@ from 7; members of consumer groups from 9; topic ids in place of names from 10.
 Left out: nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from headwater.broker.dispatch import Api
@@ -23,12 +23,13 @@ from headwater.broker.group_topics import (
     naming,
     unknown_topic,
 )
-from headwater.broker.replies import Values
+from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.engine import Topic
 from headwater.groups.requests import CommitRequest, CommittedOffset, Partition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
@@ -38,7 +39,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     expires_ms = _expiry(request, now_ms)
     offsets: dict[Partition, CommittedOffset] = {}
     topics: list[Topic | None] = []
-    for asked in request.topics:
+    async for asked in in_turns(request.topics):
         last = max((one.partition_index for one in asked.partitions), default=0)
         named = asked.topic_id if by_id else asked.name
         topic = await find_topic(services, named, partition=last)
@@ -46,7 +47,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         if topic is None:
             continue
         count = len(topic.streams)
-        for one in asked.partitions:
+        async for one in in_turns(asked.partitions):
             if 0 <= one.partition_index < count:
                 offsets[topic.name, one.partition_index] = CommittedOffset(
                     offset=one.committed_offset,
@@ -73,7 +74,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                 **naming(asked, by_id=by_id),
                 "partitions": _codes(asked, topic, codes, by_id=by_id),
             }
-            for asked, topic in zip(request.topics, topics, strict=True)
+            async for asked, topic in in_turns(zip(request.topics, topics, strict=True))
         ]
     }
 
@@ -87,20 +88,24 @@ def _expiry(request: Any, now_ms: int) -> int | None:
 
 def _codes(
     asked: Any, topic: Topic | None, codes: Mapping[Partition, int], *, by_id: bool
-) -> list[Values]:
+) -> Collection[Values]:
     if topic is None:
         code = unknown_topic(by_id=by_id)
-        return [
-            {"partition_index": one.partition_index, "error_code": code} for one in asked.partitions
-        ]
+        return LateRows(
+            len(asked.partitions), lambda: (_code(one, code) for one in asked.partitions)
+        )
     name = topic.name
-    return [
-        {
-            "partition_index": one.partition_index,
-            "error_code": codes.get((name, one.partition_index), Code.UNKNOWN_TOPIC_OR_PARTITION),
-        }
-        for one in asked.partitions
-    ]
+    return LateRows(
+        len(asked.partitions),
+        lambda: (
+            _code(one, codes.get((name, one.partition_index), Code.UNKNOWN_TOPIC_OR_PARTITION))
+            for one in asked.partitions
+        ),
+    )
+
+
+def _code(asked: Any, code: int) -> Values:
+    return {"partition_index": asked.partition_index, "error_code": code}
 
 
 API = Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", handle=handle)

@@ -7,30 +7,33 @@ members are not consumers; of a partition 3.
 Left out: nothing.
 """
 
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from headwater.broker.dispatch import Api
 from headwater.broker.group_topics import find_topic
-from headwater.broker.replies import Values
+from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.groups.requests import Partition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """The group is asked although no partition exists: its own error comes first."""
     if not request.group_id:
         return {"error_code": Code.INVALID_GROUP_ID}
-    known: list[Partition] = []
-    for asked in request.topics:
+    known: set[Partition] = set()
+    async for asked in in_turns(request.topics):
         if (topic := await find_topic(services, asked.name)) is not None:
             count = len(topic.streams)
-            known += [
+            known.update(
                 (topic.name, one.partition_index)
                 for one in asked.partitions
                 if 0 <= one.partition_index < count
-            ]
+            )
     error, codes = await services.groups.delete_offsets(request.group_id, known)
     if error:
         return {"error_code": error}
@@ -38,19 +41,17 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         "topics": [
             {
                 "name": asked.name,
-                "partitions": [
-                    {
-                        "partition_index": one.partition_index,
-                        "error_code": codes.get(
-                            (asked.name, one.partition_index), Code.UNKNOWN_TOPIC_OR_PARTITION
-                        ),
-                    }
-                    for one in asked.partitions
-                ],
+                "partitions": LateRows(len(asked.partitions), partial(_rows, asked, codes)),
             }
-            for asked in request.topics
+            async for asked in in_turns(request.topics)
         ]
     }
+
+
+def _rows(asked: Any, codes: Mapping[Partition, int]) -> Iterator[Values]:
+    for one in asked.partitions:
+        code = codes.get((asked.name, one.partition_index), Code.UNKNOWN_TOPIC_OR_PARTITION)
+        yield {"partition_index": one.partition_index, "error_code": code}
 
 
 API = Api(ApiKey.OFFSET_DELETE, "OffsetDelete", handle=handle)

@@ -1,7 +1,8 @@
 """OffsetFetch, versions 1-10.
 
 Behaviour: the offsets that a group committed, of the partitions asked for or of all; -1 where
-it never did, whether or not the group and the partition exist. Codes: 16, for a member of a
+it never did, whether or not the group and the partition exist. Codes: 42 for a group that is
+named twice, 16, for a member of a
 consumer group 25 and 113; 100 for a topic id that no topic has; 14 where the metadata store
 does not answer, as every client tries again then, and several give up at 15 here.
 
@@ -14,22 +15,24 @@ place of names from 10, where offsets of topics that are gone are left out of "a
 Left out: waiting for offsets of open transactions (88), as there are none.
 """
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from headwater.broker.dispatch import Api
 from headwater.broker.group_topics import FIRST_VERSION_WITH_IDS, find_topic, naming
-from headwater.broker.replies import Values
+from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.engine import Topic
 from headwater.errors import CoordinatorNotAvailable, KafkaError
 from headwater.groups.requests import CommittedOffset, Partition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.work_budget import gather_in_turns, in_turns
 
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 _NOTHING: Final = CommittedOffset()
+_UNKNOWN_ID: Final = Code.UNKNOWN_TOPIC_ID
 
 Named = list[tuple[Any, Topic | None]]
 """Elements of the request with the topics that they are about."""
@@ -39,15 +42,26 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     """Groups are asked side by side; each has its own error."""
     by_id = call.version >= FIRST_VERSION_WITH_IDS
     if call.version >= _FIRST_VERSION_WITH_GROUPS:
-        return {
-            "groups": await asyncio.gather(
-                *(_fetch(services, group, by_id=by_id) for group in request.groups)
-            )
-        }
+        return {"groups": await _groups(services, request.groups, by_id=by_id)}
     reply = await _fetch(services, request, by_id=False)
     if code := reply["error_code"]:
         reply["topics"] = [_refusal(topic, code) for topic in request.topics or ()]
     return reply
+
+
+async def _groups(services: Services, asked: Sequence[Any], *, by_id: bool) -> list[Values]:
+    """A group that is named twice might be asked for all of its offsets each time: 42."""
+    times = Counter(group.group_id for group in asked)
+    groups = {group.group_id: group for group in asked}
+
+    async def fetch(group: Any) -> Values:
+        if times[group.group_id] > 1:
+            return {
+                "group_id": group.group_id, "error_code": Code.INVALID_REQUEST, "topics": ()
+            }  # fmt: skip
+        return await _fetch(services, group, by_id=by_id)
+
+    return await gather_in_turns(list(groups.values()), fetch)
 
 
 async def _fetch(services: Services, asked: Any, *, by_id: bool) -> Values:
@@ -60,14 +74,20 @@ async def _fetch(services: Services, asked: Any, *, by_id: bool) -> Values:
             )
             topics = await _all(services, offsets, by_id=by_id)
         else:
-            named = [
-                (topic, await find_topic(services, topic.topic_id) if by_id else None)
-                for topic in asked.topics
-            ]
+            named: Named = []
+            wanted: dict[Partition, None] = {}
+            async for one in in_turns(asked.topics):
+                topic = await find_topic(services, one.topic_id) if by_id else None
+                named.append((one, topic))
+                name = _name(one, topic, by_id=by_id)
+                if name is not None:
+                    wanted.update(((name, index), None) for index in one.partition_indexes)
             code, offsets = await services.groups.fetch(
-                asked.group_id, _wanted(named, by_id=by_id), member_id=member[0], epoch=member[1]
+                asked.group_id, list(wanted), member_id=member[0], epoch=member[1]
             )
-            topics = [_topic(one, topic, offsets, by_id=by_id) for one, topic in named]
+            topics = [
+                _topic(one, topic, offsets, by_id=by_id) async for one, topic in in_turns(named)
+            ]
     except CoordinatorNotAvailable:
         return reply | {"error_code": Code.COORDINATOR_LOAD_IN_PROGRESS}
     except KafkaError as error:
@@ -76,17 +96,9 @@ async def _fetch(services: Services, asked: Any, *, by_id: bool) -> Values:
 
 
 def _refusal(asked: Any, code: int) -> Values:
-    rows = [_show(index, _NOTHING, code) for index in asked.partition_indexes]
+    indexes = asked.partition_indexes
+    rows = LateRows(len(indexes), lambda: (_show(index, _NOTHING, code) for index in indexes))
     return {"name": asked.name, "partitions": rows}
-
-
-def _wanted(named: Named, *, by_id: bool) -> list[Partition]:
-    return [
-        (name, index)
-        for asked, topic in named
-        if (name := _name(asked, topic, by_id=by_id)) is not None
-        for index in asked.partition_indexes
-    ]
 
 
 def _name(asked: Any, topic: Topic | None, *, by_id: bool) -> str | None:
@@ -99,12 +111,13 @@ def _topic(
     asked: Any, topic: Topic | None, offsets: Mapping[Partition, CommittedOffset], *, by_id: bool
 ) -> Values:
     name = _name(asked, topic, by_id=by_id)
-    rows = [
-        _show(index, _NOTHING, Code.UNKNOWN_TOPIC_ID)
-        if name is None
-        else _show(index, offsets.get((name, index), _NOTHING))
-        for index in asked.partition_indexes
-    ]
+    indexes = asked.partition_indexes
+    if name is None:
+        rows = LateRows(len(indexes), lambda: (_show(i, _NOTHING, _UNKNOWN_ID) for i in indexes))
+    else:
+        rows = LateRows(
+            len(indexes), lambda: (_show(i, offsets.get((name, i), _NOTHING)) for i in indexes)
+        )
     return {**naming(asked, by_id=by_id), "partitions": rows}
 
 

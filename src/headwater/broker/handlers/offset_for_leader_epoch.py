@@ -14,6 +14,7 @@ from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError, UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
@@ -22,9 +23,12 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         "topics": [
             {
                 "topic": topic.topic,
-                "partitions": [await _end(services, topic.topic, one) for one in topic.partitions],
+                "partitions": [
+                    await _end(services, topic.topic, one)
+                    async for one in in_turns(topic.partitions)
+                ],
             }
-            for topic in request.topics
+            async for topic in in_turns(request.topics)
         ]
     }
 
