@@ -4,14 +4,14 @@ import pytest
 
 from headwater.meta.store import MetadataStore
 from tests.meta.conformance import MetadataStoreConformance
-from tests.meta.conformance_sessions import SessionConformance
+from tests.meta.conformance_sessions import SharedSessionConformance
 
 
-class TestOpenedTwice(MetadataStoreConformance, SessionConformance):
+class TestOpenedTwice(MetadataStoreConformance, SharedSessionConformance):
     pass
 
 
-class TestOpenedOnce(MetadataStoreConformance, SessionConformance):
+class TestOpenedOnce(MetadataStoreConformance, SharedSessionConformance):
     @pytest.fixture
     async def other(self, store: MetadataStore) -> MetadataStore:
         return store

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from headwater.errors import StoreUnavailable, UnknownOutcome
-from headwater.meta.etcd import leases, members
+from headwater.meta.etcd import members
+from headwater.meta.etcd import store as etcd_store
 from headwater.meta.sessions import RENEWALS_PER_TTL
 from headwater.meta.store import Change, Decide, Entry, MetadataStore, Session, Values, Writes
 from peers.etcd import EtcdCluster, start_etcd_cluster
@@ -32,7 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls that the killed member leaves without an answer end during the election."""
     monkeypatch.setattr(members, "CALL_SECONDS", 1.0)
-    monkeypatch.setattr(leases, "CALL_SECONDS", 0.5)
+    monkeypatch.setattr(etcd_store, "CALL_SECONDS", 0.5)
 
 
 def once(counter: str, key: str, attempt: int) -> Decide[bool]:
@@ -127,7 +128,8 @@ class Client:
 
     async def renewed(self, since: float) -> None:
         """Wait until a renewal of the session that began after ``since`` has succeeded."""
-        while self.session.valid_until < since + TTL:
+        loop = asyncio.get_running_loop()
+        while loop.time() + self.session.remaining < since + TTL:
             assert not self.session.lost
             await asyncio.sleep(0.05)
         assert await self.store.get(bound_key(self.session)) is not None

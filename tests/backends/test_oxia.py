@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import count
 from random import Random
+from typing import Any
 
 import pytest
 import uvloop
 
 from headwater.clock import SystemClock
 from headwater.errors import SessionLost, StoreUnavailable, UnknownOutcome, WatchTrimmed
+from headwater.meta.channels import BlockingPeer, Method
 from headwater.meta.memory import MemoryStore
 from headwater.meta.oxia import OxiaStore, shard, trimmer
 from headwater.meta.oxia.address import parse_address
 from headwater.meta.oxia.layout import Head
+from headwater.meta.oxia.methods import WRITE
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.urls import open_store
@@ -316,10 +319,11 @@ async def test_a_session_is_not_renewed_by_a_server_that_cannot_write(
         await asyncio.sleep(3)
         assert not session.lost
 
-        async def refuse(_request: pb.WriteRequest) -> pb.WriteResponse:
+        def refuse(_peer: BlockingPeer, method: Method[Any, Any], *_: Any, **__: Any) -> None:
+            assert method is WRITE
             raise UnknownOutcome("no quorum")
 
-        monkeypatch.setattr(store._shard, "write", refuse)
+        monkeypatch.setattr(BlockingPeer, "call", refuse)
         async with asyncio.timeout(5):
             await session.wait_lost()
         monkeypatch.undo()
@@ -328,7 +332,7 @@ async def test_a_session_is_not_renewed_by_a_server_that_cannot_write(
 async def test_a_session_that_oxia_ended_is_not_renewed(url: str) -> None:
     async with opened(url) as store:
         name, number = await store._leases.open(10)
-        await store._leases.renew(name, number)
+        store._renewals.renew(name, number, within=5)
         await store._leases.end(name, number)
         with pytest.raises(SessionLost):
-            await store._leases.renew(name, number)
+            store._renewals.renew(name, number, within=5)

@@ -119,7 +119,8 @@ class ProcessStore:
 
     async def session(self, ttl: float) -> Session:
         await self._process.turn()
-        opened = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time
+        opened = now()
         name = self._database.open_session(ttl)
 
         async def renew() -> None:
@@ -129,7 +130,7 @@ class ProcessStore:
         async def end() -> None:
             self._database.end_session(name)
 
-        return RenewedSession(name, ttl=ttl, opened=opened, renew=renew, end=end)
+        return RenewedSession(name, ttl=ttl, opened=opened, now=now, renew=renew, end=end)
 
     async def close(self) -> None:
         return None

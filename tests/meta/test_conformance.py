@@ -10,7 +10,7 @@ from headwater.meta.sessions import RenewedSession
 from headwater.meta.sqlite import SqliteStore
 from headwater.meta.store import Limits, MetadataStore, Session
 from tests.meta.conformance import MetadataStoreConformance
-from tests.meta.conformance_sessions import SessionConformance
+from tests.meta.conformance_sessions import SessionConformance, SharedSessionConformance
 from tests.meta.faulty import FaultyStore
 
 
@@ -62,13 +62,13 @@ class TestFaultyWithoutFaults(MetadataStoreConformance, SessionConformance):
         return Faulty()
 
 
-class TestSqliteOpenedTwice(MetadataStoreConformance, SessionConformance):
+class TestSqliteOpenedTwice(MetadataStoreConformance, SharedSessionConformance):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> Sqlite:
         return Sqlite(tmp_path / "meta.db")
 
 
-class TestSqliteOpenedOnce(MetadataStoreConformance, SessionConformance):
+class TestSqliteOpenedOnce(MetadataStoreConformance, SharedSessionConformance):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> Sqlite:
         return Sqlite(tmp_path / "meta.db")

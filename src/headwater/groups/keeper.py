@@ -77,7 +77,7 @@ class Keeper:
 
     def vouched(self, shard: Shard) -> bool:
         """Nobody else can have the shard's lease yet."""
-        return not shard.left and self._loop.time() < shard.session.valid_until - self._margin
+        return not shard.left and shard.session.remaining > self._margin
 
     def shards(self) -> Iterator[Shard]:
         return (shard for shard in self._shards if shard is not None)

@@ -1,6 +1,8 @@
 """What the stores that speak gRPC share: how they connect, and what a failed call means."""
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -10,6 +12,11 @@ from headwater.errors import StoreUnavailable, UnknownOutcome
 
 Q = TypeVar("Q")
 A = TypeVar("A")
+
+Metadata = Sequence[tuple[str, str]]
+"""What goes with a call beside its request."""
+Failure = Any
+"""A failed call, of either kind of channel: it has ``details()`` and ``code()``."""
 
 CLOSED = "the metadata store is closed"
 OPTIONS = [
@@ -78,7 +85,62 @@ class Peer:
         return made
 
 
-def never_sent(error: grpc.aio.AioRpcError) -> bool:
+class BlockingPeer:
+    """A channel to one server for calls that block their thread; ``close`` ends those under way."""
+
+    def __init__(self, name: str, credentials: Any = None) -> None:
+        self.name = name
+        self._channel: Any = (
+            grpc.insecure_channel(name, options=OPTIONS)
+            if credentials is None
+            else grpc.secure_channel(name, credentials, options=OPTIONS)
+        )
+
+    def call(
+        self, method: Method[Q, A], request: Q, *, within: float, metadata: Metadata = ()
+    ) -> A:
+        """The answer; raises ``grpc.RpcError``, and ``StoreUnavailable`` after ``close``."""
+        invoke = self._prepared(self._channel.unary_unary, method)
+        with _open_channel():
+            answer: A = invoke(request, timeout=within, metadata=metadata)
+            return answer
+
+    def first_answer(
+        self, method: Method[Q, A], request: Q, *, within: float, metadata: Metadata = ()
+    ) -> A | None:
+        """The first answer of a method that streams; None if there is none. Raises as ``call``."""
+        invoke = self._prepared(self._channel.unary_stream, method)
+        with _open_channel():
+            answers = invoke(request, timeout=within, metadata=metadata)
+            try:
+                answer: A | None = next(answers, None)
+            finally:
+                answers.cancel()
+            return answer
+
+    def close(self) -> None:
+        self._channel.close()
+
+    @staticmethod
+    def _prepared(kind: Any, method: Method[Q, A]) -> Any:
+        made: Any = method.request
+        read: Any = method.answer
+        return kind(
+            method.path,
+            request_serializer=made.SerializeToString,
+            response_deserializer=read.FromString,
+        )
+
+
+@contextmanager
+def _open_channel() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:  # what gRPC raises on a closed channel
+        raise StoreUnavailable(CLOSED) from error
+
+
+def never_sent(error: Failure) -> bool:
     """The request certainly did not leave; where gRPC's text is another one, it may have."""
     text = error.details() or ""
     return error.code() is grpc.StatusCode.UNAVAILABLE and text.startswith(_NEVER_SENT)

@@ -202,7 +202,8 @@ class MemoryStore:
 
     async def session(self, ttl: float) -> Session:
         await self._turn()
-        opened = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time
+        opened = now()
         name = self.database.open_session(ttl)
 
         async def renew() -> None:
@@ -213,7 +214,7 @@ class MemoryStore:
             self._sessions.discard(session)
             self.database.end_session(name)
 
-        session = RenewedSession(name, ttl=ttl, opened=opened, renew=renew, end=end)
+        session = RenewedSession(name, ttl=ttl, opened=opened, now=now, renew=renew, end=end)
         self._sessions.add(session)
         return session
 

@@ -122,10 +122,11 @@ class Session(Protocol):
         ...
 
     @property
-    def valid_until(self) -> float:
-        """The ``loop.time()`` before which the session certainly lives and owns its keys.
+    def remaining(self) -> float:
+        """Seconds for which the session certainly lives and owns its keys.
 
-        Counted from the start of the last renewal that succeeded; in the past once it is lost.
+        Counted from the start of the last renewal that succeeded, with the time in which the
+        machine was suspended; not positive once the session is lost.
         """
         ...
 

@@ -8,6 +8,7 @@
 ``recent``       keys as they were last seen, so that most commits are one call
 ``watches``      changes in order, across reconnects
 ``leases``       sessions
+``renewals``     their renewal, on a thread of its own
 ``compactor``    forgetting old revisions, by one process of all
 ``methods``      which of its methods are called
 ``rpc``          etcd's messages, generated from its own definition

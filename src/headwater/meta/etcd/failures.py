@@ -17,7 +17,7 @@ from headwater.errors import (
     TransactionTooLarge,
     UnknownOutcome,
 )
-from headwater.meta.channels import never_sent
+from headwater.meta.channels import Failure, never_sent
 
 REFUSED = (
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -36,22 +36,22 @@ NO_SPACE = "etcdserver: mvcc: database space exceeded"
 TOO_LARGE = ("etcdserver: request is too large", "grpc: received message larger than max")
 
 
-def passed_over(error: grpc.aio.AioRpcError) -> bool:
+def passed_over(error: Failure) -> bool:
     """The member certainly did not take the request: another one may."""
     return never_sent(error) or error.details() == NO_LEADER
 
 
-def token_expired(error: grpc.aio.AioRpcError) -> bool:
+def token_expired(error: Failure) -> bool:
     """The member asks for a new token; the request was not taken."""
     text = error.details() or ""
     return "invalid auth token" in text or "revision of auth store is old" in text
 
 
-def read_error(member: str, error: grpc.aio.AioRpcError) -> StoreError:
+def read_error(member: str, error: Failure) -> StoreError:
     return StoreUnavailable(_text(member, error))
 
 
-def write_error(member: str, error: grpc.aio.AioRpcError) -> StoreError:
+def write_error(member: str, error: Failure) -> StoreError:
     """What a failed write means."""
     text = error.details() or ""
     if text.startswith(TOO_LARGE):
@@ -71,5 +71,5 @@ def write_error(member: str, error: grpc.aio.AioRpcError) -> StoreError:
     return UnknownOutcome(_text(member, error))
 
 
-def _text(member: str, error: grpc.aio.AioRpcError) -> str:
+def _text(member: str, error: Failure) -> str:
     return f"etcd at {member}: {error.details() or error.code().name}"

@@ -21,12 +21,17 @@ REQUIRE_LEADER = ("hasleader", "true")
 """A member without a leader then refuses at once, and ends watches."""
 
 
+def channel_credentials(address: Address) -> grpc.ChannelCredentials | None:
+    """What every channel to the cluster is made with."""
+    tls = address.tls
+    return tls and grpc.ssl_channel_credentials(tls.ca, tls.key, tls.cert)
+
+
 class Members:
     """The cluster's members as one."""
 
     def __init__(self, address: Address) -> None:
-        tls = address.tls
-        credentials = tls and grpc.ssl_channel_credentials(tls.ca, tls.key, tls.cert)
+        credentials = channel_credentials(address)
         self._members = [Peer(name, credentials) for name in address.members]
         self._current = 0
         self._user = address.user

@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from headwater.clock import boot_seconds
 from headwater.errors import ConfigurationError, StorageFull, StoreUnavailable, UnknownOutcome
 from headwater.meta.etcd.address import Address
 from headwater.meta.etcd.compactor import Compactor
-from headwater.meta.etcd.leases import grant, keep_alive, lease_of, revoke, session_name
-from headwater.meta.etcd.members import Members
+from headwater.meta.etcd.leases import grant, lease_of, revoke, session_name
+from headwater.meta.etcd.members import CALL_SECONDS, Members
 from headwater.meta.etcd.methods import RANGE, STATUS, TXN
 from headwater.meta.etcd.recent import Recent
+from headwater.meta.etcd.renewals import Renewals
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.etcd.transactions import (
     VALUE_BYTES,
@@ -24,7 +26,8 @@ from headwater.meta.etcd.transactions import (
 from headwater.meta.etcd.turns import Turns
 from headwater.meta.etcd.watches import Watch
 from headwater.meta.limits import check_keys, check_writes
-from headwater.meta.sessions import RenewedSession
+from headwater.meta.renewal_thread import RenewalThread
+from headwater.meta.sessions import RENEWALS_PER_TTL, RenewedSession
 from headwater.meta.store import (
     Change,
     Committed,
@@ -78,6 +81,8 @@ class EtcdStore:
         self._recent = Recent()
         self._losers = asyncio.Lock()
         self._sessions: set[RenewedSession] = set()
+        self._renewals = Renewals(address)
+        self._renewal_thread = RenewalThread()
         self._compacting = asyncio.create_task(Compactor(self._members, address.prefix).run())
 
     @classmethod
@@ -284,17 +289,26 @@ class EtcdStore:
         return Watch(self._members, self._keys, prefix, after, self._random).changes()
 
     async def session(self, ttl: float) -> Session:
-        opened = asyncio.get_running_loop().time()
+        opened = boot_seconds()
         lease = await grant(self._members, ttl)
 
         async def renew() -> None:
-            await keep_alive(self._members, lease)
+            within = min(CALL_SECONDS, ttl / RENEWALS_PER_TTL)
+            self._renewals.keep_alive(lease, within=within)
 
         async def end() -> None:
             self._sessions.discard(session)
             await revoke(self._members, lease)
 
-        session = RenewedSession(session_name(lease), ttl=ttl, opened=opened, renew=renew, end=end)
+        session = RenewedSession(
+            session_name(lease),
+            ttl=ttl,
+            opened=opened,
+            now=boot_seconds,
+            renew=renew,
+            end=end,
+            thread=self._renewal_thread,
+        )
         self._sessions.add(session)
         return session
 
@@ -302,6 +316,8 @@ class EtcdStore:
         """Let go of the cluster; sessions left open run out, watches end with an error."""
         for session in list(self._sessions):
             await session.abandon()
+        self._renewals.close()
+        await self._renewal_thread.stop()
         self._compacting.cancel()
         await asyncio.gather(self._compacting, return_exceptions=True)
         await self._members.close()

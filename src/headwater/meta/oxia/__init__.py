@@ -11,7 +11,9 @@ commits of a store pass through one key, its *head* (``committer`` has the proto
 ``committer``  the one-key protocol
 ``reader``     reads, and the changes of past commits
 ``leases``     sessions, and the keys that they leave
+``renewals``   the renewal of sessions, on a thread of its own
 ``trimmer``    forgetting old commits and the marks of deleted keys
+``methods``    which of its methods are called
 ``rpc``        Oxia's messages, generated from its own definition
 """
 

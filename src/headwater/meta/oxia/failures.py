@@ -1,9 +1,7 @@
 """Oxia's errors in Headwater's terms."""
 
-import grpc
-
 from headwater.errors import StoreError, StoreUnavailable, UnknownOutcome
-from headwater.meta.channels import never_sent
+from headwater.meta.channels import Failure, never_sent
 
 REFUSED = (
     "oxia: server not initialized yet",
@@ -17,16 +15,16 @@ REFUSED = (
 NO_SESSION = "oxia: session not found"
 
 
-def read_error(server: str, error: grpc.aio.AioRpcError) -> StoreError:
+def read_error(server: str, error: Failure) -> StoreError:
     return StoreUnavailable(_text(server, error))
 
 
-def write_error(server: str, error: grpc.aio.AioRpcError) -> StoreError:
+def write_error(server: str, error: Failure) -> StoreError:
     """What a failed write means: it was certainly not taken, or nobody knows."""
     if never_sent(error) or (error.details() or "").startswith(REFUSED):
         return StoreUnavailable(_text(server, error))
     return UnknownOutcome(_text(server, error))
 
 
-def _text(server: str, error: grpc.aio.AioRpcError) -> str:
+def _text(server: str, error: Failure) -> str:
     return f"Oxia at {server}: {error.details() or error.code().name}"

@@ -9,24 +9,21 @@ import logging
 from collections.abc import Iterable
 from uuid import uuid4
 
-from headwater.errors import SessionLost, StoreUnavailable
-from headwater.meta.channels import Method
+from headwater.errors import StoreUnavailable
 from headwater.meta.oxia.committer import Committer
 from headwater.meta.oxia.failures import NO_SESSION
 from headwater.meta.oxia.layout import Layout
+from headwater.meta.oxia.methods import CLOSE, CREATE
+from headwater.meta.oxia.renewals import session_record
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.oxia.seen import Seen
-from headwater.meta.oxia.shard import SERVICE, Shard
+from headwater.meta.oxia.shard import Shard
 from headwater.meta.store import Writes
 
 log = logging.getLogger(__name__)
 
 SHORTEST_SECONDS = 2.0
 """Oxia takes no shorter time; this side counts what was asked for."""
-
-CREATE = Method(f"{SERVICE}/CreateSession", pb.CreateSessionRequest, pb.CreateSessionResponse)
-KEEP_ALIVE = Method(f"{SERVICE}/KeepAlive", pb.SessionHeartbeat, pb.KeepAliveResponse)
-CLOSE = Method(f"{SERVICE}/CloseSession", pb.CloseSessionRequest, pb.CloseSessionResponse)
 
 
 class Leases:
@@ -52,30 +49,9 @@ class Leases:
 
     async def _record(self, name: str, number: int) -> bool:
         """Write the record that says that a session lives; False where it does not."""
-        put = pb.PutRequest(
-            key=self._layout.session(name),
-            session_id=number,
-            client_identity=name,
-            partition_key=self._layout.partition,
-        )
+        put = session_record(self._layout, name, number)
         answer = await self._shard.write(pb.WriteRequest(puts=[put]))
         return bool(answer.puts[0].status == pb.OK)
-
-    async def renew(self, name: str, number: int) -> None:
-        """``SessionLost`` where Oxia has ended the session.
-
-        A server that was deposed and does not know it goes on to take heartbeats, which it keeps
-        to itself; a record it cannot write.
-        """
-        if not await self._record(name, number):
-            raise SessionLost("the session has ended")
-        request = pb.SessionHeartbeat(shard=self._shard.number, session_id=number)
-        try:
-            await self._shard.call(KEEP_ALIVE, request)
-        except StoreUnavailable as error:
-            if str(error).endswith(NO_SESSION):
-                raise SessionLost("the session has ended") from error
-            raise
 
     async def end(self, name: str, number: int) -> None:
         """Delete a session's keys, then the session."""

@@ -17,21 +17,13 @@ from headwater.errors import StoreUnavailable
 from headwater.meta.channels import CLOSED, A, Method, Peer, Q, raise_if_closed
 from headwater.meta.oxia.address import Address
 from headwater.meta.oxia.failures import read_error, write_error
+from headwater.meta.oxia.methods import ASSIGNMENTS, NOTIFICATIONS, RANGE_SCAN, READ, WRITE
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 
 log = logging.getLogger(__name__)
 
 CALL_SECONDS = 5.0
 RETRY_SECONDS = 0.2
-SERVICE = "/io.streamnative.oxia.proto.OxiaClient"
-
-ASSIGNMENTS = Method(
-    f"{SERVICE}/GetShardAssignments", pb.ShardAssignmentsRequest, pb.ShardAssignments
-)
-WRITE = Method(f"{SERVICE}/Write", pb.WriteRequest, pb.WriteResponse)
-READ = Method(f"{SERVICE}/Read", pb.ReadRequest, pb.ReadResponse)
-RANGE_SCAN = Method(f"{SERVICE}/RangeScan", pb.RangeScanRequest, pb.RangeScanResponse)
-NOTIFICATIONS = Method(f"{SERVICE}/GetNotifications", pb.NotificationsRequest, pb.NotificationBatch)
 
 
 class Shard:
@@ -129,12 +121,17 @@ class Shard:
         for peer in self._peers.values():
             await peer.channel.close()
 
+    @property
+    def leader(self) -> str:
+        """The server that leads; ``StoreUnavailable`` while none is known."""
+        if self._leader is None:
+            raise StoreUnavailable(self._failure)
+        return self._leader
+
     def _current(self) -> Peer:
         if self._closed:
             raise StoreUnavailable(CLOSED)
-        if self._leader is None:
-            raise StoreUnavailable(self._failure)
-        return self._peer(self._leader)
+        return self._peer(self.leader)
 
     def _peer(self, server: str) -> Peer:
         peer = self._peers.get(server)

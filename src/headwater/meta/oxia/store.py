@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from random import Random
 
+from headwater.clock import boot_seconds
 from headwater.errors import StoreError
 from headwater.meta.feed import ChangeFeed, Item
 from headwater.meta.oxia.address import Address
@@ -12,11 +13,13 @@ from headwater.meta.oxia.committer import LIMITS, Committer
 from headwater.meta.oxia.layout import Layout
 from headwater.meta.oxia.leases import Leases
 from headwater.meta.oxia.reader import Reader
+from headwater.meta.oxia.renewals import Renewals
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.oxia.seen import Seen
-from headwater.meta.oxia.shard import Shard
+from headwater.meta.oxia.shard import CALL_SECONDS, Shard
 from headwater.meta.oxia.trimmer import Trimmer, is_turn
-from headwater.meta.sessions import RenewedSession
+from headwater.meta.renewal_thread import RenewalThread
+from headwater.meta.sessions import RENEWALS_PER_TTL, RenewedSession
 from headwater.meta.store import (
     Change,
     Committed,
@@ -57,6 +60,8 @@ class OxiaStore:
         self._orphaned = asyncio.Event()
         self._long = asyncio.Event()
         self._sessions: set[RenewedSession] = set()
+        self._renewals = Renewals(shard, self._layout)
+        self._renewal_thread = RenewalThread()
         work = (
             self._listen(),
             self._feed.follow(self._changed, RETRY_SECONDS),
@@ -102,17 +107,26 @@ class OxiaStore:
         return self._feed.watch(prefix, after)
 
     async def session(self, ttl: float) -> Session:
-        opened = asyncio.get_running_loop().time()
+        opened = boot_seconds()
         name, number = await self._leases.open(ttl)
 
         async def renew() -> None:
-            await self._leases.renew(name, number)
+            within = min(CALL_SECONDS, ttl / RENEWALS_PER_TTL)
+            self._renewals.renew(name, number, within=within)
 
         async def end() -> None:
             self._sessions.discard(session)
             await self._leases.end(name, number)
 
-        session = RenewedSession(name, ttl=ttl, opened=opened, renew=renew, end=end)
+        session = RenewedSession(
+            name,
+            ttl=ttl,
+            opened=opened,
+            now=boot_seconds,
+            renew=renew,
+            end=end,
+            thread=self._renewal_thread,
+        )
         self._sessions.add(session)
         return session
 
@@ -120,6 +134,8 @@ class OxiaStore:
         """Let go of the cluster; sessions left open run out, watches end with an error."""
         for session in list(self._sessions):
             await session.abandon()
+        self._renewals.close()
+        await self._renewal_thread.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from headwater.clock import boot_seconds
 from headwater.errors import SessionLost, StoreError
 from headwater.meta.feed import ChangeFeed, Item
 from headwater.meta.postgres.address import Address, parse
@@ -16,6 +17,7 @@ from headwater.meta.postgres.failures import translated, translated_at_start
 from headwater.meta.postgres.reader import Reader
 from headwater.meta.postgres.schema import migrate
 from headwater.meta.postgres.wakeups import Wakeups
+from headwater.meta.renewal_thread import RenewalThread
 from headwater.meta.sessions import RENEWALS_PER_TTL, RenewedSession
 from headwater.meta.store import Change, Committed, Decide, Entry, Limits, Scan, Session, T
 
@@ -51,6 +53,8 @@ class PostgresStore:
         self._label = address.label
         self._writing = Connections(address, 1)
         self._reading = Connections(address, READERS)
+        self._renewing = Connections(address, 1)
+        self._renewals = RenewalThread()
         self._reader = Reader(self._reading, address)
         self._feed = ChangeFeed(revision, read=self._reader.changes, last=self._reader.revision)
         self._committer = Committer(self._writing, address, self._publish)
@@ -107,19 +111,31 @@ class PostgresStore:
     async def session(self, ttl: float) -> Session:
         name = str(uuid.uuid4())
         lease = timedelta(seconds=ttl)
-        opened = asyncio.get_running_loop().time()
+        opened = boot_seconds()
         await self._call(OPEN_SESSION, name, lease)
 
         async def renew() -> None:
             # One that falls on a silent connection leaves time for another.
-            if not await self._call(RENEW_SESSION, name, lease, within=ttl / RENEWALS_PER_TTL):
+            within = ttl / RENEWALS_PER_TTL
+            with translated(self._label):
+                async with self._renewing.held() as connection:
+                    renewed = await connection.fetch(RENEW_SESSION, name, lease, timeout=within)
+            if not renewed:
                 raise SessionLost(f"session {name} has ended")
 
         async def end() -> None:
             self._sessions.discard(session)
             await self._end_sessions([name])
 
-        session = RenewedSession(name, ttl=ttl, opened=opened, renew=renew, end=end)
+        session = RenewedSession(
+            name,
+            ttl=ttl,
+            opened=opened,
+            now=boot_seconds,
+            renew=renew,
+            end=end,
+            thread=self._renewals,
+        )
         self._sessions.add(session)
         return session
 
@@ -127,6 +143,7 @@ class PostgresStore:
         """Let go of the database; sessions left open run out."""
         for session in list(self._sessions):
             await session.abandon()
+        await self._renewals.stop(self._renewing.close)
         self._committer.close()
         for task in self._tasks:
             task.cancel()
@@ -163,9 +180,7 @@ class PostgresStore:
         if revision is not None:
             self._publish(revision, [(key, None) for key in gone])
 
-    async def _call(
-        self, statement: str, *arguments: object, within: float | None = None
-    ) -> list["asyncpg.Record"]:
+    async def _call(self, statement: str, *arguments: object) -> list["asyncpg.Record"]:
         with translated(self._label):
             async with self._reading.held() as connection:
-                return await connection.fetch(statement, *arguments, timeout=within)
+                return await connection.fetch(statement, *arguments)

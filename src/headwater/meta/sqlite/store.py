@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.clock import Clock
+from headwater.clock import Clock, boot_seconds
 from headwater.errors import StoreError, StoreGone
 from headwater.meta.feed import ChangeFeed, Item
+from headwater.meta.renewal_thread import RenewalThread
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.sqlite.checkpointer import Checkpointer
 from headwater.meta.sqlite.connection import prepare, side_directory
@@ -57,6 +57,7 @@ class SqliteStore:
         self._journal = Journal(path)
         self._neighbours = Neighbours(side_directory(path), self._changed.set)
         self._sessions: set[RenewedSession] = set()
+        self._renewals = RenewalThread()
         self._poll()
         self._tasks = [
             asyncio.create_task(self._follow_neighbours()),
@@ -108,7 +109,7 @@ class SqliteStore:
 
     async def session(self, ttl: float) -> Session:
         name = str(uuid.uuid4())
-        opened = asyncio.get_running_loop().time()
+        opened = boot_seconds()
         await self._writing.run(self._writer.open_session, name, ttl, self._clock.now_ms())
 
         async def renew() -> None:
@@ -118,7 +119,15 @@ class SqliteStore:
             self._sessions.discard(session)
             await self._writing.run_then(self._publish, self._writer.end_session, name)
 
-        session = RenewedSession(name, ttl=ttl, opened=opened, renew=renew, end=end)
+        session = RenewedSession(
+            name,
+            ttl=ttl,
+            opened=opened,
+            now=boot_seconds,
+            renew=renew,
+            end=end,
+            thread=self._renewals,
+        )
         self._sessions.add(session)
         return session
 
@@ -126,6 +135,7 @@ class SqliteStore:
         """Finish what is queued and let go of the file; sessions left open run out."""
         for session in list(self._sessions):
             await session.abandon()
+        await self._renewals.stop()
         self._polling.cancel()
         for task in self._tasks:
             task.cancel()
@@ -194,7 +204,7 @@ def _connect(path: Path, busy_seconds: float) -> _Connections:
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
     def now() -> tuple[float, str]:
-        return time.clock_gettime(time.CLOCK_BOOTTIME), boot
+        return boot_seconds(), boot
 
     writer = Writer(path, busy_seconds=busy_seconds, time=now)
     reader = Reader(path, busy_seconds=busy_seconds, time=now)

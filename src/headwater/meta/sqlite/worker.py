@@ -17,7 +17,10 @@ R = TypeVar("R")
 
 
 class Worker:
-    """Runs jobs one after another on its own thread, for the loop that made it."""
+    """Runs jobs one after another on its own thread, and answers on the loop that asked.
+
+    Its owner's loop is the one that made it; what other loops ask is answered there.
+    """
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -40,7 +43,8 @@ class Worker:
         """Like ``run``, and call ``then`` on the loop, before whoever awaits the result goes on."""
         if self._stopping:
             raise StoreUnavailable("the metadata store is closed")
-        future: asyncio.Future[R] = self._loop.create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[R] = loop.create_future()
 
         def turn() -> None:
             if future.cancelled():
@@ -48,9 +52,9 @@ class Worker:
             try:
                 result = job(*args, **kwargs)
             except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits
-                self._loop.call_soon_threadsafe(_fail, future, error)
+                loop.call_soon_threadsafe(_fail, future, error)
             else:
-                self._loop.call_soon_threadsafe(_finish, future, result, then)
+                loop.call_soon_threadsafe(_finish, future, result, then)
 
         self._jobs.put(turn)
         return future
@@ -69,8 +73,9 @@ class Worker:
         while (turn := self._jobs.get()) is not None:
             try:
                 turn()
-            except RuntimeError:  # the loop was closed: nobody is left to be told
-                return
+            except RuntimeError:  # the loop that asked was closed: nobody is left to be told
+                if self._loop.is_closed():
+                    return
 
 
 def _finish(future: asyncio.Future[Any], result: Any, then: Callable[[Any], None] | None) -> None:
