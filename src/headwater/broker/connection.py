@@ -17,14 +17,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from itertools import takewhile
+from time import perf_counter
 from typing import Final, TypeVar, cast
 
 from headwater.broker.backlog import Backlog
 from headwater.broker.dispatch import Api
 from headwater.broker.failures import reply_to_failure
 from headwater.broker.gathering import Gathering, ReadSocket
+from headwater.broker.loop_delay import LoopDelay
 from headwater.broker.pending_request import PendingRequest
-from headwater.broker.quotas_throttle import Timed, throttle_ms, timed_call
+from headwater.broker.quotas_throttle import Timed, throttle_ms
 from headwater.broker.receive_buffer import FrameTooLarge, ReceiveBuffer
 from headwater.broker.replies import Encoded, NoReply, Reply, encode_reply, is_large
 from headwater.broker.room import RoomGate
@@ -33,7 +35,7 @@ from headwater.errors import KafkaError, MalformedRequest, RequestSuperseded
 from headwater.wire.api_versions import ApiKey, is_served
 from headwater.wire.encoder import Segments
 from headwater.wire.requests import Request, parse_request, read_header
-from headwater.work_budget import needs_thread
+from headwater.work_budget import SLOW_TURN_SECONDS, needs_thread
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         apis: Mapping[int, Api],
         gate: RoomGate,
         gathering: Gathering,
+        delay: LoopDelay,
         closed: Callable[["Connection"], None],
     ) -> None:
         self._services = services
@@ -63,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         self._apis = apis
         self._gate = gate
         self._gathering = gathering
+        self._delay = delay
         self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._buffer = ReceiveBuffer(services.settings.max_request_bytes)
@@ -257,10 +261,9 @@ class Connection(asyncio.BufferedProtocol):
         self._start_timed(request)
 
     def _start_timed(self, request: PendingRequest) -> None:
-        if self._quotas.timed:
-            timed_call(partial(self._start, request), self._spending(request))
-        else:
-            self._start(request)
+        began = perf_counter()
+        self._start(request)
+        self._spent(request, perf_counter() - began)
 
     def _start(self, request: PendingRequest) -> None:
         api = request.api
@@ -287,10 +290,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _wait_for(self, request: PendingRequest, outcome: Awaitable[Reply | None]) -> None:
         """Hold back the requests behind this one until its reply, or its admission, is there."""
-        if self._quotas.timed:
-            outcome = Timed(outcome, self._spending(request))
         try:
-            reply = await outcome
+            reply = await Timed(outcome, partial(self._spent, request))
         except Exception as error:  # noqa: BLE001 - a handler that fails must still answer
             self._task = None
             self._fail(request, error)
@@ -409,8 +410,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # Throttling.
 
-    def _spending(self, request: PendingRequest) -> Callable[[float], None]:
-        return partial(self._quotas.spent, request.call.client_id)
+    def _spent(self, request: PendingRequest, seconds: float) -> None:
+        """The loop worked that long for a request, its waiting not counted."""
+        if seconds >= SLOW_TURN_SECONDS:
+            self._delay.held(request.api.name, self._peer, seconds)
+        if self._quotas.timed:
+            self._quotas.spent(request.call.client_id, seconds)
 
     def _mute(self, milliseconds: int) -> None:
         """Leave the client alone; what it is told in the answer is not left to its good will."""

@@ -57,12 +57,3 @@ class Timed(Generic[T]):
                 step = partial(steps.throw, error)
             else:
                 step = partial(next, steps)
-
-
-def timed_call(work: Callable[[], None], spent: Callable[[float], None]) -> None:
-    """Do ``work`` and tell how long it took."""
-    began = perf_counter()
-    try:
-        work()
-    finally:
-        spent(perf_counter() - began)

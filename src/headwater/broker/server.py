@@ -8,6 +8,7 @@ import socket
 from headwater.broker.apis import APIS
 from headwater.broker.connection import Connection
 from headwater.broker.gathering import Gathering
+from headwater.broker.loop_delay import LoopDelay
 from headwater.broker.room import RoomGate
 from headwater.broker.services import Services
 from headwater.errors import ConfigurationError
@@ -57,6 +58,7 @@ class Server:
         self._listener = listener
         self._gate = RoomGate(services.engine)
         self._gathering = Gathering(services.engine)
+        self._delay = LoopDelay(services.metrics)
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
 
@@ -73,10 +75,13 @@ class Server:
     async def start(self) -> None:
         """Begin to accept."""
         loop = asyncio.get_running_loop()
+        self._delay.start()
         self._server = await loop.create_server(self._accept, sock=self._listener)
 
     def _accept(self) -> Connection:
-        connection = Connection(self._services, APIS, self._gate, self._gathering, self._closed)
+        connection = Connection(
+            self._services, APIS, self._gate, self._gathering, self._delay, self._closed
+        )
         self._connections.add(connection)
         self._services.metrics.connections.set(len(self._connections))
         return connection
@@ -99,4 +104,5 @@ class Server:
             await asyncio.gather(*late, return_exceptions=True)
         for connection in list(self._connections):
             connection.abort()
+        self._delay.stop()
         await self._gate.close()

@@ -141,6 +141,7 @@ class Metrics:
         "group_write_seconds",
         "group_writes",
         "inline_bytes",
+        "loop_delay_seconds",
         "object_bytes",
         "object_requests",
         "object_store_state",
@@ -148,6 +149,7 @@ class Metrics:
         "refreshers",
         "request_seconds",
         "requests",
+        "slow_turns",
         "zone_bytes",
     )
 
@@ -186,6 +188,10 @@ class Metrics:
         self.zone_bytes = Family("where", Counter)
         """Bytes of records between this broker and clients that name their zone: ``within`` one
         zone, or ``across``."""
+        self.loop_delay_seconds = Gauge()
+        """By how much the event loop was late at most in the last one to two minutes."""
+        self.slow_turns = Family("api", Counter)
+        """Turns of the event loop that held it for over 0.25 s, by Kafka API or ``other work``."""
         self.connections = Gauge()
         """Open client connections."""
         self.buffered_bytes = Gauge()

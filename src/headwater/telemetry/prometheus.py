@@ -30,6 +30,8 @@ HELP = {
     "cache_hits": "Looked up and found, by cache",
     "cache_misses": "Looked up and not found, by cache",
     "zone_bytes": "Bytes of records that stayed within their client's zone, or went across",
+    "loop_delay_seconds": "Longest delay of the event loop in the last one to two minutes",
+    "slow_turns": "Turns that held the event loop for over 0.25 s, by Kafka API",
     "connections": "Open client connections",
     "inline_bytes": "Bytes of records in the metadata store that are to be moved to objects",
     "buffered_bytes": "Bytes of memory that records take which are not yet committed",
