@@ -1,8 +1,9 @@
 """The small HTTP server: what it reads, what it refuses, and whom it does not wait for."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 
 import pytest
@@ -13,6 +14,8 @@ LIMITS = HttpLimits(
     head_bytes=1024, body_bytes=4096, connections=3, idle_s=5, receive_s=0.3, stop_s=0.2
 )
 
+LARGE = 32 * 2**20
+
 
 async def echo(request: Request) -> Response:
     if request.target == "/fail":
@@ -21,6 +24,8 @@ async def echo(request: Request) -> Response:
         return Response(status=HTTPStatus.NO_CONTENT)
     if request.target == "/hang":
         await asyncio.sleep(60)
+    if request.target == "/large":
+        return Response(body=bytes(LARGE))
     head = f"{request.method} {request.target} "
     return Response(body=head.encode() + request.body, content_type="text/plain")
 
@@ -168,15 +173,57 @@ async def test_a_client_that_stalls_in_a_request_is_dropped(port: int, sent: str
         assert await client.ended()
 
 
-async def test_one_connection_too_many_is_told_so(port: int) -> None:
+async def test_a_new_connection_takes_the_place_of_the_oldest_silent_one(port: int) -> None:
     async with connect(port) as first, connect(port) as second, connect(port) as third:
-        for client in (first, second, third):
+        for client in (second, first, third):
             await client.send("GET / HTTP/1.1\r\n\r\n")
             assert (await client.answer())[0] == 200
         async with connect(port) as fourth:
+            await fourth.send("GET / HTTP/1.1\r\n\r\n")
+            assert (await fourth.answer())[0] == 200
+            assert await second.ended()
+            for client in (first, third):
+                await client.send("GET / HTTP/1.1\r\n\r\n")
+                assert (await client.answer())[0] == 200
+
+
+async def test_connections_that_send_half_a_request_are_evicted_after_silent_ones(
+    port: int,
+) -> None:
+    async with connect(port) as first, connect(port) as second, connect(port) as third:
+        await first.send("GET /")
+        await second.send("GET /")
+        await asyncio.sleep(0.05)
+        async with connect(port) as fourth, connect(port) as fifth:
+            for client in (fourth, fifth):
+                await client.send("GET /hang HTTP/1.1\r\n\r\n")
+            async with asyncio.timeout(LIMITS.receive_s):
+                assert await third.ended()
+                assert await first.ended()
+
+
+async def test_one_connection_too_many_is_told_so(port: int) -> None:
+    async with connect(port) as first, connect(port) as second, connect(port) as third:
+        for client in (first, second, third):
+            await client.send("GET /hang HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.05)
+        async with connect(port) as fourth:
             assert (await fourth.answer())[0] == 503
-        await first.send("GET /still HTTP/1.1\r\n\r\n")
-        assert (await first.answer())[0] == 200
+
+
+async def test_a_client_that_reads_no_answer_is_dropped(port: int) -> None:
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        await loop.sock_sendall(client, b"GET /large HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(2 * LIMITS.receive_s)
+        received = 0
+        with suppress(ConnectionResetError):
+            while chunk := await loop.sock_recv(client, 2**20):
+                received += len(chunk)
+        assert received < LARGE
 
 
 async def test_a_server_that_closes_waits_for_nobody_for_long() -> None:

@@ -2,7 +2,8 @@
 
 It keeps connections open between requests, reads bodies with a length or in chunks, and answers
 one request of a connection after the other. Heads, bodies, connections and every wait have a
-limit, so that a slow or hostile client costs little and holds up nobody else.
+limit, so that a slow or hostile client costs little and holds up nobody else. If all connections
+are taken, a new one takes the place of the oldest that is not being answered.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from http import HTTPStatus
 
 logger = logging.getLogger(__name__)
@@ -77,6 +79,15 @@ class _Refused(Exception):
         self.reason = reason
 
 
+class _State(Enum):
+    """What a connection is at."""
+
+    SILENT = auto()
+    RECEIVING = auto()
+    ANSWERING = auto()
+    SENDING = auto()
+
+
 _GONE = (TimeoutError, OSError, asyncio.IncompleteReadError)
 """Who stalls or hangs up gets no answer."""
 
@@ -91,8 +102,8 @@ class HttpServer:
         self._refusal = refusal
         self._limits = limits or HttpLimits()
         self._server: asyncio.Server | None = None
-        self._connections: dict[asyncio.Task[None], bool] = {}
-        """Whether each is in the middle of a request."""
+        self._connections: dict[asyncio.Task[None], _State] = {}
+        """The one whose state changed last comes last."""
 
     async def start(self, host: str, port: int) -> int:
         """Listen; raises ``OSError`` where that is not possible. Returns the bound port."""
@@ -107,8 +118,8 @@ class HttpServer:
         if self._server is None:
             return
         self._server.close()
-        for task, busy in self._connections.items():
-            if not busy:
+        for task, state in self._connections.items():
+            if state is _State.SILENT:
                 task.cancel()
         if self._connections:
             await asyncio.wait(list(self._connections), timeout=self._limits.stop_s)
@@ -120,8 +131,10 @@ class HttpServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        full = len(self._connections) >= self._limits.connections
-        self._connections[task] = False
+        full = len(self._connections) >= self._limits.connections and not self._evict()
+        self._enter(task, _State.SILENT)
+        # ``drain`` then waits until all is sent, so that a client which reads nothing is dropped.
+        writer.transport.set_write_buffer_limits(high=0)
         try:
             if full:
                 reason = "too many connections; try again later"
@@ -131,10 +144,24 @@ class HttpServer:
         except _GONE:
             writer.transport.abort()
         except asyncio.CancelledError:
-            writer.transport.abort()  # only ``close`` cancels, and nobody awaits the stream's task
+            writer.transport.abort()  # closed or evicted, and nobody awaits the stream's task
         finally:
-            del self._connections[task]
+            self._connections.pop(task, None)
             writer.close()
+
+    def _enter(self, task: asyncio.Task[None], state: _State) -> None:
+        self._connections.pop(task, None)
+        self._connections[task] = state
+
+    def _evict(self) -> bool:
+        """Cut the oldest connection that is not being answered; False if there is none."""
+        for state in (_State.SILENT, _State.RECEIVING, _State.SENDING):
+            for task, there in self._connections.items():
+                if there is state:
+                    task.cancel()
+                    del self._connections[task]
+                    return True
+        return False
 
     async def _converse(
         self,
@@ -150,15 +177,17 @@ class HttpServer:
                         pass  # some clients end a body with an empty line
                 if not first:
                     return
-                self._connections[task] = True
+                self._enter(task, _State.RECEIVING)
                 async with asyncio.timeout(self._limits.receive_s):
                     request, keep = await self._receive(first, reader, writer)
             except _Refused as refused:
                 await self._refuse(reader, writer, refused.status, refused.reason)
                 return
+            self._enter(task, _State.ANSWERING)
             response = await self._answer(request)
+            self._enter(task, _State.SENDING)
             await self._send(writer, response, keep=keep, head_only=request.method == "HEAD")
-            self._connections[task] = False
+            self._enter(task, _State.SILENT)
             if not keep:
                 return
 

@@ -57,6 +57,13 @@ async def test_health_is_the_loop_turning(broker: Broker) -> None:
     assert await broker.get("/healthz") == ("HTTP/1.1 200 OK", b"ok\n")
 
 
+async def test_health_answers_while_silent_sockets_take_all_connections(broker: Broker) -> None:
+    silent = [await asyncio.open_connection("127.0.0.1", broker.port) for _ in range(200)]
+    assert await broker.get("/healthz") == ("HTTP/1.1 200 OK", b"ok\n")
+    for _, writer in silent:
+        writer.close()
+
+
 async def test_readiness_says_why_not(broker: Broker) -> None:
     assert await broker.get("/readyz") == ("HTTP/1.1 200 OK", b"ready\n")
     broker.reason = "the object store does not answer"
