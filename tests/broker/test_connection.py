@@ -88,7 +88,7 @@ async def test_frame_that_arrives_byte_by_byte_is_answered(broker: RunningBroker
 async def test_length_alone_reserves_no_memory(broker: RunningBroker) -> None:
     client = await send_raw(broker, struct.pack(">i", 100 * 1024 * 1024) + b"x" * 1000)
     await still_serves(broker)
-    assert {one._buffer.capacity for one in broker.server._connections} == {64 * 1024}
+    assert max(one._buffer.capacity for one in broker.server._connections) == 1004
     await client.close()
 
 
@@ -99,7 +99,7 @@ async def test_buffer_shrinks_after_a_large_frame(broker: RunningBroker) -> None
     assert response.responses[0].partition_responses[0].error_code == 0
     assert (await client.call(18, 0)).error_code == 0
     (connection,) = broker.server._connections
-    assert connection._buffer.capacity == 64 * 1024
+    assert connection._buffer.capacity == 0
     await client.close()
 
 

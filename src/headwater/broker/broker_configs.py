@@ -3,11 +3,12 @@
 What is set at start is read-only; what can be changed while it runs shows where it was set.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from headwater.broker.config_entries import BrokerLayers, ConfigEntry, ConfigSource, Synonym
 from headwater.broker.config_rules import DYNAMIC_CONFIGS, DynamicConfig
+from headwater.broker.connection_limits import CONNECTIONS_MAX_IDLE_MS, static_limits
 from headwater.broker.services import Services
 from headwater.groups.settings import GroupSettings
 from headwater.topic_configs import ConfigType
@@ -22,7 +23,8 @@ def broker_entries(
     services: Services, names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
     """This broker's settings, all or those named, by name."""
-    entries = [*_fixed_entries(services), *_dynamic_entries(services.dynamic.brokers.layers)]
+    dynamic = _dynamic_entries(services.dynamic.brokers.layers, static_limits(services.settings))
+    entries = [*_fixed_entries(services), *dynamic]
     for entry in sorted(entries, key=lambda entry: entry.name):
         if names is None or entry.name in names:
             yield entry
@@ -38,9 +40,11 @@ def cluster_entries(
             yield _dynamic_entry(DYNAMIC_CONFIGS[name], tuple(layers.synonyms(name)))
 
 
-def _dynamic_entries(layers: BrokerLayers) -> Iterator[ConfigEntry]:
+def _dynamic_entries(layers: BrokerLayers, static: Mapping[str, str]) -> Iterator[ConfigEntry]:
     for name, config in DYNAMIC_CONFIGS.items():
         synonyms = tuple(layers.synonyms(name))
+        if (value := static.get(name, config.default)) is not None and value != config.default:
+            synonyms += (Synonym(name, value, ConfigSource.STATIC_BROKER),)
         if config.default is not None:
             synonyms += (Synonym(name, config.default, ConfigSource.DEFAULT),)
         if synonyms:
@@ -67,6 +71,8 @@ def _fixed_entries(services: Services) -> Iterator[ConfigEntry]:
          "Whether a topic that is asked for by name comes into being."),
         ("broker.id", number, str(cluster.node_id), "This broker's id."),
         ("broker.rack", text, own.rack or "", "This broker's zone."),
+        (CONNECTIONS_MAX_IDLE_MS, ConfigType.LONG, str(settings.connections_max_idle_ms),
+         "A connection that says nothing for this long is closed."),
         ("default.replication.factor", number, str(settings.default_replication_factor),
          "Without effect: the object store replicates."),
         ("delete.topic.enable", flag, "true", "Topics can be deleted."),

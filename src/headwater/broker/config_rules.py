@@ -1,9 +1,10 @@
 """Which of a broker's configurations can be changed while it runs, and to what.
 
-They are those of Kafka that mean something here: the defaults of topics, which are honoured, and
-numbers that Kafka's tools set for work that nobody does here (copying replicas, threads), which
-are kept and shown. Everything else is refused with Kafka's words for what needs a restart, names
-that nobody knows among it: there is no plugin here that could read them.
+They are those of Kafka that mean something here: the defaults of topics and the limits of
+connections, which are honoured, and numbers that Kafka's tools set for work that nobody does here
+(copying replicas, threads), which are kept and shown. Everything else is refused with Kafka's words
+for what needs a restart, names that nobody knows among it: there is no plugin here that could read
+them.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from headwater.broker.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP
 from headwater.config_values import INT_MAX, LONG_MAX, Check, check_length, check_number
 from headwater.errors import InvalidConfig, InvalidRequest
 from headwater.topic_configs import BY_BROKER_NAME, ConfigType
@@ -34,6 +36,16 @@ def _int(name: str, default: int) -> DynamicConfig:
         default=str(default),
         check=partial(check_number, low=1, high=INT_MAX),
         doc="Without effect: a broker is one event loop.",
+    )
+
+
+def _connections(name: str, doc: str) -> DynamicConfig:
+    return DynamicConfig(
+        name=name,
+        type=ConfigType.INT,
+        default=str(INT_MAX),
+        check=partial(check_number, low=0, high=INT_MAX),
+        doc=doc,
     )
 
 
@@ -62,6 +74,8 @@ DYNAMIC_CONFIGS: Final[Mapping[str, DynamicConfig]] = {
         config.name: config
         for config in (
             _int("background.threads", 10),
+            _connections(MAX_CONNECTIONS, "The most connections at one time; more have to wait."),
+            _connections(MAX_CONNECTIONS_PER_IP, "The most connections from one address."),
             _int("num.io.threads", 8),
             _int("num.network.threads", 3),
             _int("num.recovery.threads.per.data.dir", 2),

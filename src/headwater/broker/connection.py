@@ -59,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         gate: RoomGate,
         gathering: Gathering,
         delay: LoopDelay,
+        shared: memoryview,
         closed: Callable[["Connection"], None],
     ) -> None:
         self._services = services
@@ -69,7 +70,9 @@ class Connection(asyncio.BufferedProtocol):
         self._delay = delay
         self._closed = closed
         self._loop = asyncio.get_running_loop()
-        self._buffer = ReceiveBuffer(services.settings.max_request_bytes)
+        self._buffer = ReceiveBuffer(services.settings.max_request_bytes, shared)
+        self._active_at = self._loop.time()
+        """When bytes came or an answer went, last."""
         self._backlog = Backlog(services.settings, gate.share)
         self._task: asyncio.Task[None] | None = None
         self._taking_up = False
@@ -142,15 +145,18 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         buffer = self._buffer
         buffer.received(nbytes)
+        self._active_at = self._loop.time()
         hurried = self._gathering.hurried
         try:
             while (frame := buffer.next_frame()) is not None:
                 if not self._receive(frame):
                     return
+            self._produces = self._produces or buffer.coming() == ApiKey.PRODUCE
         except (FrameTooLarge, MalformedRequest) as error:
             self._refuse(str(error))
             return
-        self._produces = self._produces or buffer.coming() == ApiKey.PRODUCE
+        finally:
+            buffer.keep_rest()
         self._take_up()
         self._regulate_reading()
         if self._socket is not None and self._waits_for_flush():
@@ -179,8 +185,7 @@ class Connection(asyncio.BufferedProtocol):
                 frame = memoryview(bytes(frame))  # its records outlive the receive buffer
             parsed = parse_request(frame)
             call, body = Call(header.version, parsed.client_id, self._peer), parsed.payload
-        now = self._loop.time()
-        request = PendingRequest(api, header, call, body, len(frame), now)
+        request = PendingRequest(api, header, call, body, len(frame), self._active_at)
         if large:
             request.frame = bytes(frame)
         self._backlog.arrived(request)
@@ -390,7 +395,7 @@ class Connection(asyncio.BufferedProtocol):
         if not answered:
             return
         segments: Segments = []
-        now = self._loop.time()
+        self._active_at = now = self._loop.time()
         metrics = self._services.metrics
         for request in answered:
             if isinstance(request.reply, list):
@@ -439,6 +444,16 @@ class Connection(asyncio.BufferedProtocol):
         self._ending = True
         self._regulate_reading()
         self._loop.call_later(milliseconds / 1000, self._end)
+
+    # Idle.
+
+    def idle_seconds(self) -> float:
+        """For how long nothing was asked, answered or sent; 0 while something is unanswered."""
+        return self._loop.time() - self._active_at if self._backlog.empty else 0.0
+
+    def release_buffer(self) -> None:
+        """Give back the memory that only a busy connection needs."""
+        self._buffer.release()
 
     # Stopping.
 

@@ -1,7 +1,10 @@
-"""A connection's one receive buffer, used again for every frame.
+"""How a connection receives frames without a buffer of its own while it is idle.
 
-A frame's length is the sender's word, so the buffer grows only as bytes arrive, by doubling,
-and a large one is given back after the frame that needed it.
+All connections read into one shared buffer, because the loop takes the bytes of one read before it
+begins another. What is left of a frame that has not come whole is kept apart: as a copy of just
+these bytes, or in a buffer of the connection's own if the frame is large. A frame's length is the
+sender's word, so an own buffer is made when half a shared one has come, and grows by doubling as
+bytes arrive. It is used again while the connection is busy, and given back by ``release``.
 """
 
 import struct
@@ -9,39 +12,51 @@ from typing import Final
 
 _LENGTH: Final = struct.Struct(">i")
 _API_KEY: Final = struct.Struct(">h")
-START_SIZE: Final = 64 * 1024
-KEPT_SIZE: Final = 1024 * 1024 + START_SIZE
-"""A buffer up to this size is kept between frames: a producer's default largest request."""
+SHARED_SIZE: Final = 64 * 1024
+KEPT_SIZE: Final = 1024 * 1024 + SHARED_SIZE
+"""An own buffer up to this size is kept between frames: a producer's default largest request."""
 
 
 class FrameTooLarge(Exception):
     """Raised when a frame's length is not positive or above the limit."""
 
 
+def shared_buffer() -> memoryview:
+    """What the connections of one loop read into."""
+    return memoryview(bytearray(SHARED_SIZE))
+
+
 class ReceiveBuffer:
-    """Bytes come in at ``space``, frames go out of ``next_frame``."""
+    """Bytes come in at ``space``, frames go out of ``next_frame``, ``keep_rest`` ends each read."""
 
-    __slots__ = ("_end", "_limit", "_start", "_view")
+    __slots__ = ("_end", "_limit", "_own", "_rest", "_shared", "_start", "_view")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, shared: memoryview) -> None:
         self._limit = limit
-        self._view = memoryview(bytearray(START_SIZE))
+        self._shared = shared
+        self._own: memoryview | None = None
+        self._rest = b""
+        """What came of a frame that is put into the shared buffer again before the next read."""
+        self._view = shared
         self._start = 0
         self._end = 0
 
     @property
     def capacity(self) -> int:
-        return len(self._view)
+        """Bytes of memory that the connection holds for itself."""
+        return len(self._rest) + (0 if self._own is None else len(self._own))
 
     def space(self) -> memoryview:
-        """Where the next bytes go; never empty."""
-        if self._start == self._end:
-            self._start = self._end = 0
-            if len(self._view) > KEPT_SIZE:
-                self._view = memoryview(bytearray(START_SIZE))
-        elif self._needed() > len(self._view):
-            self._make_room()
-        return self._view[self._end :]
+        """Where the next bytes go, until ``received`` is called; never empty."""
+        if self._own is not None:
+            if self._start == self._end:
+                self._start = self._end = 0
+            elif self._frame_end() > len(self._own):
+                self._make_room(self._own)
+            return self._view[self._end :]
+        self._start, self._end = 0, len(self._rest)
+        self._shared[: self._end] = self._rest
+        return self._shared[self._end :]
 
     def received(self, count: int) -> None:
         self._end += count
@@ -69,22 +84,51 @@ class ReceiveBuffer:
             return None
         return int(_API_KEY.unpack_from(self._view, self._start + _LENGTH.size)[0])
 
-    def _needed(self) -> int:
+    def keep_rest(self) -> None:
+        """Leave the shared buffer to others; call this after each read."""
+        if self._own is not None:
+            if self._start == self._end and len(self._own) > KEPT_SIZE:
+                self._drop_own()
+            return
+        have = self._end - self._start
+        if not have:
+            self._rest = b""
+            return
+        size = self._frame_end() - self._start
+        if have <= SHARED_SIZE // 2 or size <= SHARED_SIZE:
+            self._rest = bytes(self._shared[self._start : self._end])
+        else:
+            self._rest = b""
+            self._move(memoryview(bytearray(min(2 * SHARED_SIZE, size))))
+
+    def release(self) -> None:
+        """Give back what an idle connection does not need."""
+        if self._own is not None and self._start == self._end:
+            self._drop_own()
+
+    def _drop_own(self) -> None:
+        self._own, self._view = None, self._shared
+        self._start = self._end = 0
+
+    def _frame_end(self) -> int:
         """Where in the buffer the frame that is coming in would end."""
         if self._end - self._start < 4:
-            return self._start + START_SIZE // 4
+            return self._start + SHARED_SIZE // 4
         return self._start + 4 + int(_LENGTH.unpack_from(self._view, self._start)[0])
 
-    def _make_room(self) -> None:
+    def _make_room(self, own: memoryview) -> None:
+        """Have room behind the frame that is coming in: more, or what is in front of it."""
         have = self._end - self._start
-        size = len(self._view)
-        if have == size:
-            size = min(2 * size, self._needed() - self._start)
-        elif self._start == 0:
-            return
-        view = self._view if size == len(self._view) else memoryview(bytearray(size))
-        view[:have] = self._view[self._start : self._end]
-        self._view = view
+        if have == len(own):
+            self._move(memoryview(bytearray(min(2 * have, self._frame_end() - self._start))))
+        elif self._start > 0:
+            self._move(own)
+
+    def _move(self, own: memoryview) -> None:
+        """Bring the frame that is coming in to the start of an own buffer."""
+        have = self._end - self._start
+        own[:have] = self._view[self._start : self._end]
+        self._own = self._view = own
         self._start, self._end = 0, have
 
     def _describe(self, length: int) -> str:

@@ -4,18 +4,36 @@ import asyncio
 import errno
 import logging
 import socket
+from heapq import nlargest
+from math import inf
+from typing import Final
 
+from headwater.broker.acceptor import Acceptor
 from headwater.broker.apis import APIS
 from headwater.broker.connection import Connection
+from headwater.broker.connection_limits import (
+    AddressCounts,
+    ConnectionLimits,
+    allowed_descriptors,
+    connection_limits,
+)
 from headwater.broker.gathering import Gathering
 from headwater.broker.loop_delay import LoopDelay
+from headwater.broker.receive_buffer import shared_buffer
 from headwater.broker.room import RoomGate
 from headwater.broker.services import Services
 from headwater.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
-_BACKLOG = 1024
+_BACKLOG = 4096
+"""Clients that come back together wait here; the system may allow fewer (``somaxconn``)."""
+EVICTABLE_SECONDS: Final = 5.0
+"""A connection that has asked nothing for this long makes room, if there is none."""
+SWEEP_SECONDS: Final = 10.0
+RELEASE_SECONDS: Final = 1.0
+"""A connection that has asked nothing for this long gives back its buffer at the next sweep."""
+WARNING_SECONDS: Final = 10.0
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -59,8 +77,15 @@ class Server:
         self._gate = RoomGate(services.engine)
         self._gathering = Gathering(services.engine)
         self._delay = LoopDelay(services.metrics)
-        self._connections: set[Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._shared = shared_buffer()
+        self._descriptors = allowed_descriptors()
+        self._connections: dict[Connection, str] = {}
+        """Each with the address that it counts for."""
+        self._addresses = AddressCounts()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._acceptor: Acceptor | None = None
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._refused_at = -inf
 
     @property
     def port(self) -> int:
@@ -74,26 +99,95 @@ class Server:
 
     async def start(self) -> None:
         """Begin to accept."""
-        loop = asyncio.get_running_loop()
         self._delay.start()
-        self._server = await loop.create_server(self._accept, sock=self._listener)
+        self._acceptor = Acceptor(self._listener, room=self._has_room, take=self._take)
+        self._acceptor.start()
+        self._sweep_later()
 
-    def _accept(self) -> Connection:
+    @property
+    def _limits(self) -> ConnectionLimits:
+        services = self._services
+        layers = services.dynamic.brokers.layers
+        return connection_limits(services.settings, layers, self._descriptors)
+
+    def _has_room(self) -> bool:
+        """Whether another connection may come; an idle one makes room as it closes."""
+        if len(self._connections) < self._limits.total:
+            return True
+        some = len(self._connections) // 100 + 1  # a look at all of them shall not be for one
+        for longest in nlargest(some, self._connections, key=Connection.idle_seconds):
+            if longest.idle_seconds() >= EVICTABLE_SECONDS:
+                self._services.metrics.connections_cut["evicted"].inc()
+                longest.abort()
+        return False
+
+    def _take(self, client: socket.socket, address: str) -> None:
+        if not self._addresses.add(address, self._limits.per_address):
+            client.close()
+            self._refused(address)
+            return
         connection = Connection(
-            self._services, APIS, self._gate, self._gathering, self._delay, self._closed
+            self._services,
+            APIS,
+            self._gate,
+            self._gathering,
+            self._delay,
+            self._shared,
+            self._closed,
         )
-        self._connections.add(connection)
+        self._connections[connection] = address
         self._services.metrics.connections.set(len(self._connections))
-        return connection
+        opening = asyncio.get_running_loop().create_task(self._open(client, connection))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+
+    async def _open(self, client: socket.socket, connection: Connection) -> None:
+        try:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, client)
+        except OSError:  # the client has gone
+            client.close()
+            self._closed(connection)
 
     def _closed(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        address = self._connections.pop(connection, None)
+        if address is None:
+            return
+        self._addresses.remove(address)
         self._services.metrics.connections.set(len(self._connections))
+        if self._acceptor is not None:
+            self._acceptor.room_returned()
+
+    def _refused(self, address: str) -> None:
+        self._services.metrics.connections_cut["per_ip"].inc()
+        now = asyncio.get_running_loop().time()
+        if now - self._refused_at >= WARNING_SECONDS:
+            self._refused_at = now
+            log.warning("%s has max.connections.per.ip connections: another is closed", address)
+
+    def _sweep_later(self) -> None:
+        pause = min(SWEEP_SECONDS, self._services.settings.connections_max_idle_ms / 2000)
+        self._sweeping = asyncio.get_running_loop().call_later(pause, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what is idle for too long, and take back the buffers of what is idle."""
+        longest = self._services.settings.connections_max_idle_ms / 1000
+        for connection in list(self._connections):
+            idle = connection.idle_seconds()
+            if idle >= longest:
+                self._services.metrics.connections_cut["idle"].inc()
+                connection.abort()
+            elif idle >= RELEASE_SECONDS:
+                connection.release_buffer()
+        self._sweep_later()
 
     async def stop(self) -> None:
         """Accept no more, let requests under way finish within a bound, then close."""
-        if self._server is not None:
-            self._server.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        await asyncio.gather(*self._opening, return_exceptions=True)
         waiting = [asyncio.ensure_future(one.finish()) for one in list(self._connections)]
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=self._services.settings.stop_timeout_s)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from headwater.config_values import INT_MAX
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -18,6 +20,12 @@ class BrokerSettings:
     """``default.replication.factor``: reported only; the object store replicates."""
     max_request_bytes: int = 100 * MIB
     """``socket.request.max.bytes``: a longer request closes its connection."""
+    max_connections: int = INT_MAX
+    """``max.connections``: more have to wait, or take the place of one that is idle."""
+    max_connections_per_ip: int = INT_MAX
+    """``max.connections.per.ip``: more from one address are closed."""
+    connections_max_idle_ms: int = 600_000
+    """``connections.max.idle.ms``: a connection that says nothing for this long is closed."""
     max_queued_requests: int = 2048
     """How many requests of one connection may be unanswered before it is no longer read.
 

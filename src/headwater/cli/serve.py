@@ -105,11 +105,14 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
 
     import uvloop
 
+    from headwater.broker.connection_limits import raise_descriptor_limit
     from headwater.cli.compose import Broker
     from headwater.cli.root import first_of
     from headwater.cli.signals import stop_on_signals, stop_with_parent
     from headwater.cli.workers import CannotGoOn
     from headwater.errors import ConfigurationError
+
+    raise_descriptor_limit()
 
     async def main() -> None:
         stop, start = asyncio.Event(), asyncio.current_task()

@@ -43,6 +43,15 @@ class BrokerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     max_request_bytes: Annotated[
         Positive, Meta(description="A longer request closes its connection, unread.")
     ] = _BROKER.max_request_bytes
+    max_connections: Annotated[
+        Natural, Meta(description="Connections at one time; more wait, or push out an idle one.")
+    ] = _BROKER.max_connections
+    max_connections_per_ip: Annotated[
+        Natural, Meta(description="Connections from one address at one time; more are closed.")
+    ] = _BROKER.max_connections_per_ip
+    connections_max_idle_ms: Annotated[
+        Positive, Meta(description="A connection that says nothing for this long is closed.")
+    ] = _BROKER.connections_max_idle_ms
     max_queued_requests: Annotated[
         Positive,
         Meta(description="Unanswered requests of a connection before it is no longer read."),

@@ -136,6 +136,7 @@ class Metrics:
         "commit_unknown",
         "commits",
         "connections",
+        "connections_cut",
         "flush_bytes",
         "flushes",
         "group_write_seconds",
@@ -194,6 +195,9 @@ class Metrics:
         """Turns of the event loop that held it for over 0.25 s, by Kafka API or ``other work``."""
         self.connections = Gauge()
         """Open client connections."""
+        self.connections_cut = Family("reason", Counter)
+        """Connections that the broker closed: ``idle`` for too long, ``evicted`` to make room for
+        others, or over the limit ``per_ip``."""
         self.buffered_bytes = Gauge()
         """Bytes of record batches taken in and not yet committed."""
         self.inline_bytes = Gauge()

@@ -33,6 +33,7 @@ HELP = {
     "loop_delay_seconds": "Longest delay of the event loop in the last one to two minutes",
     "slow_turns": "Turns that held the event loop for over 0.25 s, by Kafka API",
     "connections": "Open client connections",
+    "connections_cut": "Connections closed by the broker: idle, evicted, or too many per_ip",
     "inline_bytes": "Bytes of records in the metadata store that are to be moved to objects",
     "buffered_bytes": "Bytes of memory that records take which are not yet committed",
 }
