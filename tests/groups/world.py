@@ -1,7 +1,7 @@
 """Coordinators that crash, pause and lose answers, and clients that check what they are told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random
@@ -97,6 +97,11 @@ class ProcessStore:
         return await self._process.guard(
             lambda: self._inner.scan(start, end, limit=limit, reverse=reverse)
         )
+
+    async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        async for page in self._inner.scan_pages(start, end, size=size):
+            await self._process.turn()
+            yield page
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         await self._process.turn()

@@ -6,7 +6,7 @@ or a value above 1 MiB.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from itertools import chain
 from typing import Protocol
 
@@ -151,6 +151,35 @@ class MetadataStoreConformance:
 
         await store.transact(0, [], delete)
         assert [entry.key for entry in (await store.scan("", "z")).entries] == ["k", "l"]
+
+    async def test_pages_are_of_one_moment_whatever_is_written_meanwhile(
+        self, store: MetadataStore
+    ) -> None:
+        await put(store, **{f"k{number}": b"old" for number in range(5)})
+        before = (await store.scan("k", "l")).revision
+        found: list[Entry] = []
+        async with aclosing(store.scan_pages("k", "l", size=2)) as pages:
+            async for page in pages:
+                assert len(page.entries) <= 2
+                assert page.revision == before
+                found += page.entries
+                await put(store, k4=b"new", **{f"k1{len(found)}": b"new"})
+                await store.transact(0, [], lambda _: (Writes(deletes=["k3"]), None))
+        assert [(entry.key, entry.value) for entry in found] == [
+            (f"k{number}", b"old") for number in range(5)
+        ]
+
+    async def test_pages_that_are_left_in_the_middle_hold_nothing_up(
+        self, store: MetadataStore
+    ) -> None:
+        await put(store, k1=b"", k2=b"", k3=b"")
+        async with aclosing(store.scan_pages("k", "l", size=1)) as pages:
+            async for page in pages:
+                assert [entry.key for entry in page.entries] == ["k1"]
+                break
+        async with aclosing(store.scan_pages("x", "y", size=1)) as pages:
+            assert [page.entries async for page in pages] == [[]]
+        await put(store, k1=b"x")
 
     async def test_a_scan_of_no_entries_has_none(self, store: MetadataStore) -> None:
         revision = await put(store, a=b"1", b=b"2")

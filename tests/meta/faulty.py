@@ -1,7 +1,7 @@
 """A metadata store that fails on purpose, in the ways that a real one does."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -58,6 +58,12 @@ class FaultyStore:
     ) -> Scan:
         await self._obstruct()
         return await self._store.scan(start, end, limit=limit, reverse=reverse)
+
+    async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        await self._obstruct()
+        async for page in self._store.scan_pages(start, end, size=size):
+            yield page
+            await self._obstruct()
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         await self._obstruct()

@@ -1,6 +1,6 @@
 """A metadata store whose every call goes through one function."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -40,6 +40,10 @@ class GuardedStore:
         self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
     ) -> Scan:
         return await self._guard(lambda: self._store.scan(start, end, limit=limit, reverse=reverse))
+
+    async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        async for page in self._store.scan_pages(start, end, size=size):
+            yield await self._guard(partial(_now, page))
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         return await self._guard(lambda: self._store.transact(domain, keys, decide))

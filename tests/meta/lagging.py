@@ -18,7 +18,7 @@ that loses its place is not reordered but ends, with an error.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -72,6 +72,11 @@ class LaggingStore:
         found = await self._store.scan(start, end, limit=limit, reverse=reverse)
         await self._delay(self._lags.answer)
         return found
+
+    async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        async for page in self._store.scan_pages(start, end, size=size):
+            await self._delay(self._lags.answer)
+            yield page
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         await self._delay(self._lags.answer)

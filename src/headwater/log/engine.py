@@ -379,3 +379,4 @@ class LogEngine:
     def _refresh_metrics(self) -> None:
         self._metrics.buffered_bytes.set(self._writer.held.bytes)
         self._metrics.inline_bytes.set(self._budget.used)
+        self._metrics.snapshot_failing_seconds.set(self._maintenance.snapshots_failing_ms / 1000)

@@ -40,7 +40,7 @@ from headwater.log.formats import GROWING, Cluster, Incarnation, ObjectRecord, R
 from headwater.log.jobs import CREATED, TABLES, Job, job_of_file
 from headwater.log.pins import Pins
 from headwater.log.settings import LogSettings
-from headwater.log.snapshots import horizon, listed_snapshots, unlist
+from headwater.log.snapshots import delete_snapshot, horizon, listed_snapshots, unlist
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
@@ -60,7 +60,7 @@ RECORDS_AT_ONCE = 50
 FILES_AT_ONCE = 1000
 WAL_PREFIX = "wal/"
 SNAPSHOT_LIFE_MS = 24 * 60 * 60 * 1000
-"""How long a snapshot is kept where none follow it."""
+"""How long a snapshot is kept if none follow it, because they are off or keep failing."""
 
 
 class GarbageCollector:
@@ -118,7 +118,7 @@ class GarbageCollector:
         )
 
     async def collect_snapshots(self) -> int:
-        """Delete old snapshots, where none are taken any more; returns how many.
+        """Delete old snapshots, if none are taken any more or all fail; returns how many.
 
         Each holds back all garbage that came after it, which would be kept for ever.
         """
@@ -129,8 +129,8 @@ class GarbageCollector:
             return 0
         await self._require_own_objects()
         for key in old:
-            logger.info("deleting %s: no snapshots are taken any more", key)
-            await self._objects.delete(key)
+            logger.warning("deleting %s: no snapshots were taken since", key)
+            await delete_snapshot(self._objects, key)
         await unlist(self._meta, old)
         return len(old)
 

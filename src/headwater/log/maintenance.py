@@ -11,7 +11,7 @@ from headwater.clock import Clock
 from headwater.errors import KafkaError, StoreError
 from headwater.log.cleanup import TopicCleaner
 from headwater.log.formats import Tail
-from headwater.log.gc import GarbageCollector
+from headwater.log.gc import SNAPSHOT_LIFE_MS, GarbageCollector
 from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.merge_rounds import MergeRounds
@@ -76,6 +76,7 @@ class Maintenance:
         self._living = living
         self._share = share
         self._topic_defaults = topic_defaults
+        self._snapshots_fail_since_ms: int | None = None
         self._rounds = MergeRounds(settings, share)
         self.deleted_topics = asyncio.Event()
         """Set to have deleted topics cleaned up soon."""
@@ -195,18 +196,33 @@ class Maintenance:
     async def snapshot(self) -> None:
         """Copy the metadata to the object store where that is due, and this broker's to do."""
         if not self._share(SNAPSHOT_SHARE):
+            self._snapshots_fail_since_ms = None
             return
         now_ms = self._clock.now_ms()
         due_ms = now_ms - self._settings.snapshot_interval_ms
         # One from the future, of a clock that was wrong, does not put the next one off.
         kept = await kept_snapshots(self._meta)
         if not any(due_ms < each.taken_ms <= now_ms for each in kept):
-            await self._snapshotter.take()
+            try:
+                await self._snapshotter.take()
+            except (StoreError, KafkaError):
+                if self._snapshots_fail_since_ms is None:
+                    self._snapshots_fail_since_ms = now_ms
+                raise
+        self._snapshots_fail_since_ms = None
+
+    @property
+    def snapshots_failing_ms(self) -> int:
+        """How long this broker has failed to take a snapshot; 0 if the last one succeeded."""
+        since_ms = self._snapshots_fail_since_ms
+        return 0 if since_ms is None else max(0, self._clock.now_ms() - since_ms)
 
     async def collect(self) -> None:
         """Remove garbage and finish deletions that other brokers left."""
         await self._cleaner.clean_deleted()
-        if not self._settings.snapshot_interval_ms and self._share(SNAPSHOT_SHARE):
+        # If no snapshot succeeds, the last ones would hold garbage back without end.
+        given_up = self.snapshots_failing_ms >= SNAPSHOT_LIFE_MS
+        if (given_up or not self._settings.snapshot_interval_ms) and self._share(SNAPSHOT_SHARE):
             await self._collector.collect_snapshots()
         await self._collector.collect_released()
         await self._collector.collect_orphans(self._living())

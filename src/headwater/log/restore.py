@@ -33,8 +33,8 @@ from headwater.log.recovery import (
     newer_sections,
 )
 from headwater.log.restored import Recovered, Restored
-from headwater.log.snapshot_file import Description, Item, decode_snapshot
-from headwater.log.snapshots import EVERYTHING, PREFIX, SUFFIX, Snapshot
+from headwater.log.snapshot_file import SUFFIX, Description, Item
+from headwater.log.snapshots import EVERYTHING, PREFIX, Snapshot, read_snapshot
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes
@@ -83,7 +83,7 @@ async def restore(
     """
     key = await _choose(objects, snapshot)
     watch(f"Reading {key}", 0, 0)
-    description, items = decode_snapshot(await objects.get(key))
+    description, items = await read_snapshot(objects, key)
     check_level(description.level, SPOKEN)
     owner = await owner_of(objects)
     if owner not in (None, description.cluster):

@@ -8,6 +8,10 @@
 
 The description can be read without the entries, by people too. Header and footer are the same in
 every version.
+
+A store of many keys is written in parts, so that nobody holds all of it: objects of the same layout
+without a description, written before the ``.hwms`` file. That says how many they are, and has the
+last entries itself. Version 1 had no parts.
 """
 
 import struct
@@ -21,8 +25,9 @@ from headwater.errors import CorruptMessage, UnknownFormat
 
 MAGIC = b"HWMS"
 FOOTER_MAGIC = b"SMWH"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct(">4sHHI")
+SUFFIX = ".hwms"
 FOOTER = struct.Struct(">I4s")
 
 Item = tuple[str, bytes]
@@ -42,11 +47,35 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     incarnation: str
     """Who took it."""
+    parts: int = 0
+    """How many objects have the entries that are before those of the file itself."""
+
+
+def part_key(key: str, number: int) -> str:
+    """The object of a snapshot's part; the snapshot's own key sorts before it.
+
+    >>> part_key("snapshots/0000000001/000000000000042-x.hwms", 3)
+    'snapshots/0000000001/000000000000042-x/000003'
+    """
+    return f"{key.removesuffix(SUFFIX)}/{number:06d}"
+
+
+def snapshot_of(key: str) -> str:
+    """The snapshot that an object belongs to: itself, or the one that it is a part of."""
+    return key if key.endswith(SUFFIX) else f"{key.rpartition('/')[0]}{SUFFIX}"
 
 
 def encode_snapshot(description: Description, items: Sequence[Item]) -> list[bytes]:
-    """The object's parts."""
-    told = msgspec.json.encode(description)
+    """The object's buffers."""
+    return _encode(msgspec.json.encode(description), items)
+
+
+def encode_part(items: Sequence[Item]) -> list[bytes]:
+    """The buffers of a part's object."""
+    return _encode(b"", items)
+
+
+def _encode(told: bytes, items: Sequence[Item]) -> list[bytes]:
     parts = [
         HEADER.pack(MAGIC, VERSION, 0, len(told)),
         told,
@@ -59,7 +88,20 @@ def encode_snapshot(description: Description, items: Sequence[Item]) -> list[byt
 
 
 def decode_snapshot(data: bytes | bytearray) -> tuple[Description, list[Item]]:
-    """Raises ``CorruptMessage`` where a byte is wrong, ``UnknownFormat`` for a newer version."""
+    """The description, and the file's own entries.
+
+    Raises ``CorruptMessage`` if a byte is wrong, ``UnknownFormat`` for a newer version.
+    """
+    told, items = _decode(data)
+    return msgspec.json.decode(told, type=Description), items
+
+
+def decode_part(data: bytes | bytearray) -> list[Item]:
+    """A part's entries; raises as ``decode_snapshot`` does."""
+    return _decode(data)[1]
+
+
+def _decode(data: bytes | bytearray) -> tuple[memoryview, list[Item]]:
     if len(data) < HEADER.size + FOOTER.size:
         raise CorruptMessage(f"{len(data)} bytes are too few for a snapshot")
     magic, version, _flags, length = HEADER.unpack_from(data)
@@ -69,9 +111,8 @@ def decode_snapshot(data: bytes | bytearray) -> tuple[Description, list[Item]]:
     view = memoryview(data)
     if crc32c(view[: -FOOTER.size]) != checksum:
         raise CorruptMessage("a snapshot's checksum does not match its bytes")
-    if version != VERSION:
+    if version > VERSION:
         raise UnknownFormat(f"a snapshot of version {version}; this release knows {VERSION}")
     told = view[HEADER.size : HEADER.size + length]
     packed = view[HEADER.size + length : -FOOTER.size]
-    items = _entries_decoder.decode(bytes(cramjam.zstd.decompress(packed)))
-    return msgspec.json.decode(told, type=Description), items
+    return told, _entries_decoder.decode(bytes(cramjam.zstd.decompress(packed)))

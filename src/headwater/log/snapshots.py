@@ -10,6 +10,7 @@ Invariants:
   released after the oldest kept snapshot; a snapshot is listed, as pending, before its scan
   begins, so what is released while it is taken is left alone too. Comparisons are between
   revisions, not clocks.
+- No more than a part of a snapshot is in memory (``snapshot_file``).
 - A snapshot that newer ones replace leaves the list before its object is deleted. One that is let
   go because none are taken any more leaves it after that: a restore would find it, and not all
   that it refers to.
@@ -17,16 +18,29 @@ Invariants:
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from headwater.clock import Clock
+from headwater.errors import CorruptMessage
 from headwater.log.bookmarks import add_bookmark, check_bookmark
 from headwater.log.claim import check_not_restored
 from headwater.log.formats import Cluster
 from headwater.log.parquet_source import Offload
-from headwater.log.snapshot_file import Description, Item, encode_snapshot
+from headwater.log.snapshot_file import (
+    SUFFIX,
+    Description,
+    Item,
+    decode_part,
+    decode_snapshot,
+    encode_part,
+    encode_snapshot,
+    part_key,
+    snapshot_of,
+)
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
@@ -36,7 +50,9 @@ from headwater.objects.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 PREFIX: Final = "snapshots/"
-SUFFIX: Final = ".hwms"
+PAGE: Final = 250
+PART_BYTES: Final = 8 * 2**20
+"""Keys and values that are held at once; more of them make another object."""
 EVERYTHING: Final = ("!", "~")
 """All keys are readable and begin with a letter."""
 _PASSING: Final = (keys.BROKERS, keys.COORDINATORS, keys.DRAINS, keys.SNAPSHOTS)
@@ -137,34 +153,56 @@ class Snapshotter:
         taken_ms, name = self._clock.now_ms(), self._incarnation()
         before = (await self._meta.scan(keys.SNAPSHOTS, keys.SNAPSHOTS, limit=1)).revision
         own = await self._list(cluster.epoch, taken_ms, name, before)
-        found = await self._meta.scan(*EVERYTHING)
-        items: list[Item] = [
-            (entry.key, entry.value)
-            for entry in found.entries
-            if not entry.key.startswith(_PASSING)
-        ]
+        copied = await self._copy(own.key)
         description = Description(
             cluster=cluster.id,
             epoch=cluster.epoch,
             level=cluster.level,
-            revision=found.revision,
+            revision=copied.revision,
             taken_ms=taken_ms,
-            entries=len(items),
-            bytes=sum(len(key) + len(value) for key, value in items),
+            entries=copied.entries,
+            bytes=copied.bytes,
             incarnation=name,
+            parts=copied.parts,
         )
-        parts = await self._offload(lambda: encode_snapshot(description, items))
-        await self._objects.put(own.key, parts)
-        kept = await self._complete(own.key, found.revision)
+        buffers = await self._offload(lambda: encode_snapshot(description, copied.rest))
+        await self._objects.put(own.key, buffers)
+        kept = await self._complete(own.key, copied.revision)
         await add_bookmark(self._meta, self._objects, cluster)
         await self._delete_others(kept, cluster)
         if own.key not in kept:
             return None
         logger.info(
             "took a snapshot of the metadata: %d keys at revision %d, %d bytes in %s",
-            len(items), found.revision, sum(map(len, parts)), own.key,
+            copied.entries, copied.revision, copied.bytes, own.key,
         )  # fmt: skip
         return description
+
+    async def _copy(self, key: str) -> "_Copied":
+        """Write the entries as parts, all but the last ones; no more than a part is in memory."""
+        copied = _Copied()
+        size = 0
+        async with aclosing(self._meta.scan_pages(*EVERYTHING, size=PAGE)) as pages:
+            async for page in pages:
+                copied.revision = page.revision
+                for entry in page.entries:
+                    if entry.key.startswith(_PASSING):
+                        continue
+                    copied.rest.append((entry.key, entry.value))
+                    copied.entries += 1
+                    size += len(entry.key) + len(entry.value)
+                if size >= PART_BYTES:
+                    await self._put_part(key, copied)
+                    copied.bytes += size
+                    size = 0
+        copied.bytes += size
+        return copied
+
+    async def _put_part(self, key: str, copied: "_Copied") -> None:
+        items, copied.rest = copied.rest, []
+        buffers = await self._offload(lambda: encode_part(items))
+        await self._objects.put(part_key(key, copied.parts), buffers)
+        copied.parts += 1
 
     async def _list(self, epoch: int, taken_ms: int, name: str, before: int) -> Snapshot:
         def decide(values: Values) -> tuple[Writes, Snapshot]:
@@ -200,12 +238,45 @@ class Snapshotter:
         gone = [
             info.key
             async for info in self._objects.list(PREFIX)
-            if info.key not in kept and info.key < newest
+            if (of := snapshot_of(info.key)) not in kept and of < newest
         ]
         if gone:  # they were seen first: those of a restore that has begun since are not among them
             await check_not_restored(self._objects, cluster)
-        for key in gone:
+        for key in gone:  # a snapshot before its parts: a restore finds it whole or not at all
             await self._objects.delete(key)
+
+
+@dataclass(slots=True)
+class _Copied:
+    """What of the store was copied so far; ``rest`` is in no part yet."""
+
+    revision: int = 0
+    entries: int = 0
+    bytes: int = 0
+    parts: int = 0
+    rest: list[Item] = field(default_factory=list)
+
+
+async def read_snapshot(objects: ObjectStore, key: str) -> tuple[Description, list[Item]]:
+    """A snapshot with all of its entries.
+
+    Raises ``CorruptMessage`` if it is not whole, ``UnknownFormat`` for a newer version.
+    """
+    description, last = decode_snapshot(await objects.get(key))
+    items: list[Item] = []
+    for number in range(description.parts):
+        items += decode_part(await objects.get(part_key(key, number)))
+    items += last
+    if len(items) != description.entries:
+        raise CorruptMessage(f"{key} has {len(items)} entries of {description.entries}")
+    return description, items
+
+
+async def delete_snapshot(objects: ObjectStore, key: str) -> None:
+    """Delete a snapshot and its parts; what is absent is no error."""
+    await objects.delete(key)
+    async for info in objects.list(part_key(key, 0).rpartition("/")[0] + "/"):
+        await objects.delete(info.key)
 
 
 def _known(values: Values) -> Snapshots:

@@ -9,7 +9,7 @@ Several brokers of one process share a ``MemoryDatabase``, each through its own 
 import asyncio
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from itertools import islice
 
 from headwater.errors import SessionLost, StoreUnavailable, WatchTrimmed
@@ -176,6 +176,12 @@ class MemoryStore:
             keys.reverse()
         entries = [self.database.entries[key] for key in keys[:limit]]
         return Scan(entries, self.database.revision)
+
+    async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        scan = await self.scan(start, end)
+        for first in range(0, max(1, len(scan.entries)), size):
+            yield Scan(scan.entries[first : first + size], scan.revision)
+            await self._turn()
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         check_keys(self._limits, keys)

@@ -18,7 +18,7 @@ What a caller may rely on:
   that need each of them number them.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -155,6 +155,15 @@ class MetadataStore(Protocol):
         """Entries with ``start <= key < end`` in key order, or the reverse of it.
 
         No key has a NUL character; a bound may, so that a key with one added is right behind it.
+        """
+        ...
+
+    def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        """The entries of a range as they were at one moment, up to ``size`` of them at a time.
+
+        Memory is bounded by a page. There is one page at least, all have the same revision, and
+        that is no later than the moment. Raises ``StoreUnavailable`` if the store forgets that
+        moment before the end.
         """
         ...
 

@@ -151,6 +151,7 @@ class Metrics:
         "request_seconds",
         "requests",
         "slow_turns",
+        "snapshot_failing_seconds",
         "zone_bytes",
     )
 
@@ -202,6 +203,8 @@ class Metrics:
         """Bytes of record batches taken in and not yet committed."""
         self.inline_bytes = Gauge()
         """Bytes of records in the metadata store that this broker has yet to move to objects."""
+        self.snapshot_failing_seconds = Gauge()
+        """How long this broker has failed to copy the metadata to the object store; 0: not."""
         self.refreshers: list[Callable[[], None]] = []
         """Called before each scrape, for numbers that are kept elsewhere."""
 

@@ -35,6 +35,7 @@ HELP = {
     "connections": "Open client connections",
     "connections_cut": "Connections closed by the broker: idle, evicted, or too many per_ip",
     "inline_bytes": "Bytes of records in the metadata store that are to be moved to objects",
+    "snapshot_failing_seconds": "How long snapshots of the metadata have failed; alert above 1800",
     "buffered_bytes": "Bytes of memory that records take which are not yet committed",
 }
 """Every exported attribute of ``Metrics`` and what it means; ``headwater_`` goes before it."""

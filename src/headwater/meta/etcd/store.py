@@ -1,7 +1,7 @@
 """The store: reads, the compare loop, watches and sessions over one cluster."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -131,18 +131,33 @@ class EtcdStore:
             scan.entries.reverse()
         return scan
 
+    async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        first, after, revision = self._keys.path(start), self._keys.path(end), 0
+        while True:
+            answer = await self._range(first, after, size, revision)
+            revision = revision or answer.header.revision
+            yield Scan(list(map(self._keys.entry, answer.kvs)), revision)
+            if not answer.more:
+                return
+            first = answer.kvs[-1].key + b"\0"
+
     async def _scan(self, first: bytes, after: bytes, limit: int | None, *, revision: int) -> Scan:
         """Pages of the range, all at one revision."""
         entries: list[Entry] = []
         while True:
             left = PAGE if limit is None else min(PAGE, limit - len(entries))
-            request = pb.RangeRequest(key=first, range_end=after, limit=left, revision=revision)
-            answer = await self._members.read(RANGE, request)
+            answer = await self._range(first, after, left, revision)
             entries.extend(map(self._keys.entry, answer.kvs))
             revision = revision or answer.header.revision
             if not answer.more or len(entries) == limit:
                 return Scan(entries, revision)
             first = answer.kvs[-1].key + b"\0"
+
+    async def _range(
+        self, first: bytes, after: bytes, limit: int, revision: int
+    ) -> pb.RangeResponse:
+        request = pb.RangeRequest(key=first, range_end=after, limit=limit, revision=revision)
+        return await self._members.read(RANGE, request)
 
     async def _scan_last(self, first: bytes, after: bytes, limit: int) -> Scan:
         # To give a range's last entries etcd reads all of it; of keys alone that is cheap.

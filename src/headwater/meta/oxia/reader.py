@@ -1,5 +1,7 @@
 """Reads, and the changes of past commits."""
 
+from collections.abc import AsyncGenerator
+
 from headwater.errors import WatchTrimmed
 from headwater.meta.feed import Revisions
 from headwater.meta.oxia.layout import Layout, Logged
@@ -40,6 +42,20 @@ class Reader:
             entries.reverse()
             entries = entries[:limit]
         return Scan(entries, revision)
+
+    async def scan_pages(self, start: str, end: str, size: int) -> AsyncGenerator[Scan, None]:
+        """Pages of one range scan, which Oxia answers from one moment."""
+        revision = await self.revision()
+        entries: list[Entry] = []
+        if start < end:
+            async for found in self._shard.scan(self._layout.path(start), self._layout.path(end)):
+                entry = self._layout.record(self._layout.name(found.key), found).entry
+                if entry is not None:
+                    entries.append(entry)
+                if len(entries) == size:
+                    yield Scan(entries, revision)
+                    entries = []
+        yield Scan(entries, revision)
 
     async def revision(self) -> int:
         """The last commit that is applied."""

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import grpc
 import xxhash
@@ -23,6 +24,8 @@ from headwater.meta.oxia.rpc import oxia_pb2 as pb
 log = logging.getLogger(__name__)
 
 CALL_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
+"""For each answer of a range scan."""
 RETRY_SECONDS = 0.2
 
 
@@ -80,17 +83,29 @@ class Shard:
         return found
 
     async def scan(self, start: str, end: str) -> AsyncIterator[pb.GetResponse]:
-        """The records of a range, in order and as they were at one moment."""
+        """The records of a range, in order and as they were at one moment.
+
+        Each answer has its own time limit, so that a long range can be read however slowly.
+        """
         request = pb.RangeScanRequest(shard=self.number, start_inclusive=start, end_exclusive=end)
         peer = self._current()
         with self._translated(peer):
-            call = peer.answers(RANGE_SCAN)(request, timeout=4 * CALL_SECONDS)
+            call = peer.answers(RANGE_SCAN)(request)
             try:
-                async for answer in call:
+                while (answer := await self._next(call, peer)) is not grpc.aio.EOF:
                     for record in answer.records:
                         yield record
             finally:
                 call.cancel()
+
+    async def _next(self, call: Any, peer: Peer) -> Any:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await call.read()
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"Oxia at {peer.name} sent nothing of a range for {ANSWER_SECONDS:g} s"
+            ) from error
 
     async def write(self, request: pb.WriteRequest) -> pb.WriteResponse:
         """One batch, each operation of it on its own condition."""

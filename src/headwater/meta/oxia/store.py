@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from random import Random
 
 from headwater.clock import boot_seconds
@@ -96,6 +96,9 @@ class OxiaStore:
         self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
     ) -> Scan:
         return await self._reader.scan(start, end, limit, reverse=reverse)
+
+    def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        return self._reader.scan_pages(start, end, size)
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         def plan(seen: Seen) -> tuple[Writes, T]:

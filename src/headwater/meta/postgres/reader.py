@@ -1,12 +1,13 @@
 """Reads: each is one statement, and so one snapshot of the database."""
 
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from headwater.errors import WatchTrimmed
 from headwater.meta.feed import Item, Revisions
 from headwater.meta.postgres.address import Address
 from headwater.meta.postgres.bounds import bound, can_be
-from headwater.meta.postgres.connections import Connections
+from headwater.meta.postgres.connections import Connections, connect
 from headwater.meta.postgres.failures import translated
 from headwater.meta.store import Entry, Scan
 
@@ -25,6 +26,11 @@ FROM head LEFT JOIN LATERAL (
 SCAN_BACKWARDS = SCAN.replace("ORDER BY key", "ORDER BY key DESC").replace(
     "ORDER BY found.key", "ORDER BY found.key DESC"
 )
+PAGES_PATIENCE = """
+SELECT set_config(name, CASE name WHEN 'transaction_timeout' THEN '0' ELSE '60s' END, false)
+FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
+"""
+"""Between two pages the caller may upload; the transaction holds no lock but keeps dead rows."""
 CHANGES = f"""
 SELECT head.revision AS now, (SELECT min(revision) FROM change) AS oldest,
   found.revision, found.keys, found.data, found.referenced
@@ -44,6 +50,7 @@ class Reader:
 
     def __init__(self, connections: Connections, address: Address) -> None:
         self._connections = connections
+        self._address = address
         self._label = address.label
 
     async def get(self, key: str) -> Entry | None:
@@ -57,6 +64,24 @@ class Reader:
             Entry(key, value, revision) for _, key, value, revision in rows if key is not None
         ]
         return Scan(entries, rows[0][0])
+
+    async def scan_pages(self, start: str, end: str, size: int) -> AsyncGenerator[Scan, None]:
+        """Pages from one transaction, on a connection that is used for nothing else."""
+        with translated(self._label):
+            connection = await connect(self._address)
+            try:
+                await connection.execute(PAGES_PATIENCE)
+                await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                first, after = bound(start), bound(end)
+                while True:
+                    rows = await connection.fetch(SCAN, first, after, size)
+                    entries = [Entry(*row[1:]) for row in rows if row[1] is not None]
+                    yield Scan(entries, rows[0][0])
+                    if len(entries) < size:
+                        return
+                    first = bound(entries[-1].key + "\0")
+            finally:
+                connection.terminate()
 
     async def revision(self) -> int:
         return int((await self._fetch("SELECT revision FROM head"))[0][0])

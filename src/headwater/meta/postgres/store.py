@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -101,6 +101,9 @@ class PostgresStore:
         self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
     ) -> Scan:
         return await self._reader.scan(start, end, limit, reverse=reverse)
+
+    def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        return self._reader.scan_pages(start, end, size)
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         return await self._committer.transact(keys, decide)

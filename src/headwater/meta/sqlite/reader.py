@@ -48,6 +48,17 @@ class Reader:
             entries = [Entry(*row) for row in rows]
             return Scan(entries, self._revision())
 
+    def begin_pages(self) -> int:
+        """Begin to read pages of one moment; returns its revision."""
+        with self._errors():
+            self._connection.execute("BEGIN")
+            return self._revision()
+
+    def page(self, start: str, end: str, size: int) -> list[Entry]:
+        """The next entries of that moment."""
+        with self._errors():
+            return [Entry(*row) for row in self._connection.execute(SCAN, (start, end, size))]
+
     def revision(self) -> int:
         with self._errors():
             return self._revision()

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headwater.clock import Clock, boot_seconds
@@ -45,6 +46,7 @@ class SqliteStore:
         self._lost = False
         self._writer = connections.writer
         self._reader = connections.reader
+        self._open_reader = connections.open_reader
         self._checkpointer = connections.checkpointer
         self._writing = Worker("headwater-meta-write")
         self._reading = Worker("headwater-meta-read")
@@ -95,6 +97,23 @@ class SqliteStore:
     ) -> Scan:
         self._require_file()
         return await self._reading.run(self._reader.scan, start, end, limit, reverse=reverse)
+
+    async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        # A connection and thread of its own: its transaction stays open from page to page.
+        self._require_file()
+        worker = Worker("headwater-meta-pages")
+        reader = None
+        try:
+            reader = await worker.run(self._open_reader)
+            revision = await worker.run(reader.begin_pages)
+            while True:
+                entries = await worker.run(reader.page, start, end, size)
+                yield Scan(entries, revision)
+                if len(entries) < size:
+                    return
+                start = entries[-1].key + "\0"
+        finally:
+            await worker.stop(lambda: None if reader is None else reader.close())
 
     async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
         def publish(outcome: tuple[Committed[T], list[Item]]) -> None:
@@ -186,6 +205,7 @@ class SqliteStore:
 class _Connections:
     writer: Writer
     reader: Reader
+    open_reader: Callable[[], Reader]
     checkpointer: Checkpointer
     revision: int
 
@@ -207,8 +227,9 @@ def _connect(path: Path, busy_seconds: float) -> _Connections:
         return boot_seconds(), boot
 
     writer = Writer(path, busy_seconds=busy_seconds, time=now)
-    reader = Reader(path, busy_seconds=busy_seconds, time=now)
+    open_reader = partial(Reader, path, busy_seconds=busy_seconds, time=now)
+    reader = open_reader()
     if reader.sessions_have_expired():  # of processes that nobody outlived
         with suppress(StoreError):  # the file is busy: it is done soon
             writer.end_expired_sessions()
-    return _Connections(writer, reader, Checkpointer(path), reader.revision())
+    return _Connections(writer, reader, open_reader, Checkpointer(path), reader.revision())
