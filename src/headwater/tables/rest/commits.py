@@ -4,6 +4,7 @@ Two commits that build on one state never both land: the catalog replaces a tabl
 only while it is still the one that the commit was built on.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import StagedTable
 from pyiceberg.table.metadata import TableMetadataV1
 from pyiceberg.table.update import (
+    AddSnapshotUpdate,
     AssertCreate,
     AssertTableUUID,
     SetLocationUpdate,
+    SetPartitionStatisticsUpdate,
     SetPropertiesUpdate,
+    SetStatisticsUpdate,
     TableUpdate,
     UpgradeFormatVersionUpdate,
 )
@@ -29,6 +33,7 @@ from headwater.errors import StoreError
 from headwater.tables.catalog_errors import catalog_errors
 from headwater.tables.names import TableName, dotted
 from headwater.tables.rest.answers import BadRequest, Conflict, StateUnknown, Unsupported, no_table
+from headwater.tables.rest.guard import Guard, metadata_places
 from headwater.tables.rest.models import CommitTableRequest
 from headwater.tables.rest.tables import Loaded, Tables
 
@@ -53,6 +58,7 @@ class Commits:
             raise no_table(name)
         if table is None:
             return self._create(name, request)
+        _check_files(guard, request.updates, table.location(), table.properties)
         # The table that was looked at, and no other that took its name since.
         needed = (*request.requirements, AssertTableUUID(uuid=table.metadata.table_uuid))
         return self._apply(table, request.model_copy(update={"requirements": needed}))
@@ -65,6 +71,7 @@ class Commits:
         if not any(isinstance(update, SetLocationUpdate) for update in updates):
             location = tables.guard.default_location(name, properties)
             updates = (*updates, SetLocationUpdate(location=location))
+        _check_files(tables.guard, updates, None, {})
         staged = StagedTable(
             identifier=name,
             metadata=TableMetadataV1.model_construct(last_column_id=-1, schema=Schema()),
@@ -107,3 +114,35 @@ class Commits:
             # What pyiceberg raises for updates that do not fit the table or each other.
             raise BadRequest(f"cannot update {name}: {error}") from error
         return Loaded(done.metadata, done.metadata_location, self.tables.vending)
+
+
+def _check_files(
+    guard: Guard,
+    updates: tuple[TableUpdate, ...],
+    location: str | None,
+    properties: Mapping[str, str],
+) -> None:
+    """Raises ``Forbidden`` for an update that names a file outside of the table's own places.
+
+    ``location`` and ``properties`` are those before the commit: no location if it creates the
+    table. The places before and after it count.
+    """
+    places = set() if location is None else metadata_places(location, properties)
+    after = dict(properties)
+    named = []
+    for update in updates:
+        match update:
+            case SetLocationUpdate(location=moved):
+                location = moved
+            case SetPropertiesUpdate(updates=changed):
+                after |= changed
+            case AddSnapshotUpdate(snapshot=snapshot):
+                named.append(snapshot.manifest_list)
+            case SetStatisticsUpdate(statistics=statistics):
+                named.append(statistics.statistics_path)
+            case SetPartitionStatisticsUpdate(partition_statistics=partition_statistics):
+                named.append(partition_statistics.statistics_path)
+            case _:
+                pass
+    assert location is not None
+    guard.check_files(named, places | metadata_places(location, after))

@@ -6,7 +6,7 @@ no request makes this process read, write or delete a file elsewhere.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -129,16 +129,40 @@ class Guard:
     def check_location(self, location: str) -> str:
         """The location without a last slash. Raises ``Forbidden`` outside the warehouse."""
         plain = location.rstrip("/")
-        parts = plain.removeprefix(self.warehouse + "/").split("/")
-        if not plain.startswith(self.warehouse + "/") or any(p in ("", ".", "..") for p in parts):
+        if not is_below(plain, self.warehouse):
             raise Forbidden(f"location {location} is not below {self.warehouse}/")
         return plain
+
+    def check_files(self, locations: Iterable[str], places: Collection[str]) -> None:
+        """Raises ``Forbidden`` for a file that a table names and that is in none of its places."""
+        for location in locations:
+            if not any(is_below(location, place) for place in places):
+                raise Forbidden(
+                    f"file {location} is not the table's own; it must be below "
+                    f"{' or '.join(sorted(places))}"
+                )
 
     def default_location(self, name: TableName, namespace_properties: Mapping[str, str]) -> str:
         """Where a table goes whose creator names no place."""
         *levels, table = (_UNUSUAL.sub("_", part) for part in name)
         base = namespace_properties.get("location") or "/".join((self.warehouse, *levels))
         return self.check_location(f"{base.rstrip('/')}/{table}")
+
+
+def is_below(location: str, place: str) -> bool:
+    """Whether a location is inside a place, however it is spelled.
+
+    >>> is_below("s3://b/t/data/f", "s3://b/t/"), is_below("s3://b/t/../u/f", "s3://b/t")
+    (True, False)
+    """
+    base = place.rstrip("/") + "/"
+    parts = location.removeprefix(base).split("/")
+    return location.startswith(base) and not any(part in ("", ".", "..") for part in parts)
+
+
+def metadata_places(location: str, properties: Mapping[str, str]) -> set[str]:
+    """Where a table with this location and these properties keeps its manifests."""
+    return {location, properties.get("write.metadata.path") or location}
 
 
 def is_topic(properties: Mapping[str, str]) -> bool:

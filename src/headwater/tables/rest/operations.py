@@ -23,6 +23,7 @@ from headwater.tables.rest.models import (
 )
 from headwater.tables.rest.namespaces import Namespaces
 from headwater.tables.rest.pages import Page, wanted_page
+from headwater.tables.rest.purge import Purges
 from headwater.tables.rest.routes import SERVED, Route
 from headwater.tables.rest.tables import Loaded, Tables
 from headwater.tables.rest.vending import Vending
@@ -67,8 +68,13 @@ class Operations:
     def __init__(self, catalog: "Catalog", guard: Guard, vending: Vending) -> None:
         self._vending = vending
         self._namespaces = Namespaces(catalog, guard)
-        self._tables = Tables(catalog, self._namespaces, guard, vending)
+        self._purges = Purges(guard)
+        self._tables = Tables(catalog, self._namespaces, guard, vending, self._purges)
         self._commits = Commits(self._tables)
+
+    def close(self) -> None:
+        """Delete no more files."""
+        self._purges.close()
 
     def run(self, asked: Asked) -> Response:
         """Raises ``RestError``, and whatever the catalog does."""

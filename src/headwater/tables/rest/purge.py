@@ -1,37 +1,82 @@
 """Deleting the files of a dropped table: its own, and nobody else's."""
 
 import logging
-from typing import TYPE_CHECKING
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Final
 
-from headwater.tables.rest.answers import Forbidden
-from headwater.tables.rest.guard import Guard
+from pyiceberg.manifest import read_manifest_list
+
+from headwater.tables.rest.answers import Forbidden, Unavailable
+from headwater.tables.rest.guard import Guard, is_below, metadata_places
 
 if TYPE_CHECKING:
+    from pyiceberg.io import InputFile
     from pyiceberg.table import Table
 
+MAX_WAITING: Final = 16
+"""Tables whose files are being deleted, or will be."""
+WAIT_S: Final = 5.0
+"""How long a request waits for its own purge."""
+PURGE_S: Final = 600.0
+"""How long one table's files may take: those that are left then stay."""
+MAX_METADATA_BYTES: Final = 64 * 1024 * 1024
+"""A manifest, or a list of them, that is larger is not read."""
+
 logger = logging.getLogger(__name__)
+
+
+class Purges:
+    """Deletes files on one thread, one table after another, so that requests do not wait long."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._thread = ThreadPoolExecutor(1, "headwater-purge")
+        self._room = BoundedSemaphore(MAX_WAITING)
+
+    def reserve(self) -> None:
+        """Raises ``Unavailable`` if too many tables wait; ``purge`` or ``release`` comes next."""
+        if not self._room.acquire(blocking=False):
+            raise Unavailable(f"the files of {MAX_WAITING} tables are being deleted; try later")
+
+    def release(self) -> None:
+        self._room.release()
+
+    def purge(self, table: "Table") -> None:
+        """Delete the files of a dropped table; waits a moment for that."""
+        done = self._thread.submit(purge, table, self._guard)
+        done.add_done_callback(lambda _: self.release())
+        with suppress(TimeoutError):
+            done.result(WAIT_S)
+
+    def close(self) -> None:
+        """Tables that wait keep their files."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def purge(table: "Table", guard: Guard) -> None:
     """Delete what the table's metadata names below the table's own location.
 
     A table may also name files of others, a topic's among them, which were added to it where
-    they lie: those stay. What cannot be deleted is left behind, since the table is gone already.
+    they lie: those stay, and no manifest outside of the table's places is opened. What cannot be
+    deleted is left behind, since the table is gone already.
     """
-    left = 0
-    for location in sorted(_files(table)):
+    left, deadline = 0, time.monotonic() + PURGE_S
+    for location in _files(table, deadline):
         try:
-            if location.startswith(table.location().rstrip("/") + "/"):
+            if is_below(location, table.location()) and time.monotonic() < deadline:
                 table.io.delete(guard.check_location(location))
         except (OSError, Forbidden):
             left += 1
-    if left:
+    if left or time.monotonic() >= deadline:
         logger.warning(
             "Files of a purged table stay", extra={"table": ".".join(table.name()), "files": left}
         )
 
 
-def _files(table: "Table") -> set[str]:
+def _files(table: "Table", deadline: float) -> list[str]:
     """Every file that any snapshot names, the manifests and the metadata."""
     metadata = table.metadata
     found = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
@@ -39,10 +84,26 @@ def _files(table: "Table") -> set[str]:
     for snapshot in metadata.snapshots:
         found.add(snapshot.manifest_list)
         try:
-            for manifest in snapshot.manifests(table.io):
+            for manifest in read_manifest_list(_own(table, snapshot.manifest_list)):
+                if time.monotonic() > deadline:
+                    return sorted(found)
+                if manifest.manifest_path in found:
+                    continue
+                _own(table, manifest.manifest_path)
                 found.add(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
                 found |= {entry.data_file.file_path for entry in entries}
-        except OSError:
+        except (OSError, ValueError):
             continue  # an earlier purge went this far, or someone deleted its files
-    return found
+    return sorted(found)
+
+
+def _own(table: "Table", location: str) -> "InputFile":
+    """A manifest or a list of them. Raises ``ValueError`` if it is not the table's, or huge."""
+    places = metadata_places(table.location(), table.properties)
+    if not any(is_below(location, place) for place in places):
+        raise ValueError(f"{location} is not the table's own")
+    file = table.io.new_input(location)
+    if len(file) > MAX_METADATA_BYTES:
+        raise ValueError(f"{location} has {len(file)} bytes")
+    return file

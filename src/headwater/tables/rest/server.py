@@ -15,6 +15,7 @@ from headwater.http1 import HttpLimits, HttpServer, Request, Response
 from headwater.tables.catalogs import open_catalog
 from headwater.tables.rest.answers import (
     RestError,
+    StateUnknown,
     Unavailable,
     Unsupported,
     answer_error,
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 THREADS = 4
 PATIENCE_S = 10.0
 """How long a start, or a request, waits for a catalog to be opened."""
+CALL_S = 30.0
+"""How long a request waits for its answer."""
 
 T = TypeVar("T")
 
@@ -79,6 +82,8 @@ class CatalogServer:
         """Stop. A call of the catalog that hangs is not waited for."""
         await self._http.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._operations is not None:
+            self._operations.close()
         if self._catalog is not None:
             await asyncio.to_thread(self._catalog.close)
 
@@ -91,7 +96,10 @@ class CatalogServer:
                 return refusal(
                     HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a request's body is application/json"
                 )
-            return await self._in_thread(partial(self._run, route, request))
+            async with asyncio.timeout(CALL_S):
+                return await self._in_thread(partial(self._run, route, request))
+        except TimeoutError:
+            return answer_error(_too_slow(request))
         except RestError as error:
             return answer_error(error)
 
@@ -142,6 +150,13 @@ def catalog_server(
         Guard(settings.name, objects_url),
         vending(objects_url, credentials=settings.catalog_vends_credentials),
     )
+
+
+def _too_slow(request: Request) -> RestError:
+    reason = f"{request.method} {request.target} took more than {CALL_S:.0f} s"
+    if request.method in ("GET", "HEAD"):
+        return Unavailable(reason)
+    return StateUnknown(f"{reason}; whether it was done is not known")
 
 
 def _is_json(request: Request) -> bool:

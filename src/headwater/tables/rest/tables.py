@@ -35,7 +35,7 @@ from headwater.tables.rest.models import (
 )
 from headwater.tables.rest.namespaces import Namespaces
 from headwater.tables.rest.pages import Page, page_of
-from headwater.tables.rest.purge import purge
+from headwater.tables.rest.purge import MAX_METADATA_BYTES, Purges
 from headwater.tables.rest.vending import Vending
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class Tables:
     namespaces: Namespaces
     guard: Guard
     vending: Vending
+    purges: Purges
 
     def list(self, namespace: tuple[str, ...], page: Page) -> dict[str, object]:
         try:
@@ -173,6 +174,8 @@ class Tables:
     def _read_metadata(self, location: str) -> TableMetadata:
         file = load_file_io(self.catalog.properties, location).new_input(location)
         try:
+            if len(file) > MAX_METADATA_BYTES:
+                raise BadRequest(f"{location} has {len(file)} bytes, which no table's metadata has")
             return FromInputFile.table_metadata(file)
         except FileNotFoundError:
             raise NotFound(f"no metadata file at {location}") from None
@@ -200,12 +203,18 @@ class Tables:
         self.guard.check_table_change(name, table.properties)
         if with_files and table.properties.get("gc.enabled", "true").lower() == "false":
             raise BadRequest(f"Cannot purge {dotted(name)}: gc.enabled is false")
+        if with_files:
+            self.purges.reserve()
         try:
             self.catalog.drop_table(name)
-        except NoSuchTableError:
-            raise no_table(name) from None
+        except BaseException as error:
+            if with_files:
+                self.purges.release()
+            if isinstance(error, NoSuchTableError):
+                raise no_table(name) from None
+            raise
         if with_files:
-            purge(table, self.guard)
+            self.purges.purge(table)
 
 
 def _prepare(location: str) -> None:
