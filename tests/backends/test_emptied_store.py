@@ -80,7 +80,7 @@ async def test_a_broker_ends_with_one_line_and_acknowledges_nothing_anew(
         assert acknowledged == []
         assert STOPS in broker.log.read_text().splitlines()[-1]
         assert "run headwater restore" in await refusal(broker)
-        await asyncio.to_thread(cluster.run, "restore")
+        await asyncio.to_thread(cluster.run, "restore", "--no-wait")
         await broker.start()
         found = await asyncio.to_thread(read, cluster.bootstrap, "t", 1, 2)
         assert found == [(0, 0, b"one"), (0, 1, b"two")]

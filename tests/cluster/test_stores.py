@@ -112,7 +112,7 @@ async def test_a_cluster_comes_back_after_its_metadata_store_is_lost(tmp_path: P
         assert "or run headwater restore where the metadata was lost" in await refusal(refused)
         del cluster.brokers[2]
         told = await cluster.command("restore", "--dry-run")
-        done = await cluster.command("restore")
+        done = await cluster.command("restore", "--no-wait")
         assert {**told, "dry_run": False} == done
         assert (done["epoch"], done["found"]["records"]) == (1, 40)
         await cluster.brokers[1].start()

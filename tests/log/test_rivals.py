@@ -72,6 +72,39 @@ async def test_of_two_restores_into_two_stores_at_once_one_is_refused() -> None:
     assert "another restore of these objects has begun" in str(refused)
 
 
+async def test_what_a_superseded_broker_acknowledges_until_it_ends_is_restored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker notices a restore a while after it has begun; the restore reads objects later."""
+    monkeypatch.setattr("headwater.log.claim.LOOK_SECONDS", 0.05)
+    place = Place(whole=True)
+    old = place.meta
+    async with place.engine() as engine:
+        running = asyncio.create_task(engine.run())
+        await engine.topics.create("t", 1, {})
+        await place.snapshot()
+        steps: list[str] = []
+        waits = asyncio.Event()
+
+        def watch(doing: str, _done: int, _total: int) -> None:
+            steps.append(doing)
+            if doing.startswith("Waiting for brokers"):
+                waits.set()
+
+        place.lose_metadata()
+        done = asyncio.create_task(
+            restore(place.meta, place.objects, place.clock, wait_s=0.5, watch=watch)
+        )
+        await waits.wait()
+        assert await append(engine, "t", [make_batch(b"late")]) == 0
+        with pytest.raises(BaseExceptionGroup):
+            await asyncio.wait_for(running, 5)
+        await done
+    assert old is not place.meta
+    async with place.engine(2) as engine:
+        assert values(await read_all(engine, "t")) == [b"late"]
+
+
 class StoppedStore(MemoryStore):
     """Its process is stopped before the first transaction that writes a stream's tail."""
 

@@ -28,16 +28,28 @@ What comes back, and what cannot: docs/how-to/cluster.md.
 @click.option("--snapshot", metavar="KEY", help="Which snapshot.  [the newest]")
 @click.option("--list", "list_only", is_flag=True, help="List the snapshots, and do nothing else.")
 @click.option("--dry-run", is_flag=True, help="Say what would come back, and write nothing.")
+@click.option(
+    "--no-wait",
+    is_flag=True,
+    help="Do not wait 15 s for brokers that were left running: all of them are stopped.",
+)
 @as_json
 @store_options
 def restore(
-    settings: "Settings", snapshot: str | None, *, list_only: bool, dry_run: bool, as_json: bool
+    settings: "Settings",
+    snapshot: str | None,
+    *,
+    list_only: bool,
+    dry_run: bool,
+    no_wait: bool,
+    as_json: bool,
 ) -> None:
     """Restore a cluster's metadata from its objects into an empty metadata store.
 
     Stop all brokers first. The newest snapshot is taken, and records that were written to objects
-    after it are appended again. The cluster gets a new restore epoch, so that consumers which had
-    read further than the snapshot learn of it.
+    after it are appended again. Before they are read, brokers that were left running with another
+    metadata store get 15 s to notice that they are superseded. The cluster gets a new restore
+    epoch, so that consumers which had read further than the snapshot learn of it.
     """
     from headwater.cli.check_progress import CheckProgress
 
@@ -49,7 +61,8 @@ def restore(
             click.echo("\n".join(names) or "There are no snapshots.")
         return
     with CheckProgress(sys.stderr) as progress:
-        done = asyncio.run(_restore(settings, snapshot, progress.at, dry_run=dry_run))
+        work = _restore(settings, snapshot, progress.at, dry_run=dry_run, wait=not no_wait)
+        done = asyncio.run(work)
     if as_json:
         print_json(_as_json(done, dry_run=dry_run))
     else:
@@ -65,11 +78,12 @@ async def _list(settings: "Settings") -> list[str]:
 
 
 async def _restore(
-    settings: "Settings", snapshot: str | None, watch: "Watch", *, dry_run: bool
+    settings: "Settings", snapshot: str | None, watch: "Watch", *, dry_run: bool, wait: bool
 ) -> "Restoration":
     from headwater.cli.cluster_facts import missing_file
     from headwater.cli.store_places import existing_objects
     from headwater.clock import SystemClock
+    from headwater.log.claim import SUPERSEDED_SECONDS
     from headwater.log.restore import restore as bring_back
     from headwater.meta.urls import open_store
 
@@ -80,7 +94,13 @@ async def _restore(
         meta = await open_store(url, SystemClock())
         try:
             return await bring_back(
-                meta, objects, SystemClock(), snapshot=snapshot, dry_run=dry_run, watch=watch
+                meta,
+                objects,
+                SystemClock(),
+                snapshot=snapshot,
+                dry_run=dry_run,
+                wait_s=SUPERSEDED_SECONDS if wait else 0,
+                watch=watch,
             )
         finally:
             await meta.close()

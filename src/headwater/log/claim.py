@@ -39,7 +39,9 @@ from headwater.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 10.0
+SUPERSEDED_SECONDS: Final = 1.5 * LOOK_SECONDS
+"""How long after a restore a broker of another metadata store may still acknowledge records."""
 CLUSTERS: Final = "cluster/"
 MARKS: Final = "owner/"
 OWNER: Final = f"{MARKS}cluster"

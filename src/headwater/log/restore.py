@@ -13,6 +13,8 @@ Invariants:
   the metadata store takes no writes, brokers elsewhere go on as if nothing had been tried.
 """
 
+import asyncio
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -75,11 +77,14 @@ async def restore(
     *,
     snapshot: str | None = None,
     dry_run: bool = False,
+    wait_s: float = 0,
     watch: Watch = lambda _doing, _done, _total: None,
 ) -> Restoration:
     """Restore the newest snapshot, or the one that is named, into an empty metadata store.
 
-    Raises ``ConfigurationError`` where there is no snapshot, or the store is in use.
+    ``wait_s`` is the time that brokers of another metadata store get to notice that they are
+    superseded, before the objects are read: what they acknowledge until then is found. Raises
+    ``ConfigurationError`` where there is no snapshot, or the store is in use.
     """
     key = await _choose(objects, snapshot)
     watch(f"Reading {key}", 0, 0)
@@ -98,6 +103,7 @@ async def restore(
     if not dry_run:
         await _begin(meta, started, description.cluster)
         await note_restore(objects, epoch)
+        await _wait_for_others(wait_s, watch)
     written_ms = min([info.modified_ms async for info in objects.list(key)], default=0)
     for section in in_order(await _newer(objects, restored, description, written_ms, watch)):
         restored.append(section, clock.now_ms())
@@ -120,6 +126,13 @@ async def restore(
         adopted=adopted,
         found=restored.found,
     )
+
+
+async def _wait_for_others(wait_s: float, watch: Watch) -> None:
+    seconds = math.ceil(wait_s)
+    for second in range(seconds):
+        watch("Waiting for brokers that were left running to end", second, seconds)
+        await asyncio.sleep(wait_s / seconds)
 
 
 async def _choose(objects: ObjectStore, wanted: str | None) -> str:
