@@ -21,7 +21,7 @@ from headwater.groups.shards import SHARDS, Shard, shard_of
 from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Committed, Decide, Entry, Scan, T, Writes
-from tests.groups.cluster import Cluster, Node, Topics, committing, simulated
+from tests.groups.cluster import Cluster, Node, Topics, committing, joining, simulated, syncing
 
 
 @dataclass(frozen=True)
@@ -289,3 +289,18 @@ async def test_a_group_that_came_after_one_of_its_name_outlasts_it() -> None:
     shard.forget(old)
     assert shard.groups == {"g": new}
     await store.close()
+
+
+@simulated
+async def test_renewal_that_the_watch_tells_of_first_is_no_loss_of_the_shard(
+    cluster: Cluster,
+) -> None:
+    store = Scripted(database=cluster.database)
+    node = await cluster.node(1, store)
+    await asyncio.sleep(1)
+    me = (await node.groups.join("g", joining())).member_id
+    lease = cluster.database.entries[keys.coordinator_shard(shard_of("g"))].value
+    store.fates = [Fate(lands=False), Fate(after=2.0)]
+    assert (await node.groups.sync("g", syncing(me, 1, **{me: b"all"}))).assignment == b"all"
+    assert cluster.database.entries[keys.coordinator_shard(shard_of("g"))].value != lease
+    await node.stop()

@@ -181,7 +181,8 @@ class Keeper:
 
     def _lease_changed(self, number: int, value: bytes | None, revision: int) -> None:
         shard = self._shards[number]
-        if shard is not None and revision > shard.revision and value != shard.lease:
+        # The watch may tell of a renewal before its own answer comes: the shard knows the value.
+        if shard is not None and revision > shard.revision and value not in shard.leases:
             self.leave(shard, NotCoordinator("this group's lease is gone"))
         self._look.set()
 
