@@ -6,6 +6,7 @@ from uuid import UUID
 
 from headwater.engine import Topic
 from headwater.groups.consumer.group import ConsumerGroup
+from headwater.groups.consumer.patterns import Matched, match
 from headwater.groups.machine import Effects
 from headwater.groups.requests import (
     Assignment,
@@ -52,6 +53,9 @@ class Topics:
 
     def names(self) -> Iterable[str]:
         return list(self._by_name)
+
+    def matched(self, pattern: str) -> Matched:
+        return match(pattern, frozenset(self._by_name))
 
     def of(self, name: str) -> Topic:
         return self._by_name[name]

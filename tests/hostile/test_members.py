@@ -52,3 +52,40 @@ async def test_group_that_asks_for_too_much_is_refused_and_its_neighbours_go_on(
             reply = await broker.attack(frame)
             assert reply is not None
             assert read_reply(reply, 11, 3).error_code == code
+
+
+async def test_patterns_of_any_kind_delay_nobody(broker: Target) -> None:
+    topics = [
+        {
+            "name": f"{'ab' * 100}{number}",
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": [],
+        }
+        for number in range(200)
+    ]
+    await broker.call(19, 7, topics=topics, timeout=10_000, validate_only=False)
+    slow = "(a|b|.)*" * 200, "((a*)*(b*)*.*)" * 150, "(?:.*[ab].{0,20}){40}", r"\p{L}" * 800
+    patterns = [*slow, "(a|b)" * 200_000]
+    frames = [
+        request_frame(
+            68,
+            1,
+            1,
+            group_id="patterns",
+            member_id=f"m{number}",
+            member_epoch=0,
+            instance_id=None,
+            rack_id=None,
+            rebalance_timeout=60_000,
+            subscribed_topic_names=None,
+            subscribed_topic_regex=pattern,
+            server_assignor=None,
+            topic_partitions=[],
+        )
+        for number, pattern in enumerate(patterns * 3)
+    ]
+    async with broker.watched():
+        for frame in frames:
+            assert await broker.attack(frame) is not None

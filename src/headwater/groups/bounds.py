@@ -31,6 +31,12 @@ MAX_PENDING_IDS: Final = 10_000
 MAX_TOPICS: Final = 50_000
 """Topic names in the subscriptions of one group that are looked at on the event loop."""
 
+MAX_PATTERN_CHARS: Final = 4_096
+"""The longest pattern that a member may subscribe to."""
+
+MAX_PATTERNS: Final = 100
+"""Different patterns in one group; each may match every topic."""
+
 MAX_EMBEDDED_ELEMENTS: Final = 100_000
 """Topics and partitions in one member's subscription or assignment that are looked at there."""
 

@@ -39,14 +39,14 @@ class Coordinator(Driver):
     # Classic members
 
     async def join(self, group: str, request: JoinRequest) -> JoinReply:
-        entry = await self._group(group)
+        entry = await self._group_with_patterns(group)
         ticket, future = self._issue(entry)
         now, now_ms = self._now()
         if entry.machine is None:
             entry.machine = self._new_classic(group)
         machine = self._machine(entry)
         if isinstance(machine, ConsumerGroup):
-            effects = machine.join(ticket, request, self._topics, now, now_ms)
+            effects = machine.join(ticket, request, self._image, now, now_ms)
         else:
             effects = machine.join(ticket, request, now, now_ms)
         self._apply(entry, effects)
@@ -83,12 +83,12 @@ class Coordinator(Driver):
     async def consumer_heartbeat(
         self, group: str, request: ConsumerHeartbeatRequest
     ) -> ConsumerHeartbeatReply:
-        entry = await self._group(group)
+        entry = await self._group_with_patterns(group, request.topic_regex)
         now, now_ms = self._now()
         settings, machine = self._settings_of(group), entry.machine
         if isinstance(machine, ClassicGroup):
             reply, effects = ConsumerGroup.upgrade(
-                machine, request, self._topics, settings, self._rng, now, now_ms
+                machine, request, self._image, settings, self._rng, now, now_ms
             )
         else:
             if not isinstance(machine, ConsumerGroup):
@@ -98,7 +98,7 @@ class Coordinator(Driver):
                     return await self._answer(entry, gone)
                 machine = ConsumerGroup(group, settings, self._rng)
             machine.settings = settings
-            reply, effects = machine.heartbeat(request, self._topics, now, now_ms)
+            reply, effects = machine.heartbeat(request, self._image, now, now_ms)
             if effects.records:
                 entry.machine = machine
         self._apply(entry, effects)
@@ -218,7 +218,7 @@ class Coordinator(Driver):
         shard = await self._shard(group)
         entry = shard.groups.get(group)
         if entry is not None and isinstance(entry.machine, ConsumerGroup):
-            return await self._answer(entry, entry.machine.describe(self._topics))
+            return await self._answer(entry, entry.machine.describe(self._image))
         self._vouch(shard)
         known = entry is not None and entry.exists
         message = f"Group {group} " + ("is not a consumer group." if known else "not found.")

@@ -27,6 +27,8 @@ from headwater.errors import (
 )
 from headwater.groups.bounds import VALUE_MAX_BYTES, check_group_id
 from headwater.groups.configs import GroupConfigs
+from headwater.groups.consumer.group import ConsumerGroup
+from headwater.groups.consumer.patterns import TopicPatterns
 from headwater.groups.keeper import Keeper
 from headwater.groups.kinds import fill
 from headwater.groups.leases import Members
@@ -71,6 +73,7 @@ class Driver:
     ) -> None:
         self._meta = meta
         self._topics = topics
+        self._image = TopicPatterns(topics)
         self._clock = clock
         self._rng = rng
         self._settings = settings
@@ -126,6 +129,19 @@ class Driver:
 
     async def _group(self, name: str) -> Group:
         return (await self._shard(name)).group(name)
+
+    async def _group_with_patterns(self, name: str, pattern: str | None = None) -> Group:
+        """The group, once every pattern that its machine may look at is matched to the topics."""
+        while True:
+            entry = await self._group(name)
+            patterns = set()
+            if isinstance(entry.machine, ConsumerGroup):
+                patterns.update(entry.machine.patterns)
+            if pattern:
+                patterns.add(pattern)
+            if not patterns or self._image.ready(patterns):
+                return entry
+            await self._image.prepare(patterns)
 
     def _now(self) -> tuple[float, int]:
         return self._loop.time(), self._clock.now_ms()

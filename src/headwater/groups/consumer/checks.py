@@ -8,7 +8,7 @@ from typing import NamedTuple
 from headwater.groups.bounds import MAX_TOPICS
 from headwater.groups.consumer.assignors import ASSIGNORS
 from headwater.groups.consumer.members import LEAVE, LEAVE_FOR_A_WHILE, Facts, Member
-from headwater.groups.consumer.subscriptions import pattern_fault
+from headwater.groups.consumer.subscriptions import TopicsImage
 from headwater.groups.requests import ConsumerHeartbeatRequest
 from headwater.wire.error_codes import Code
 
@@ -26,6 +26,10 @@ __all__ = (
 
 _MEMBERS_CHOOSE_IDS = 1
 """The version from which a client makes its member id itself (KIP-1082)."""
+
+
+_LONGEST_SHOWN = 200
+"""Characters of a faulty pattern in the message."""
 
 
 class Refusal(NamedTuple):
@@ -82,16 +86,17 @@ def _join_fault(request: ConsumerHeartbeatRequest) -> str | None:
     return None
 
 
-def pattern_refusal(before: Facts, after: Facts) -> Refusal | None:
+def pattern_refusal(before: Facts, after: Facts, topics: TopicsImage) -> Refusal | None:
     pattern = after.topic_regex
     if not pattern or pattern == before.topic_regex:
         return None
-    fault = pattern_fault(pattern)
+    fault = topics.matched(pattern).fault
     if fault is None:
         return None
     return Refusal(
         Code.INVALID_REGULAR_EXPRESSION,
-        f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {fault}.",
+        f"SubscribedTopicRegex `{pattern[:_LONGEST_SHOWN]}` is not a valid regular expression: "
+        f"{fault}.",
     )
 
 

@@ -96,6 +96,11 @@ class Core:
     def subscribed_to(self, topic: str) -> bool:
         return self._state.subscriptions.has_topic(topic)
 
+    @property
+    def patterns(self) -> Collection[str]:
+        """The patterns that members subscribe to; a request may look at the topics of each."""
+        return self._state.subscriptions.patterns.keys()
+
     def describe(self, topics: TopicsImage) -> ConsumerDescription:
         """As ConsumerGroupDescribe shows it."""
         return describe(self._state, topics)

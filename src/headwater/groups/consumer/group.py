@@ -119,7 +119,7 @@ class ConsumerGroup(ClassicMembers):
         if isinstance(found, Refusal):
             return _refuse(found)
         facts = _told(found.facts, request)
-        refusal = checks.pattern_refusal(found.facts, facts)
+        refusal = checks.pattern_refusal(found.facts, facts, topics)
         if refusal is not None:
             return _refuse(refusal)
         if facts != found.facts and not self._state.has_room_for(found, facts):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from headwater.groups.bounds import GROUP_MAX_BYTES, MAX_TOPICS, RECORD_MAX_BYTES
+from headwater.groups.bounds import GROUP_MAX_BYTES, MAX_PATTERNS, MAX_TOPICS, RECORD_MAX_BYTES
 from headwater.groups.consumer import records as stored
 from headwater.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Partitions, Subscriber
 from headwater.groups.consumer.members import Facts, Holding, Member
@@ -19,7 +19,6 @@ from headwater.groups.consumer.subscriptions import (
     TopicsImage,
     decrement,
     fingerprint,
-    resolve,
 )
 from headwater.groups.requests import Assignment
 from headwater.groups.shards import TORN_MARK
@@ -193,6 +192,7 @@ class GroupState:
             size <= RECORD_MAX_BYTES
             and self.size - before + size <= GROUP_MAX_BYTES
             and self.subscriptions.names_with(facts.topic_names) <= MAX_TOPICS
+            and self.subscriptions.patterns_with(facts.topic_regex) <= MAX_PATTERNS
         )
 
     def _count(self, member_id: str, facts: Facts) -> None:
@@ -244,7 +244,8 @@ class GroupState:
 
     def follow(self, topics: TopicsImage) -> bool:
         """Resolve the patterns again; whether a subscribed topic came, went or grew."""
-        for pattern, names in resolve(self.subscriptions.patterns, topics).items():
+        for pattern in self.subscriptions.patterns:
+            names = topics.matched(pattern).topics
             if self.subscriptions.resolved.get(pattern) != names:
                 self.subscriptions.resolved[pattern] = names
                 data = stored.encode_regex(pattern, names)

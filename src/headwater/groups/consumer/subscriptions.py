@@ -1,25 +1,19 @@
-"""What the members of a group want to read: names, patterns, and the topics behind them.
-
-Patterns are RE2's, as Kafka's are (RE2/J), and match a topic's whole name.
-"""
+"""What the members of a group want to read: names, patterns, and the topics behind them."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from typing import Protocol
 from uuid import UUID
 
-import re2
-
 from headwater.engine import Topic
+from headwater.groups.consumer.patterns import Matched
 
 __all__ = (
     "Subscriptions",
     "TopicsImage",
     "decrement",
     "fingerprint",
-    "pattern_fault",
-    "resolve",
 )
 
 
@@ -35,34 +29,9 @@ class TopicsImage(Protocol):
 
     def get_by_id(self, topic_id: UUID) -> Topic | None: ...
 
-    def names(self) -> Iterable[str]: ...
-
-
-class _Quiet:
-    """RE2 would write every faulty pattern of a client to standard error."""
-
-    options = re2.Options()
-    options.log_errors = False
-
-
-def pattern_fault(pattern: str) -> str | None:
-    """Why RE2 does not take that pattern; None where it does."""
-    try:
-        re2.compile(pattern, _Quiet.options)
-    except re2.error as fault:
-        text = fault.args[0] if fault.args else "malformed"
-        return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return None
-
-
-def resolve(patterns: Iterable[str], topics: TopicsImage) -> dict[str, frozenset[str]]:
-    """The names of the existing topics that each pattern matches."""
-    names = list(topics.names())
-    found = {}
-    for pattern in patterns:
-        matches = re2.compile(pattern, _Quiet.options).fullmatch
-        found[pattern] = frozenset(name for name in names if matches(name))
-    return found
+    def matched(self, pattern: str) -> Matched:
+        """The topics of a pattern, or what is wrong with it."""
+        ...
 
 
 def fingerprint(names: Collection[str], topics: TopicsImage) -> int:
@@ -88,7 +57,7 @@ class Subscriptions:
         self._names: Counter[str] = Counter()
         self._patterns: Counter[str] = Counter()
         self.resolved: dict[str, frozenset[str]] = {}
-        """The topics of each pattern, once ``resolve`` was asked."""
+        """The topics of each pattern, once it was looked at."""
 
     def add(self, names: Collection[str], pattern: str) -> None:
         self._names.update(names)
@@ -123,6 +92,10 @@ class Subscriptions:
     def names_with(self, names: Collection[str]) -> int:
         """How many different names there would be with these."""
         return len(self._names) + sum(name not in self._names for name in names)
+
+    def patterns_with(self, pattern: str) -> int:
+        """How many different patterns there would be with that one."""
+        return len(self._patterns) + bool(pattern and pattern not in self._patterns)
 
     def has_topic(self, name: str) -> bool:
         """A pattern that was not looked at yet may match any topic."""
