@@ -188,10 +188,17 @@ class Engine(Protocol):
     def append(
         self, topic: Topic, partition: int, batches: Sequence[Batch]
     ) -> asyncio.Future[Appended]:
-        """Take batches in, in order of the calls; the future ends when they are durable.
+        """Take batches in, in order of the calls. The future ends in one of three ways:
 
-        It raises a ``KafkaError``; then nothing of these batches is or becomes visible, but for
-        ``RequestTimedOut``, after which they may still land.
+        - a result: the batches are durable, at the offsets that it names;
+        - ``RequestTimedOut``: the outcome is unknown. The batches are visible, or become visible
+          later, or never do, each as a whole;
+        - any other ``KafkaError``: no batch is or ever becomes visible.
+
+        A call with one batch, as clients make, keeps this to the letter. With several, an error
+        that one batch caused (it was out of order, or its topic was deleted) may be the answer
+        although others were appended. Whoever appends once more after ``RequestTimedOut`` needs a
+        producer id and sequences, by which the log finds the duplicate.
         """
         ...
 

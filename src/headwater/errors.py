@@ -154,7 +154,10 @@ class NotLeaderOrFollower(KafkaError):
 
 
 class RequestTimedOut(KafkaError):
-    """Raised when a store did not answer in time."""
+    """Raised when a store did not answer in time, or when the outcome of a write is unknown.
+
+    It is the one error after which a write may have landed or may still land.
+    """
 
     code = 7
     retriable = True
@@ -245,7 +248,7 @@ class InvalidTimestamp(KafkaError):
 
 
 class KafkaStorageError(KafkaError):
-    """Raised when a store failed below an append: the client may retry."""
+    """Raised when a store failed below an append and nothing of it landed; a retry can help."""
 
     code = 56
     retriable = True

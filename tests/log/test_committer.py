@@ -142,7 +142,7 @@ def test_a_flush_is_not_cut_anew_while_an_attempt_may_still_land() -> None:
         bench.meta_faults.strike(range(1), UnknownOutcome("lost"))
         store.most = 2_500
         failed = await outcomes([bench.append(stream=n) for n in range(30)])
-        assert failed == ["KafkaStorageError"] * 30
+        assert failed == ["RequestTimedOut"] * 30
         assert not bench.commits
 
     simulate(work, store=store)
@@ -157,7 +157,7 @@ def test_a_refusal_after_a_lost_answer_is_doubted(last: StoreError) -> None:
         pending = bench.append()
         await asyncio.sleep(0.002)
         bench.meta_faults.strike(range(1), last)
-        assert await outcomes([pending]) == ["KafkaStorageError"]
+        assert await outcomes([pending]) == ["RequestTimedOut"]
         assert bench.doubts == 1
         assert await outcomes([bench.append()]) == [1]
 

@@ -134,7 +134,7 @@ class Driver:
         """The group, once every pattern that its machine may look at is matched to the topics."""
         while True:
             entry = await self._group(name)
-            patterns = set()
+            patterns: set[str] = set()
             if isinstance(entry.machine, ConsumerGroup):
                 patterns.update(entry.machine.patterns)
             if pattern:

@@ -11,6 +11,7 @@ import logging
 import random
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import NoReturn
 
 from headwater.clock import Clock
 from headwater.errors import (
@@ -20,7 +21,7 @@ from headwater.errors import (
     TransactionTooLarge,
     UnknownOutcome,
 )
-from headwater.log.commit import Part, chunks_per_part, commit_part
+from headwater.log.commit import Fenced, Part, chunks_per_part, commit_part
 from headwater.log.formats import GROWING, StreamCommit
 from headwater.log.levels import NOTED_SECTIONS
 from headwater.log.sequence_gaps import SequenceGaps
@@ -35,6 +36,13 @@ RETRY_FIRST = 0.01
 RETRY_MOST = 1.0
 GROWTH = 8
 """A part that landed lets the next be larger by one of so many."""
+
+
+class CommitInDoubt(UnknownOutcome):
+    """Raised when an attempt of a commit may have landed and the store refuses to say.
+
+    Its cause is the refusal; ``Fenced`` if this incarnation may not write any more.
+    """
 
 
 class Committer:
@@ -126,8 +134,8 @@ class Committer:
     async def _land(self, part: Part) -> list[StreamCommit]:
         """Run the transaction until its outcome is known.
 
-        ``UnknownOutcome`` is what is left where the store refuses it after a lost answer; any other
-        error of the store's says that no attempt of it landed or will.
+        ``CommitInDoubt`` is what is left if the store refuses it after a lost answer; any other
+        error, ``Fenced`` among them, says that no attempt of it landed or will.
         """
         loop = asyncio.get_running_loop()
         lost = False
@@ -143,13 +151,15 @@ class Committer:
                 lost = True
                 self._metrics.commit_unknown.inc()
                 logger.warning("a commit's answer was lost, asking again: %s", error)
+            except Fenced as error:
+                if lost:
+                    self._doubt(error)
+                raise
             except StoreError as error:
                 if isinstance(error, StoreUnavailable) and not isinstance(error, StoreGone):
                     logger.warning("the metadata store did not take a commit: %s", error)
                 elif lost:
-                    # An attempt before it may have landed, or may still: nobody was told of it.
-                    self._doubted()
-                    raise UnknownOutcome(str(error)) from error
+                    self._doubt(error)
                 else:
                     raise
             else:
@@ -158,3 +168,8 @@ class Committer:
                 return outcome
             await asyncio.sleep(pause * (0.5 + self._rng.random()))
             pause = min(pause * 2, RETRY_MOST)
+
+    def _doubt(self, refusal: Exception) -> NoReturn:
+        """An attempt before the refused one may have landed, or may still: nobody was told."""
+        self._doubted()
+        raise CommitInDoubt(str(refusal)) from refusal

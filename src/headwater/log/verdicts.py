@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from headwater.engine import Appended
 from headwater.errors import (
@@ -17,6 +17,7 @@ from headwater.errors import (
 from headwater.log.formats import StreamCommit
 from headwater.log.judge import DUPLICATE
 from headwater.log.sequence_gaps import SequenceGaps
+from headwater.log.wal_object import Chunk
 from headwater.wire.batch import LOG_APPEND_TIME, Batch
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,9 @@ class WaitingAppend(Protocol):
     def batches(self) -> int: ...
     @property
     def done(self) -> asyncio.Future[Appended]: ...
+
+
+W = TypeVar("W", bound=WaitingAppend)
 
 
 class Answer(NamedTuple):
@@ -68,6 +72,22 @@ def _give_some(answers: Sequence[Answer], first: int, at_once: int) -> None:
         answer.give()
     if after < len(answers):  # behind what these set off, so that they are sent first
         asyncio.get_running_loop().call_soon(_give_some, answers, after, at_once)
+
+
+def settle_part(
+    chunks: Sequence[Chunk],
+    commits: Sequence[StreamCommit],
+    log_starts: Sequence[int],
+    waiting: dict[int, list[W]],
+    gaps: SequenceGaps,
+) -> list[Answer]:
+    """The answers to the appends of one part; they are taken out of ``waiting``."""
+    answers: list[Answer] = []
+    for chunk, commit, start in zip(chunks, commits, log_starts, strict=True):
+        answers += settle(waiting[chunk.stream], chunk.batches, commit, start, gaps)
+    for chunk in chunks:
+        del waiting[chunk.stream]  # nobody else answers them
+    return answers
 
 
 def settle(

@@ -34,12 +34,11 @@ from headwater.errors import (
     KafkaError,
     KafkaStorageError,
     RequestTimedOut,
-    StorageFull,
     StoreError,
     TransactionTooLarge,
 )
 from headwater.log.commit import Fenced
-from headwater.log.committer import Committer
+from headwater.log.committer import CommitInDoubt, Committer
 from headwater.log.early import Early
 from headwater.log.formats import StreamCommit
 from headwater.log.held import Held
@@ -49,7 +48,7 @@ from headwater.log.pace import Pace
 from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.settings import LogSettings
 from headwater.log.turns import end_of, pass_turn
-from headwater.log.verdicts import Answer, give, settle
+from headwater.log.verdicts import give, settle_part
 from headwater.log.wal_files import Section, WalFiles
 from headwater.log.wal_object import Chunk, Placement, encode_section, join_batches
 from headwater.log.write_buffer import APPEND_BYTES, Buffer
@@ -69,10 +68,7 @@ NO_PAUSE_FOR = 10.0
 """Seconds after which it is tried again."""
 
 Committed = Callable[[Sequence[Chunk], Sequence[StreamCommit]], Sequence[int]]
-"""Told of every commit before producers are answered, so that they read their own writes.
-
-It returns the streams' log starts, which producers get with their answers.
-"""
+"""Told of every commit before producers are answered; returns the streams' log starts."""
 
 
 class Writer:
@@ -273,34 +269,29 @@ class Writer:
         inline: bool,
         early: bool,
     ) -> None:
-        """Write and commit. An ``early`` one shares no stream with those ahead of it."""
+        """Write and commit. An ``early`` one shares no stream with those ahead of it.
+
+        Before the commit is begun, nothing of a flush can be visible; see ``Engine.append``.
+        """
+        unexpected: KafkaError = KafkaStorageError("the broker failed to write; see its log")
         try:
             chunks = [
                 join_batches(stream, buffer.batches[stream]) for stream in sorted(buffer.batches)
             ]
-            section, placements = (None, []) if inline else await self._upload(chunks)
+            written = (None, []) if inline else await self._upload(chunks)
             if before is not None and not before.done() and not early:
                 await end_of(before)
             async with self._committing:
-                async for part, outcome in self._committer.commit(chunks, placements, section):
-                    if isinstance(outcome, TransactionTooLarge):
-                        logger.error("a partition's records cannot be committed: %s", outcome)
-                        refused = [chunk.stream for chunk in part.chunks]
-                        self._fail(buffer, KafkaStorageError(str(outcome)), refused)
-                        continue
-                    starts = self._committed(part.chunks, outcome)
-                    answers: list[Answer] = []
-                    for chunk, commit, start in zip(part.chunks, outcome, starts, strict=True):
-                        waiting = buffer.waiting[chunk.stream]
-                        answers += settle(waiting, chunk.batches, commit, start, self._gaps)
-                    for chunk in part.chunks:
-                        del buffer.waiting[chunk.stream]  # nobody else answers them
-                    give(answers)
+                unexpected = RequestTimedOut("the broker failed to commit; the batch may land")
+                await self._commit(buffer, chunks, written)
             self._landed(buffer, early=early)
         except Fenced as error:
             self._fail_all(error)
-        except StorageFull as error:
-            self._fail(buffer, KafkaStorageError(str(error)))
+        except CommitInDoubt as error:
+            logger.warning("a commit of %d bytes is in doubt: %s", buffer.size, error)
+            self._fail(buffer, RequestTimedOut(f"{error}; the batch may land"))
+            if isinstance(error.__cause__, Fenced):
+                self._fail_all(error.__cause__)
         except StoreError as error:
             logger.warning("a flush of %d bytes failed: %s", buffer.size, error)
             self._fail(buffer, KafkaStorageError(str(error)))
@@ -312,9 +303,26 @@ class Writer:
                 self._early.ended()
             if buffer.expiry is not None:
                 buffer.expiry.cancel()
-            self._fail(buffer, KafkaStorageError("the broker failed to write; see its log"))
+            self._fail(buffer, unexpected)
             pass_turn(before, turn)
             self.held.let_go(buffer.memory)
+
+    async def _commit(
+        self,
+        buffer: Buffer,
+        chunks: Sequence[Chunk],
+        written: tuple[Section | None, list[Placement]],
+    ) -> None:
+        """Commit part by part, and answer what each of them settles."""
+        section, placements = written
+        async for part, outcome in self._committer.commit(chunks, placements, section):
+            if isinstance(outcome, TransactionTooLarge):
+                logger.error("a partition's records cannot be committed: %s", outcome)
+                refused = [chunk.stream for chunk in part.chunks]
+                self._fail(buffer, KafkaStorageError(str(outcome)), refused)
+                continue
+            starts = self._committed(part.chunks, outcome)
+            give(settle_part(part.chunks, outcome, starts, buffer.waiting, self._gaps))
 
     def _landed(self, buffer: Buffer, *, early: bool) -> None:
         self._metrics.flushes.inc()
