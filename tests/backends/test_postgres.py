@@ -29,7 +29,7 @@ from headwater.meta.store import Change, Committed, Values, Writes
 from tests.backends.conftest import Servers
 from tests.backends.cuts import Cuts
 from tests.backends.postgres import PostgresBackend, PostgresServers
-from tests.meta.conformance import Refused, increment, put, take
+from tests.meta.conformance import Refused, bind, increment, put, take
 
 PROCESSES = "tests.backends.postgres_processes"
 
@@ -311,6 +311,42 @@ async def test_a_session_outlives_connections_that_went_silent(
             await asyncio.sleep(5)
             assert not session.lost
             assert len(await backend.sql("SELECT FROM session")) == 1
+
+
+async def test_a_session_does_not_end_because_the_servers_clock_was_set(
+    backend: PostgresBackend,
+) -> None:
+    """What it wrote with the clock then lies in the past, or in the future."""
+    async with opened(backend.url) as store, opened(backend.url) as other:
+        for step in ("- interval '1 hour'", "+ interval '1 hour'"):
+            session = await store.session(ttl=2)
+            await bind(store, session, "e/a")
+            await backend.sql(f"UPDATE session SET expires = expires {step}")
+            await asyncio.sleep(1.5)
+            assert await other.get("e/a") is not None
+            await bind(store, session, "e/a")
+            await backend.abandon(session)
+            async with asyncio.timeout(5):
+                while await other.get("e/a") is not None:
+                    await asyncio.sleep(0.1)
+
+
+async def test_a_session_that_was_renewed_since_it_was_seen_is_not_ended(
+    backend: PostgresBackend,
+) -> None:
+    async with opened(backend.url) as store:
+        session = await store.session(ttl=20)
+        await bind(store, session, "e/a")
+        look = "SELECT xmin::text FROM session"
+        ((seen,),) = await backend.sql(look)
+        await backend.sql("UPDATE session SET renewed = clock_timestamp()")
+        end = "SELECT revision FROM end_silent_sessions($1, $2)"
+        assert [tuple(row) for row in await backend.sql(end, [session.id], [seen])] == [(None,)]
+        assert await store.get("e/a") is not None
+        ((seen,),) = await backend.sql(look)
+        ((revision,),) = await backend.sql(end, [session.id], [seen])
+        assert revision is not None
+        assert await store.get("e/a") is None
 
 
 async def test_old_changes_are_trimmed_by_number_and_by_size(backend: PostgresBackend) -> None:

@@ -8,6 +8,7 @@
 ``batch``        which transactions are committed together, as values
 ``committer``    the queue of transactions and their commits
 ``reader``       reads
+``silence``      which sessions have not been renewed in time
 ``wakeups``      NOTIFY and LISTEN, and what is looked at from time to time
 """
 

@@ -16,6 +16,7 @@ from headwater.meta.postgres.connections import Connections, connect
 from headwater.meta.postgres.failures import translated, translated_at_start
 from headwater.meta.postgres.reader import Reader
 from headwater.meta.postgres.schema import migrate
+from headwater.meta.postgres.silence import SeenSession
 from headwater.meta.postgres.wakeups import Wakeups
 from headwater.meta.renewal_thread import RenewalThread
 from headwater.meta.sessions import RENEWALS_PER_TTL, RenewedSession
@@ -33,12 +34,10 @@ KEPT_REVISIONS = 50_000
 KEPT_CHANGE_BYTES = 64 * 2**20
 LIMITS = Limits()
 
-OPEN_SESSION = "INSERT INTO session (id, expires) VALUES ($1, clock_timestamp() + $2) RETURNING id"
-RENEW_SESSION = """
-UPDATE session SET expires = clock_timestamp() + $2
-WHERE id = $1 AND expires > clock_timestamp() RETURNING id
-"""
-END_SESSIONS = "SELECT * FROM end_sessions($1::text[])"
+OPEN_SESSION = "INSERT INTO session (id, ttl) VALUES ($1, $2) RETURNING id"
+RENEW_SESSION = "UPDATE session SET renewed = clock_timestamp() WHERE id = $1 RETURNING id"
+END_SESSION = "SELECT * FROM end_sessions(ARRAY[$1])"
+END_SILENT_SESSIONS = "SELECT * FROM end_silent_sessions($1, $2)"
 TRIM = "SELECT trim_changes($1, $2)"
 
 
@@ -59,8 +58,8 @@ class PostgresStore:
         self._feed = ChangeFeed(revision, read=self._reader.changes, last=self._reader.revision)
         self._committer = Committer(self._writing, address, self._publish)
         self._changed = asyncio.Event()
-        self._expired = asyncio.Event()
-        self._wakeups = Wakeups(address, changed=self._changed.set, expired=self._expired.set)
+        self._silent: asyncio.Queue[list[SeenSession]] = asyncio.Queue(1)
+        self._wakeups = Wakeups(address, changed=self._changed.set, silent=self._end_soon)
         self._sessions: set[RenewedSession] = set()
         self._tasks = [
             asyncio.create_task(work)
@@ -122,13 +121,13 @@ class PostgresStore:
             within = ttl / RENEWALS_PER_TTL
             with translated(self._label):
                 async with self._renewing.held() as connection:
-                    renewed = await connection.fetch(RENEW_SESSION, name, lease, timeout=within)
+                    renewed = await connection.fetch(RENEW_SESSION, name, timeout=within)
             if not renewed:
                 raise SessionLost(f"session {name} has ended")
 
         async def end() -> None:
             self._sessions.discard(session)
-            await self._end_sessions([name])
+            await self._end_sessions(END_SESSION, name)
 
         session = RenewedSession(
             name,
@@ -162,10 +161,10 @@ class PostgresStore:
 
     async def _sweep_sessions(self) -> None:
         while True:
-            await self._expired.wait()
-            self._expired.clear()
+            silent = await self._silent.get()
+            names, versions = [each.id for each in silent], [each.version for each in silent]
             try:
-                await self._end_sessions(None)
+                await self._end_sessions(END_SILENT_SESSIONS, names, versions)
             except StoreError as error:
                 log.warning("expired metadata sessions are not swept: %s", error)
 
@@ -177,9 +176,13 @@ class PostgresStore:
             except StoreError as error:
                 log.warning("old metadata changes are not trimmed: %s", error)
 
-    async def _end_sessions(self, names: list[str] | None) -> None:
-        """End these, or those that have expired by the database's clock, with their keys."""
-        ((revision, gone),) = await self._call(END_SESSIONS, names)
+    def _end_soon(self, silent: list[SeenSession]) -> None:
+        if not self._silent.full():  # they are told again until they are gone
+            self._silent.put_nowait(silent)
+
+    async def _end_sessions(self, statement: str, *arguments: object) -> None:
+        """End sessions with their keys."""
+        ((revision, gone),) = await self._call(statement, *arguments)
         if revision is not None:
             self._publish(revision, [(key, None) for key in gone])
 

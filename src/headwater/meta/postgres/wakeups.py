@@ -11,10 +11,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from headwater.clock import boot_seconds
 from headwater.errors import StoreError
 from headwater.meta.postgres.address import Address
 from headwater.meta.postgres.connections import connect
 from headwater.meta.postgres.failures import translated
+from headwater.meta.postgres.silence import SeenSession, SilentSessions
 
 if TYPE_CHECKING:
     from headwater.meta.postgres.connections import Connection
@@ -25,23 +27,25 @@ LOOK_SECONDS = 0.25
 RETRY_SECONDS = 0.5
 
 LOOK = """
-SELECT head.revision, EXISTS (SELECT FROM session WHERE expires <= clock_timestamp()) FROM head
+SELECT head.revision,
+  ARRAY(SELECT (id, xmin::text, extract(epoch FROM ttl)::float8) FROM session)
+FROM head
 """
+Silent = Callable[[list[SeenSession]], None]
 NOTIFY = "SELECT pg_notify($1, '')"
 
 
 class Wakeups:
-    """Calls ``changed`` when another process may have committed, ``expired`` when sessions
-    have ended; ``run`` is its task, and it finds its way back after a lost connection.
+    """Calls ``changed`` when another process may have committed, ``silent`` with sessions that were
+    not renewed in time; ``run`` is its task, and it finds its way back after a lost connection.
     """
 
-    def __init__(
-        self, address: Address, *, changed: Callable[[], None], expired: Callable[[], None]
-    ) -> None:
+    def __init__(self, address: Address, *, changed: Callable[[], None], silent: Silent) -> None:
         self._address = address
         self._channel = f"headwater_{address.schema}"[:63]
         self._changed = changed
-        self._expired = expired
+        self._silent = silent
+        self._sessions = SilentSessions(boot_seconds)
         self._to_tell = asyncio.Event()
         self._seen = -1
 
@@ -74,12 +78,12 @@ class Wakeups:
                 connection.terminate()
 
     async def _look(self, connection: "Connection") -> None:
-        revision, expired = (await connection.fetch(LOOK))[0]
+        revision, sessions = (await connection.fetch(LOOK))[0]
         if revision > self._seen:
             self._seen = revision
             self._changed()
-        if expired:
-            self._expired()
+        if ended := self._sessions.look(SeenSession(*each) for each in sessions):
+            self._silent(ended)
 
     async def _tell(self, connection: "Connection") -> None:
         """Send what there is to tell until it is time to look again."""
