@@ -202,6 +202,25 @@ def swap_runs(swap: Swap, now_ms: int) -> Decide[list[int]]:
     return decide
 
 
+def close_part(
+    incarnation_key: str, record_key: str, parts: int, size: int, now_ms: int
+) -> Decide[None]:
+    """Record a part of which no stream was swapped in, so that the object's parts are complete.
+
+    Without it the object looks like one that is still to get parts, and is kept while its writer
+    lives. Once that is fenced nothing is written, and nothing is needed.
+    """
+
+    def decide(values: Values) -> tuple[Writes, None]:
+        writes = Writes()
+        if values[incarnation_key] is not None and values[record_key] is None:
+            record = ObjectRecord(size=size, parts=parts, live=[], created_ms=now_ms)
+            writes.put(record_key, encode(record))
+        return writes, None
+
+    return decide
+
+
 def _swap_run(swap: Swap, one: Merged, values: Values, writes: Writes, now_ms: int) -> bool:
     layout_key = keys.layout(0, one.stream)
     stored = values[layout_key]

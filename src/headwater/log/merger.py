@@ -18,6 +18,7 @@ from headwater.log.merge import (
     Merged,
     Swap,
     apart,
+    close_part,
     inline_size,
     mergeable,
     plan_merge,
@@ -360,6 +361,7 @@ class Merger:
     async def _swap(self, key: str, size: int, merged: Sequence[Merged], pause: Pause) -> list[int]:
         transactions = list(apart(merged, self._meta.limits))
         swapped: list[int] = []
+        lost: list[str] = []
         for part, some in enumerate(transactions):
             await pause(SWAP_SECONDS)
             swap = Swap(
@@ -371,7 +373,14 @@ class Merger:
                 parts=len(transactions),
                 merged=some,
             )
-            swapped += await transact(self._meta, swap.keys, swap_runs(swap, self._clock.now_ms()))
+            live = await transact(self._meta, swap.keys, swap_runs(swap, self._clock.now_ms()))
+            swapped += live
+            if not live:
+                lost.append(swap.record_key)
+        for record in lost if swapped else ():
+            own = keys.incarnation(0, self._incarnation)
+            close = close_part(own, record, len(transactions), size, self._clock.now_ms())
+            await transact(self._meta, [own, record], close)
         for one in merged:
             if (state := self._streams.get(one.stream)) is not None:
                 state.rearranged(0)
