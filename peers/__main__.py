@@ -31,6 +31,7 @@ def main(words: list[str]) -> int:
             kafka.install()
             kcat.install()
             java.install()
+            java.install_newest()
             go.install("franz")
             node.install()
             for store in (versitygw, iceberg_rest, etcd, toxiproxy, postgres, oxia, minio):

@@ -12,6 +12,7 @@ members of groups
     received (place, offset, text), rebalances and error; ``commit`` member offsets (null: all that
     was received); ``leave`` member. A place is ``topic:partition``; offsets are a map of places to
     offset and metadata; kind is an assignor's name, or ``consumer`` for the protocol of KIP-848.
+    The Java client and librdkafka take a topic that begins with ``^`` for a pattern.
 admin
     ``create_topic``, ``describe_group`` and so on, as in ``tests/interop/admin``.
 """

@@ -10,9 +10,11 @@ import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.FutureTask;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
@@ -54,7 +56,14 @@ final class Member implements ConsumerRebalanceListener, Runnable {
             });
         }
         consumer = new KafkaConsumer<>(configs, new StringDeserializer(), new StringDeserializer());
-        consumer.subscribe(List.of(request.get("topic").asText()), this);
+        String topic = request.get("topic").asText();
+        if (!topic.startsWith("^")) {
+            consumer.subscribe(List.of(topic), this);
+        } else if (kind.startsWith("consumer")) {
+            consumer.subscribe(new SubscriptionPattern(topic), this);
+        } else {
+            consumer.subscribe(Pattern.compile(topic), this);
+        }
         thread.setDaemon(true);
         thread.start();
     }

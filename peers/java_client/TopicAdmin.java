@@ -11,7 +11,9 @@ import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 
 /** Topics, their configurations and their offsets. */
@@ -46,6 +48,16 @@ final class TopicAdmin {
         operations.put("count_partitions", with((admin, request) ->
             admin.describeTopics(List.of(topic(request))).allTopicNames().get()
                 .get(topic(request)).partitions().size()));
+        operations.put("topic_id", with((admin, request) ->
+            admin.describeTopics(List.of(topic(request))).allTopicNames().get()
+                .get(topic(request)).topicId().toString()));
+        operations.put("describe_topic_by_id", with((admin, request) -> {
+            Uuid id = Uuid.fromString(request.get("topic_id").asText());
+            var topic = admin.describeTopics(TopicCollection.ofTopicIds(List.of(id))).allTopicIds().get().get(id);
+            return Map.of("name", topic.name(), "partitions", topic.partitions().size());
+        }));
+        operations.put("delete_topic_by_id", with((admin, request) -> admin.deleteTopics(
+            TopicCollection.ofTopicIds(List.of(Uuid.fromString(request.get("topic_id").asText())))).all().get()));
         operations.put("list_topics", with((admin, request) -> admin.listTopics().names().get()));
         operations.put("delete_topic", with((admin, request) ->
             admin.deleteTopics(List.of(topic(request))).all().get()));

@@ -42,9 +42,13 @@ def java_command(
     heap: str = "256m",
     options: Sequence[str] = (),
     classes: Sequence[Path] = (),
+    jars: Path | None = None,
 ) -> list[str]:
-    """The command line that runs one of Kafka's main classes, or one of ``classes``."""
-    jars = install()
+    """The command line that runs one of Kafka's main classes, or one of ``classes``.
+
+    ``jars`` is a folder that stands in place of Kafka's own jars.
+    """
+    jars = jars or install()
     return [
         str(require_command("java", "default-jre-headless")),
         f"-Xmx{heap}",

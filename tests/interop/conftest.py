@@ -104,9 +104,11 @@ def fresh_name(kind: str) -> str:
     return f"{kind}-{next(numbers)}"
 
 
-def create_topic(bootstrap: str, *, partitions: int = 1, **configs: str) -> str:
+def create_topic(
+    bootstrap: str, *, partitions: int = 1, name: str | None = None, **configs: str
+) -> str:
     """A new topic. It keeps its records for ever, because some tests send old ones."""
-    name = fresh_name("topic")
+    name = name or fresh_name("topic")
     given = {key.replace("_", "."): value for key, value in configs.items()}
     settings = {"retention.ms": "-1", **given}
     admin = AdminClient({"bootstrap.servers": bootstrap})

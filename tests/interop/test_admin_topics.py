@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 from tests.interop.admin import Admin, for_each_admin
 from tests.interop.capabilities import BOUNDS, BY_TIME, CLUSTER, TIMES
 from tests.interop.clients import LIBRDKAFKA
-from tests.interop.conftest import eventually, fresh_name
+from tests.interop.conftest import create_topic, eventually, fresh_name
 from tests.interop.records import numbered
 
 
@@ -34,6 +34,18 @@ def test_a_topic_is_created_grows_and_is_deleted(bootstrap: str, admin: Admin) -
     eventually(lambda: admin.call("count_partitions", bootstrap, topic=name) == 5)
     admin.call("delete_topic", bootstrap, topic=name)
     eventually(lambda: name not in admin.call("list_topics", bootstrap))
+
+
+@for_each_admin("Metadata, DeleteTopics by topic id", "describe_topic_by_id", "delete_topic_by_id")
+def test_a_topic_is_described_and_deleted_by_its_id(bootstrap: str, admin: Admin) -> None:
+    name = create_topic(bootstrap, partitions=3)
+    topic_id = admin.call("topic_id", bootstrap, topic=name)
+    described = admin.call("describe_topic_by_id", bootstrap, topic_id=topic_id)
+    assert described == {"name": name, "partitions": 3}
+    admin.call("delete_topic_by_id", bootstrap, topic_id=topic_id)
+    eventually(lambda: name not in admin.call("list_topics", bootstrap))
+    with pytest.raises(Exception, match=r"(?i)unknown.*topic.*id"):
+        admin.call("describe_topic_by_id", bootstrap, topic_id=topic_id)
 
 
 @for_each_admin("DescribeConfigs, AlterConfigs of topics", "describe_configs", "alter_configs")

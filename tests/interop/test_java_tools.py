@@ -28,6 +28,17 @@ def test_a_topic_is_created_with_configurations_and_described(bootstrap: str) ->
     assert f"Topic '{name}' already exists" in again
 
 
+@pytest.mark.cell(TOOLS, "TopicCommand --describe --topic-id")
+def test_a_topic_is_described_by_its_id(bootstrap: str, topic: str) -> None:
+    by_name = tool("TopicCommand", bootstrap, "--describe", "--topic", topic)
+    found = re.search(r"TopicId: (\S+)", by_name)
+    assert found is not None
+    by_id = tool("TopicCommand", bootstrap, "--describe", "--topic-id", found.group(1))
+    # By name the tool asks DescribeTopicPartitions, by id Metadata, which has no such replicas.
+    eligible = r"\tElr:.*"
+    assert re.sub(eligible, "", by_id) == re.sub(eligible, "", by_name)
+
+
 @pytest.mark.cell(TOOLS, "TopicCommand --create")
 @pytest.mark.parametrize(
     ("arguments", "message"),

@@ -4,7 +4,9 @@ topics
     create_topic topic partitions configs, grow_topic topic partitions, count_partitions topic,
     list_topics, delete_topic topic, describe_configs topic, alter_configs topic configs,
     broker_configs broker, config_resources, delete_records topic partition offset (gives the low
-    watermark), find_offset topic partition time (-1 last, -2 first, -3 of the latest time)
+    watermark), find_offset topic partition time (-1 last, -2 first, -3 of the latest time),
+    topic_id topic, describe_topic_by_id topic_id (name and partitions),
+    delete_topic_by_id topic_id
 groups
     list_groups (a map by name), describe_group group (state, and places by member),
     delete_group group, group_offsets group (by place), alter_offsets group offsets,
@@ -24,7 +26,7 @@ import pytest
 from tests.interop.admin.aiokafka import AiokafkaAdmin
 from tests.interop.admin.confluent import ConfluentAdmin
 from tests.interop.admin.kafka_python import KafkaPythonAdmin
-from tests.interop.clients.driven import FRANZ_GO, JAVA, KAFKAJS, SARAMA, Driven
+from tests.interop.clients.driven import FRANZ_GO, JAVA, JAVA_NEWEST, KAFKAJS, SARAMA, Driven
 
 # fmt: off
 TOPICS = frozenset({
@@ -40,6 +42,7 @@ MORE = frozenset({
     "config_resources", "describe_consumer_group", "delete_offsets", "set_quota", "quotas",
     "log_dirs", "producers", "transactions", "elect_leader", "find_latest_time",
 })
+BY_ID = frozenset({"topic_id", "describe_topic_by_id", "delete_topic_by_id"})
 # fmt: on
 ALL = TOPICS | GROUPS | REASSIGNMENTS | MORE
 
@@ -73,7 +76,8 @@ class DrivenAdmin:
 
 
 ADMINS: tuple[Admin, ...] = (
-    DrivenAdmin(JAVA, ALL),
+    DrivenAdmin(JAVA, ALL | BY_ID),
+    DrivenAdmin(JAVA_NEWEST, ALL | BY_ID),
     ConfluentAdmin(),
     DrivenAdmin(FRANZ_GO, ALL),
     DrivenAdmin(

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from tests.interop.clients.aiokafka import Aiokafka
 from tests.interop.clients.confluent import Confluent
-from tests.interop.clients.driven import FRANZ_GO, JAVA, KAFKAJS, SARAMA
+from tests.interop.clients.driven import FRANZ_GO, JAVA, JAVA_NEWEST, KAFKAJS, SARAMA
 from tests.interop.clients.java import JavaConsole
 from tests.interop.clients.kafka_python import KafkaPython
 from tests.interop.clients.kcat import Kcat
@@ -64,6 +64,7 @@ JAVA_CONSOLE: Client = JavaConsole()
 
 CLIENTS: tuple[Client, ...] = (
     JAVA,
+    JAVA_NEWEST,
     LIBRDKAFKA,
     FRANZ_GO,
     SARAMA,

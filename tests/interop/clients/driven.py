@@ -97,6 +97,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 JAVA = Driven("Java client", java.install)
+JAVA_NEWEST = Driven("Java client 4.4", java.install_newest)
 FRANZ_GO = Driven("franz-go", lambda: [go.install("franz")])
 SARAMA = Driven("Sarama", lambda: [go.install("sarama")])
 KAFKAJS = Driven(
@@ -106,4 +107,4 @@ KAFKAJS = Driven(
     sends=ALL_FEATURES - {Feature.DUPLICATE_HEADERS, Feature.NULL_HEADERS},
     reads=ALL_FEATURES - {Feature.DUPLICATE_HEADERS, Feature.NULL_HEADERS},
 )
-DRIVEN = (JAVA, FRANZ_GO, SARAMA, KAFKAJS)
+DRIVEN = (JAVA, JAVA_NEWEST, FRANZ_GO, SARAMA, KAFKAJS)

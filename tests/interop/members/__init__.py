@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from tests.interop.clients.driven import FRANZ_GO, JAVA, KAFKAJS, SARAMA
+from tests.interop.clients.driven import FRANZ_GO, JAVA, JAVA_NEWEST, KAFKAJS, SARAMA
 from tests.interop.members.aiokafka import AiokafkaGroups
 from tests.interop.members.confluent import ConfluentGroups
 from tests.interop.members.driven import DrivenGroups
@@ -46,6 +46,7 @@ CLASSIC = (Kind.RANGE, Kind.ROUND_ROBIN, Kind.STICKY, Kind.COOPERATIVE)
 
 GROUP_CLIENTS: tuple[GroupClient, ...] = (
     DrivenGroups(JAVA, (*CLASSIC, Kind.CONSUMER), (Kind.RANGE, Kind.CONSUMER)),
+    DrivenGroups(JAVA_NEWEST, (*CLASSIC, Kind.CONSUMER), (Kind.RANGE, Kind.CONSUMER)),
     ConfluentGroups(),
     # See the faults of clients in ``matrix`` for its static members of the consumer protocol.
     DrivenGroups(FRANZ_GO, (*reversed(CLASSIC), Kind.CONSUMER), (Kind.COOPERATIVE,)),
