@@ -26,7 +26,8 @@ CONCURRENT: Final = 64
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """Partitions that one request may create, as in Kafka."""
 MAX_DESCRIBED_CONFIGS: Final = 500_000
-"""Configurations that one request may ask for: about 60 MB of reply with their documentation."""
+"""Configurations that one request may ask for, about 20 MB of reply. With its synonyms one counts
+twice, with its documentation three times more."""
 MAX_SESSION_PARTITIONS: Final = 100_000
 """Partitions that a broker remembers in all of its fetch sessions; about 400 bytes each."""
 SLOW_TURN_SECONDS: Final = 0.25

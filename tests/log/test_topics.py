@@ -255,3 +255,20 @@ async def test_the_version_of_the_topics_changes_with_them_and_only_with_them() 
         assert await changed(topics.delete("b"))
         assert not await changed(topics.all())
         assert set(topics.names()) == {"a"}
+
+
+async def test_topics_that_did_not_change_are_not_decoded_again() -> None:
+    """Any client may ask for all topics at any time; a topic's rules are kept by its identity."""
+    async with running_engine(MemoryStore(), MemoryObjects(clock=SystemClock())) as engine:
+        topics = engine.topics
+        for name in ("a", "b"):
+            await topics.create(name, 1, {})
+        first = await topics.all()
+        await topics.change_configs("b", larger)
+        second = await topics.all()
+        assert second[0] is first[0]
+        assert (second[1].id, second[1] == first[1]) == (first[1].id, False)
+        await topics.delete("a")
+        assert [topic.name for topic in await topics.all()] == ["b"]
+        assert (await topics.create("a", 2, {})).id != first[0].id
+        assert len((await topics.all())[0].streams) == 2

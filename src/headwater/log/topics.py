@@ -56,6 +56,8 @@ class TopicCatalog:
         self._close_streams = close_streams
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
+        self._values: dict[str, bytes] = {}
+        """What the topics were read from: most of a scan has been decoded before."""
         self._version = 0
         self._heard = -1
         """The revision of the newest change or scan that was taken in."""
@@ -106,10 +108,10 @@ class TopicCatalog:
         found = await self._scan()
         values = [(entry.key.removeprefix(keys.TOPICS), entry.value) for entry in found.entries]
         if found.revision < self._heard:
-            return [_topic(*each) for each in values]
+            return [self._known(*each) or _topic(*each) for each in values]
         self._heard = found.revision
         self._overtake(None, found.revision)
-        topics = [self._remember(*each) for each in values]
+        topics = [self._known(*each) or self._remember(*each) for each in values]
         for name in self._by_name.keys() - {topic.name for topic in topics}:
             self._forget(name)
         return topics
@@ -255,8 +257,13 @@ class TopicCatalog:
             return _topic(question.name, value)
         return self._remember(question.name, value)
 
+    def _known(self, name: str, value: bytes) -> Topic | None:
+        """The cached topic, if it was read from that very value."""
+        return self._by_name.get(name) if self._values.get(name) == value else None
+
     def _remember(self, name: str, value: bytes) -> Topic:
         topic = _topic(name, value)
+        self._values[name] = value
         old = self._by_name.get(name)
         if old is not None and old.id != topic.id:
             self._by_id.pop(old.id, None)
@@ -268,6 +275,7 @@ class TopicCatalog:
 
     def _forget(self, name: str) -> None:
         topic = self._by_name.pop(name, None)
+        self._values.pop(name, None)
         if topic is not None:
             self._by_id.pop(topic.id, None)
             self._version += 1

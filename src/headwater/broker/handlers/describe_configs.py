@@ -39,31 +39,33 @@ Names = frozenset[str] | None
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each resource; those that are named several times share their rows."""
-    show = partial(
-        _show,
-        synonyms=request.include_synonyms,
-        documented=getattr(request, "include_documentation", False),
-    )
+    synonyms = request.include_synonyms
+    documented = getattr(request, "include_documentation", False)
+    show = partial(_show, synonyms=synonyms, documented=documented)
+    weight = 1 + synonyms + 3 * documented
     described: dict[tuple[int, str, Names], Collection[Values]] = {}
     left = MAX_DESCRIBED_CONFIGS
+    too_many = f"A request may describe at most {left // weight} configurations."
     results = []
     async for resource in in_turns(request.resources, elements=_RESOURCES_PER_TURN):
         kind, name = resource.resource_type, resource.resource_name
         names = frozenset(resource.configuration_keys) if resource.configuration_keys else None
         result: Values = {"resource_type": kind, "resource_name": name, "configs": ()}
-        try:
-            rows = described.get((kind, name, names))
-            if rows is None:
-                rows = described[kind, name, names] = await _rows(services, kind, name, names, show)
-            left -= len(rows)
-            if left < 0:
-                raise PolicyViolation(
-                    f"A request may describe at most {MAX_DESCRIBED_CONFIGS} configurations."
-                )
-            result["configs"] = rows
-        except KafkaError as error:
-            result |= {"error_code": error.code, "error_message": str(error)}
         results.append(result)
+        if left >= 0:
+            try:
+                rows = described.get((kind, name, names))
+                if rows is None:
+                    rows = await _rows(services, kind, name, names, show)
+                    described[kind, name, names] = rows
+            except KafkaError as error:
+                result |= {"error_code": error.code, "error_message": str(error)}
+                continue
+            left -= len(rows) * weight
+        if left >= 0:
+            result["configs"] = rows
+        else:
+            result |= {"error_code": PolicyViolation.code, "error_message": too_many}
     return {"results": results}
 
 
