@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 
 from headwater.errors import RequestSuperseded
+from headwater.groups import heartbeat_pace
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.requests import (
     CommittedOffset,
@@ -180,3 +181,36 @@ async def join_and_fall_silent(node: Node, group: str, session_timeout_ms: int) 
 def test_silent_members_are_removed_and_a_takeover_gives_them_time_anew() -> None:
     loop = SimulatedLoop()
     run_simulated(silence(loop), loop)
+
+
+async def report_without_pause(loop: SimulatedLoop) -> None:
+    async with one_node(Topics(t=1), clock=SimulatedClock(loop)) as node:
+        epoch = (await node.groups.consumer_heartbeat("g", beating("m", 0))).epoch
+        started = loop.time()
+        for _ in range(220):
+            assert (await node.groups.consumer_heartbeat("g", beating("m", epoch))).error == 0
+        assert 35 < loop.time() - started < 45
+        started = loop.time()
+        assert (await node.groups.consumer_heartbeat("g", beating("other", 0))).error == 0
+        await asyncio.sleep(10)
+        for _ in range(15):
+            await node.groups.consumer_heartbeat("g", beating("m", epoch))
+        assert loop.time() - started == pytest.approx(10), "its burst is there again"
+
+
+def test_member_that_reports_without_pause_is_slowed_down_alone() -> None:
+    loop = SimulatedLoop()
+    run_simulated(report_without_pause(loop), loop)
+
+
+async def test_members_whose_pace_is_remembered_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heartbeat_pace, "MAX_MEMBERS", 2)
+    pace = heartbeat_pace.HeartbeatPace()
+    for _ in range(2 * heartbeat_pace.BURST):
+        last = pace.delay("g", "a", 0.0)
+    assert last == heartbeat_pace.MAX_DELAY
+    for member in "bc":
+        assert pace.delay("g", member, 0.0) == 0.0
+    assert pace.delay("g", "a", 0.0) == 0.0

@@ -1,5 +1,6 @@
 """The coordinator of groups: each request finds its group's machine or offsets."""
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
@@ -83,6 +84,10 @@ class Coordinator(Driver):
     async def consumer_heartbeat(
         self, group: str, request: ConsumerHeartbeatRequest
     ) -> ConsumerHeartbeatReply:
+        if request.epoch >= 0:
+            delay = self._pace.delay(group, request.member_id, self._loop.time())
+            if delay:
+                await asyncio.sleep(delay)
         entry = await self._group_with_patterns(group, request.topic_regex)
         now, now_ms = self._now()
         settings, machine = self._settings_of(group), entry.machine

@@ -29,6 +29,7 @@ from headwater.groups.bounds import VALUE_MAX_BYTES, check_group_id
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.consumer.patterns import TopicPatterns
+from headwater.groups.heartbeat_pace import HeartbeatPace
 from headwater.groups.keeper import Keeper
 from headwater.groups.kinds import fill
 from headwater.groups.leases import Members
@@ -81,6 +82,7 @@ class Driver:
         self._configs = configs
         self._loop = asyncio.get_running_loop()
         self._tickets = count(1)
+        self._pace = HeartbeatPace()
         self._reloads: set[asyncio.Task[None]] = set()
         self._timers = Timers(self._expire)
         self._keeper = Keeper(
