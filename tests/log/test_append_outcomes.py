@@ -8,7 +8,7 @@ import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import KafkaError, NotLeaderOrFollower, RequestTimedOut, UnknownOutcome
-from headwater.log.gc import fence
+from headwater.log.orphans import fence
 from headwater.log.settings import LogSettings
 from headwater.log.wal_object import Chunk
 from headwater.meta.memory import MemoryDatabase, MemoryStore

@@ -7,6 +7,7 @@ import pytest
 from headwater.errors import ConfigurationError
 from headwater.log.bookmarks import BOOKMARKS, add_bookmark, check_bookmark
 from headwater.log.gc import GarbageCollector
+from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Writes
 from headwater.objects.memory import MemoryObjects
@@ -75,14 +76,13 @@ async def test_a_store_that_goes_back_during_a_collection_deletes_nothing_more()
     place = Place(whole=True)
     place.objects = objects = PagedObjects(clock=place.clock)
     await place.claim()
-    async with place.engine() as engine:
-        await engine.topics.create("t", 1, {})
-        await append(engine, "t", [make_batch(b"a")])
-        backup = copy_of(place.meta)
-        for payload in (b"b", b"c"):
-            await append(engine, "t", [make_batch(payload)])
-        await place.snapshot()
-    before = await objects_below(objects, "wal/")
+    files = [f"wal/0-1-dead/{number:012d}.wo" for number in range(3)]
+    for key in files:
+        await objects.put(key, [b"of a broker that was fenced"])
+    backup = copy_of(place.meta)
+    records = {keys.object_record(0, key, 0): b"" for key in files[1:]}
+    place.meta.database.apply(Writes(puts=records))
+    await place.snapshot()
     store = place.meta
 
     async def goes_back() -> None:
@@ -92,7 +92,7 @@ async def test_a_store_that_goes_back_during_a_collection_deletes_nothing_more()
     objects.between = goes_back
     with pytest.raises(ConfigurationError, match=WENT_BACK):
         await collector.collect_orphans(())
-    assert await objects_below(objects, "wal/") == before
+    assert await objects_below(objects, "wal/") == files
 
 
 async def test_a_running_broker_notices_that_its_store_went_back(

@@ -16,7 +16,7 @@ from headwater.errors import (
     UnknownTopicOrPartition,
 )
 from headwater.log.engine import LogEngine
-from headwater.log.gc import fence
+from headwater.log.orphans import fence
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore

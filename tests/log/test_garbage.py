@@ -354,7 +354,7 @@ async def test_an_incarnation_that_comes_back_is_not_fenced() -> None:
     place.clock.now += GRACE
     await place.collector.collect_orphans([])
     assert await place.meta.get(own) is None
-    assert not place.collector._missing_since
+    assert not place.collector._orphans.missing_since
 
 
 async def test_what_a_living_writer_uploads_is_never_an_orphan() -> None:

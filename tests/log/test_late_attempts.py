@@ -9,7 +9,8 @@ import pytest
 from headwater.clock import SystemClock
 from headwater.errors import KafkaError, RequestTimedOut, StoreError
 from headwater.log.formats import Incarnation
-from headwater.log.gc import GarbageCollector, fence
+from headwater.log.gc import GarbageCollector
+from headwater.log.orphans import fence
 from headwater.log.restore import restore
 from headwater.meta import keys
 from headwater.meta.store import Committed, Decide

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from headwater.engine import Appended
 from headwater.errors import NotLeaderOrFollower, StoreUnavailable
 from headwater.log import sequence_gaps
-from headwater.log.gc import fence
+from headwater.log.orphans import fence
 from headwater.log.sequence_gaps import BEGIN_SECONDS, SequenceGaps, _Gap
 from headwater.log.settings import LogSettings
 from headwater.wire.batch import MAX_SEQUENCE, Batch

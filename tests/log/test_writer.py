@@ -15,7 +15,7 @@ from headwater.errors import (
     StoreUnavailable,
     UnknownOutcome,
 )
-from headwater.log.gc import fence
+from headwater.log.orphans import fence
 from headwater.log.settings import LogSettings
 from headwater.log.write_buffer import APPEND_BYTES
 from headwater.meta.memory import MemoryStore

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from random import Random
 from typing import Any
 
-from headwater.log.gc import fence
+from headwater.log.orphans import fence
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits

@@ -42,7 +42,7 @@ from headwater.groups.settings import GroupSettings
 from headwater.log.bookmarks import add_bookmark
 from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import LogEngine, open_cluster
-from headwater.log.gc import fence
+from headwater.log.orphans import fence
 from headwater.log.parquet_use import has_parquet_files
 from headwater.log.settings import LogSettings
 from headwater.meta import keys

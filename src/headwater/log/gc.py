@@ -5,9 +5,7 @@ passed and no pin of their stream holds them back, their chunks are cleared from
 records, and an object without a live chunk is deleted. Clearing is idempotent, so a crash at any
 line is repeated safely. Files of tables come here after their table let them go (``releases``).
 
-*Orphans* were written by an incarnation that died before their commit. The incarnation is
-fenced first, by deleting its key, so that it can no longer commit; only then are its objects
-without a record deleted.
+*Orphans* were written by an incarnation that died before their commit (``orphans``).
 
 *Files of lost attempts* were written for a job of the pipeline and are in no manifest. A file gets
 its record with its manifest, while its job is CREATED; so one without a record whose job is not
@@ -38,6 +36,7 @@ from headwater.log.bookmarks import check_bookmark
 from headwater.log.claim import check_claim
 from headwater.log.formats import GROWING, Cluster, Incarnation, ObjectRecord, Release
 from headwater.log.jobs import CREATED, TABLES, Job, job_of_file
+from headwater.log.orphans import WAL_PREFIX, OrphanCollector, incarnation_of
 from headwater.log.pins import Pins
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import delete_snapshot, horizon, listed_snapshots, unlist
@@ -58,7 +57,6 @@ CHUNKS_AT_ONCE = 1_000
 AT_ONCE = 16
 RECORDS_AT_ONCE = 50
 FILES_AT_ONCE = 1000
-WAL_PREFIX = "wal/"
 SNAPSHOT_LIFE_MS = 24 * 60 * 60 * 1000
 """How long a snapshot is kept if none follow it, because they are off or keep failing."""
 
@@ -74,9 +72,7 @@ class GarbageCollector:
         self._settings = settings
         self._clock = clock
         self._pins = Pins(meta, clock)
-        self._missing_since: dict[str, int] = {}
-        self._recorded: set[str] = set()
-        """Objects of fenced incarnations that were found to have records: they are no orphans."""
+        self._orphans = OrphanCollector(meta, objects, settings, clock, self._require_own_objects)
 
     async def collect_released(self) -> int:
         """Delete the objects whose last chunk was released long enough ago; returns how many."""
@@ -222,7 +218,7 @@ class GarbageCollector:
         """The incarnation that wrote an object; None once it is fenced, and for tables' files."""
         if not object_key.startswith(WAL_PREFIX):
             return None
-        entry = await self._meta.get(keys.incarnation(0, _incarnation_name(object_key)))
+        entry = await self._meta.get(keys.incarnation(0, incarnation_of(object_key)))
         return None if entry is None else decode(Incarnation, entry.value)
 
     async def _drop(self, gone: Sequence[str]) -> None:
@@ -236,56 +232,9 @@ class GarbageCollector:
 
             await transact(self._meta, [], decide)
 
-    async def collect_orphans(self, living: Collection[str]) -> int:
-        """Fence the incarnations that are not among ``living`` and delete what they left.
-
-        An incarnation is given ``orphan_grace_ms`` to come back, counted from when this
-        process first missed it. Returns how many objects were deleted.
-        """
-        now_ms = self._clock.now_ms()
-        found = {
-            entry.key.removeprefix(keys.incarnations(0)): entry.value
-            async for entry in self._scan(keys.incarnations(0))
-        }
-        for name in self._missing_since.keys() - (found.keys() - set(living)):
-            del self._missing_since[name]
-        for name, value in found.items():
-            if name in living:
-                continue
-            since = self._missing_since.setdefault(name, now_ms)
-            if since + self._settings.orphan_grace_ms > now_ms:
-                continue
-            await fence(self._meta, name)
-            del self._missing_since[name]
-            broker = decode(Incarnation, value).broker
-            logger.info("fenced incarnation %s of broker %d, which is gone", name, broker)
-        return await self._delete_orphans()
-
-    async def _delete_orphans(self) -> int:
-        deleted = 0
-        fenced: dict[str, bool] = {}
-        recorded: set[str] = set()
-        checked: set[str] = set()
-        async for info in self._objects.list(WAL_PREFIX):
-            name = _incarnation_name(info.key)
-            if name not in fenced:
-                # An incarnation has its key before its first object and never gets it back,
-                # so a key that is absent now tells that no record can follow.
-                fenced[name] = await self._writer_of(info.key) is None
-            if not fenced[name]:
-                continue
-            if info.key in self._recorded or await self._records(info.key):
-                recorded.add(info.key)
-                continue
-            if name not in checked:
-                # Asked after one of its objects was seen: where the cluster was restored since,
-                # this store does not know who writes now, and the mark came first.
-                await self._require_own_objects()
-                checked.add(name)
-            await self._objects.delete(info.key)
-            deleted += 1
-        self._recorded = recorded
-        return deleted
+    async def collect_orphans(self, living: Collection[str], *, search: bool = True) -> int:
+        """See ``OrphanCollector.collect``."""
+        return await self._orphans.collect(living, search=search)
 
     async def collect_lost_files(self) -> int:
         """Delete files that jobs wrote and no manifest names; returns how many.
@@ -318,7 +267,7 @@ class GarbageCollector:
             async for entry in self._scan(first, prefix_end(last))
         }
         lost = [key for key in files if key not in recorded and job_of_file(key) not in writing]
-        if lost:  # the files were seen first, as in ``_delete_orphans``
+        if lost:  # the files were seen first, as in ``orphans``
             await self._require_own_objects()
         for key in lost:
             logger.info("deleting %s, which no manifest names", key)
@@ -374,10 +323,6 @@ async def _each(work: Callable[[A], Awaitable[R]], items: Sequence[A]) -> list[R
     return done
 
 
-def _incarnation_name(object_key: str) -> str:
-    return object_key.split("/")[1]
-
-
 def _may_get_parts(
     object_key: str, writer: Incarnation, records: Mapping[str, ObjectRecord]
 ) -> bool:
@@ -385,14 +330,3 @@ def _may_get_parts(
     # How many there are turns out with the last: every part before it knows of one more.
     parts = max(record.parts for record in records.values())
     return writer.growing == object_key if parts == GROWING else len(records) < parts
-
-
-async def fence(meta: MetadataStore, incarnation: str) -> None:
-    """Take an incarnation's right to commit away, for ever."""
-
-    def decide(_values: Values) -> tuple[Writes, None]:
-        writes = Writes()
-        writes.delete(keys.incarnation(0, incarnation))
-        return writes, None
-
-    await transact(meta, [], decide)

@@ -31,6 +31,8 @@ TABLES_SHARE = 0
 """Whose share the files of tables are: no stream has this number."""
 SNAPSHOT_SHARE = -1
 """Whose share the snapshots of the metadata are."""
+ORPHANS_SHARE = -2
+"""Whose share the objects of dead incarnations are."""
 SNAPSHOT_LOOKS = 4
 REST = 4
 """How many times as long as it worked a task rests."""
@@ -225,4 +227,5 @@ class Maintenance:
         if (given_up or not self._settings.snapshot_interval_ms) and self._share(SNAPSHOT_SHARE):
             await self._collector.collect_snapshots()
         await self._collector.collect_released()
-        await self._collector.collect_orphans(self._living())
+        search = self._share(ORPHANS_SHARE)
+        await self._collector.collect_orphans(self._living(), search=search)

@@ -73,6 +73,11 @@ def incarnation(domain: int, name: str) -> str:
     return f"{incarnations(domain)}{name}"
 
 
+def fenced(domain: int, name: str = "") -> str:
+    """That a fenced incarnation may have left objects; without a name, their prefix."""
+    return f"d/{domain:04d}/fenced/{name}"
+
+
 def tails(domain: int) -> str:
     return f"d/{domain:04d}/tail/"
 

@@ -1,0 +1,179 @@
+"""Removing objects that were written by an incarnation which died before their commit.
+
+The incarnation is fenced first, by deleting its key, so that it can no longer commit; only then
+are its objects without a record deleted.
+
+A bucket of a million objects is not listed over and over. Whoever fences an incarnation leaves a
+note, and one broker of all searches what that incarnation wrote: at once, and again when no PUT of
+it can be under way any more; then the note goes. Objects that no note leads to are found by a
+search of everything, which that broker makes when it starts and once a day.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final
+
+from headwater.clock import Clock
+from headwater.log.formats import Incarnation
+from headwater.log.settings import LogSettings
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
+from headwater.meta.values import decode
+from headwater.objects.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+WAL_PREFIX: Final = "wal/"
+PAGE: Final = 100
+OBJECTS_AT_ONCE: Final = 1_000
+SETTLED_MS: Final = 60 * 60 * 1000
+"""Longer than a PUT can be under way."""
+SEARCH_ALL_MS: Final = 24 * 60 * 60 * 1000
+
+
+class OrphanCollector:
+    """Fences incarnations that are gone and deletes what they left.
+
+    ``require_own_objects`` raises if the objects are not those of this metadata store.
+    """
+
+    def __init__(
+        self,
+        meta: MetadataStore,
+        objects: ObjectStore,
+        settings: LogSettings,
+        clock: Clock,
+        require_own_objects: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._meta = meta
+        self._objects = objects
+        self._settings = settings
+        self._clock = clock
+        self._require_own_objects = require_own_objects
+        self.missing_since: dict[str, int] = {}
+        """Incarnations that are not registered, and when this process first missed them."""
+        self._searched: dict[str, int] = {}
+        """Fenced incarnations whose objects were searched, and when that was first done."""
+        self._searched_all: int | None = None
+
+    async def collect(self, living: Collection[str], *, search: bool) -> int:
+        """Fence the incarnations that are not among ``living``; returns how many objects went.
+
+        One is given ``orphan_grace_ms`` to come back, counted from when this process first missed
+        it. Objects are looked for only if ``search`` is set.
+        """
+        await self._fence_missing(living)
+        if not search:
+            self._searched, self._searched_all = {}, None
+            return 0
+        now_ms = self._clock.now_ms()
+        deleted = await self._search_fenced(now_ms)
+        if self._searched_all is None or self._searched_all + SEARCH_ALL_MS <= now_ms:
+            deleted += await self._search(WAL_PREFIX)
+            self._searched_all = now_ms
+        return deleted
+
+    async def _fence_missing(self, living: Collection[str]) -> None:
+        now_ms = self._clock.now_ms()
+        found = {
+            entry.key.removeprefix(keys.incarnations(0)): entry.value
+            for entry in await self._entries(keys.incarnations(0))
+        }
+        for name in self.missing_since.keys() - (found.keys() - set(living)):
+            del self.missing_since[name]
+        for name, value in found.items():
+            if name in living:
+                continue
+            since = self.missing_since.setdefault(name, now_ms)
+            if since + self._settings.orphan_grace_ms > now_ms:
+                continue
+            await fence(self._meta, name)
+            del self.missing_since[name]
+            broker = decode(Incarnation, value).broker
+            logger.info("fenced incarnation %s of broker %d, which is gone", name, broker)
+
+    async def _search_fenced(self, now_ms: int) -> int:
+        deleted = 0
+        noted = [
+            entry.key.removeprefix(keys.fenced(0)) for entry in await self._entries(keys.fenced(0))
+        ]
+        for name in noted:
+            first_ms = self._searched.get(name)
+            if first_ms is None:
+                deleted += await self._search(f"{WAL_PREFIX}{name}/")
+                self._searched[name] = now_ms
+            elif first_ms + SETTLED_MS <= now_ms:
+                deleted += await self._search(f"{WAL_PREFIX}{name}/")
+                await self._forget(name)
+                del self._searched[name]
+        return deleted
+
+    async def _search(self, prefix: str) -> int:
+        """Delete the orphans below a prefix, of one incarnation after another."""
+        deleted = 0
+        name, some = "", list[str]()
+        async for info in self._objects.list(prefix):
+            own = incarnation_of(info.key)
+            if own != name or len(some) == OBJECTS_AT_ONCE:
+                deleted += await self._delete_lost(name, some)
+                name, some = own, []
+            some.append(info.key)
+        return deleted + await self._delete_lost(name, some)
+
+    async def _delete_lost(self, name: str, objects: Sequence[str]) -> int:
+        """Delete the objects of one incarnation, in key order, that have no record."""
+        # An incarnation has its key before its first object and never gets it back, so a key that
+        # is absent now tells that no record can follow.
+        if not objects or await self._meta.get(keys.incarnation(0, name)) is not None:
+            return 0
+        prefix = keys.objects(0)
+        recorded = {
+            entry.key.removeprefix(prefix).rpartition("/")[0]
+            for entry in await self._entries(
+                f"{prefix}{objects[0]}/", prefix_end(f"{prefix}{objects[-1]}/")
+            )
+        }
+        lost = [key for key in objects if key not in recorded]
+        if lost:
+            # Asked after the records were read: if the cluster was restored since, or the store
+            # went back to an earlier state, they do not tell what is needed.
+            await self._require_own_objects()
+        for key in lost:
+            await self._objects.delete(key)
+        return len(lost)
+
+    async def _forget(self, name: str) -> None:
+        def decide(_values: Values) -> tuple[Writes, None]:
+            return Writes(deletes=[keys.fenced(0, name)]), None
+
+        await transact(self._meta, [], decide)
+
+    async def _entries(self, start: str, end: str | None = None) -> list[Entry]:
+        """Every entry from ``start`` to ``end``; without an end, those with that prefix."""
+        end = prefix_end(start) if end is None else end
+        found: list[Entry] = []
+        while True:
+            page = (await self._meta.scan(start, end, limit=PAGE)).entries
+            found += page
+            if len(page) < PAGE:
+                return found
+            start = page[-1].key + "\0"
+
+
+def incarnation_of(object_key: str) -> str:
+    """Who wrote a WAL object."""
+    return object_key.split("/")[1]
+
+
+async def fence(meta: MetadataStore, incarnation: str) -> None:
+    """Take an incarnation's right to commit away, for ever, and note that it left objects."""
+
+    # Nothing is compared: a busy incarnation could make comparisons fail for long.
+    def decide(_values: Values) -> tuple[Writes, None]:
+        writes = Writes()
+        writes.delete(keys.incarnation(0, incarnation))
+        writes.put(keys.fenced(0, incarnation), b"")
+        return writes, None
+
+    await transact(meta, [], decide)
