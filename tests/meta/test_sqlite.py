@@ -1,6 +1,7 @@
 """What the SQLite backend alone promises, within one process."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import apsw
@@ -30,6 +31,23 @@ def path(tmp_path: Path) -> Path:
 
 async def opened(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> SqliteStore:
     return await SqliteStore.open(path, SystemClock(), busy_seconds=busy_seconds)
+
+
+async def test_the_directories_above_a_file_are_durable_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    fsync = os.fsync
+
+    def note(number: int) -> None:
+        synced.add(os.fstat(number).st_ino)
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", note)
+    path = tmp_path / "a" / "b" / "meta.db"
+    await (await opened(path)).close()
+    for directory in (tmp_path, tmp_path / "a", tmp_path / "a" / "b"):
+        assert directory.stat().st_ino in synced, directory
 
 
 def move(path: Path) -> None:

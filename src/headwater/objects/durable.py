@@ -97,23 +97,3 @@ class DurableDirectories:
         """Let go of every directory but the root, which goes with this object."""
         with self._lock:
             self._known.clear()
-
-
-def make_root(root: Path) -> None:
-    """Create a directory and those above it where they are missing, durably.
-
-    Those that exist are synced too, since another process may have created them a moment ago,
-    but only where that is allowed: the ones far above may belong to someone else.
-    """
-    if root == root.parent:
-        return
-    make_root(root.parent)
-    missing = not root.is_dir()
-    if missing:
-        root.mkdir(exist_ok=True)
-    try:
-        parent = Descriptor(os.open(root.parent, os.O_RDONLY | os.O_DIRECTORY))
-        os.fsync(parent.number)
-    except OSError:
-        if missing:
-            raise

@@ -21,9 +21,10 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Final, TypeVar
 
+from headwater.directories import make_durable
 from headwater.errors import ConfigurationError, ObjectNotFound, ObjectStoreUnavailable, StoreError
 from headwater.objects.disk_errors import advice, disk_error
-from headwater.objects.durable import Descriptor, DurableDirectories, make_root
+from headwater.objects.durable import Descriptor, DurableDirectories
 from headwater.objects.growing_file import MODE, GrowingFile
 from headwater.objects.names import check_key, check_range, directory_of, is_key
 from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, Traffic
@@ -58,7 +59,7 @@ class LocalDirectory:
         self._known: OrderedDict[str, None] = OrderedDict()
         self._root = Path(path).absolute()
         try:
-            make_root(self._root)
+            make_durable(self._root)
             self._directories = DurableDirectories(self._root)
             self._temporary = TemporaryArea(self._root)
             self._at_once = _probe(self._temporary)

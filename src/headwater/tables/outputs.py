@@ -14,9 +14,10 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import pyarrow as pa
 
+from headwater.directories import make_durable
 from headwater.errors import ConfigurationError, StoreError
 from headwater.objects.disk_errors import disk_error
-from headwater.objects.durable import DurableDirectories, make_root
+from headwater.objects.durable import DurableDirectories
 from headwater.objects.names import check_key
 from headwater.objects.temporary import TemporaryArea
 
@@ -58,7 +59,7 @@ def _local(root: Path, key: str) -> Iterator[Any]:
     """As ``LocalDirectory.put`` does it, but the bytes come bit by bit."""
     name = "file"
     try:
-        make_root(root)
+        make_durable(root)
         area = TemporaryArea(root)
         try:
             with pa.OSFile(str(area.path / name), "wb") as sink:

@@ -10,6 +10,7 @@ from typing import Any
 
 import apsw
 
+from headwater.directories import make_durable, sync_directory
 from headwater.errors import ConfigurationError, StorageFull, StoreUnavailable, UnknownFormat
 
 FORMAT = 1
@@ -59,10 +60,12 @@ def prepare(path: Path, busy_seconds: float) -> None:
     """
     check_sqlite_version()
     try:
-        side_directory(path).mkdir(parents=True, exist_ok=True)
+        make_durable(path.parent)
+        side_directory(path).mkdir(exist_ok=True)
         with _only_one_opens(path, busy_seconds):
             if _is_empty(path, busy_seconds):
                 _create(path, busy_seconds)
+        sync_directory(path.parent)  # of a neighbour that creates the file, too
     except OSError as error:
         raise ConfigurationError(
             f"metadata database {path} cannot be used: {error.strerror}: {error.filename}"
