@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from headwater.errors import ObjectNotFound
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.formats import INLINE, WAL, IndexEntry
+from headwater.log.load_budget import LoadBudget
 from headwater.log.pieces import Piece, PieceCache, PieceKey
 from headwater.log.sources import Extent, Pause, PieceSource, whole
 
@@ -17,6 +18,8 @@ logger = logging.getLogger(__name__)
 WHOLE = -1
 READS_AHEAD = 8
 EXTENT_LISTS = 256
+LOADING_BYTES = 64 * 2**20
+"""Encoded bytes that are read for consumers at once."""
 
 EntryKey = tuple[int, int, int, str]
 """A range has other bytes in another object: its key is a part of the entry's name."""
@@ -28,16 +31,23 @@ Kept = tuple[memoryview | bytearray, Sequence[int]]
 class PieceLoader:
     """Gets pieces, each read once however many ask for it at the same time.
 
-    ``files`` are the sources of the entries that are not chunks, by kind.
+    ``files`` are the sources of the entries that are not chunks, by kind. All reads together have
+    no more than ``loading_bytes`` under way, however many consumers wait for them.
     """
 
     def __init__(
-        self, *, chunks: ChunkSource, files: Mapping[int, PieceSource], cache: PieceCache
+        self,
+        *,
+        chunks: ChunkSource,
+        files: Mapping[int, PieceSource],
+        cache: PieceCache,
+        loading_bytes: int = LOADING_BYTES,
     ) -> None:
         self._chunks = chunks
         self._sources: Mapping[int, PieceSource] = {INLINE: chunks, WAL: chunks, **files}
         self._cache = cache
         self._extents: OrderedDict[EntryKey, Sequence[Extent]] = OrderedDict()
+        self._budget = LoadBudget(loading_bytes)
         self._loading: dict[PieceKey, asyncio.Task[Piece]] = {}
 
     def keep(self, stream: int, entry: IndexEntry, chunk: bytearray) -> None:
@@ -105,9 +115,10 @@ class PieceLoader:
             logger.warning("stream %d: cannot read %d to %d: %s", *key[:3], error)
 
     async def _load(self, key: PieceKey, entry: IndexEntry, extent: Extent | None) -> Piece:
-        piece = await self._sources[entry.kind].piece(key[0], entry, extent)
-        self._cache.put(key, piece)
-        return piece
+        async with self._budget.admitted(entry.length if extent is None else extent.length):
+            piece = await self._sources[entry.kind].piece(key[0], entry, extent)
+            self._cache.put(key, piece)
+            return piece
 
     async def kept_batches(
         self, wanted: Sequence[tuple[int, IndexEntry]], pause: Pause
