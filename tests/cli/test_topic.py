@@ -39,6 +39,24 @@ def test_creating_again_fails_unless_told_otherwise(broker: Serving) -> None:
     assert json.loads(answer) == {"topic": "twice", "created": False}
 
 
+def test_an_alteration_is_made_as_a_whole_or_not_at_all(broker: Serving) -> None:
+    broker.ok("topic", "create", "whole", "-p", "3")
+    for wrong in (["-p", "2", "-c", "retention.ms=5"], ["-p", "4", "-c", "retention.ms=soon"]):
+        assert broker.headwater("topic", "alter", "whole", *wrong).exit_code == 1
+        (whole,) = json.loads(broker.ok("topic", "describe", "whole", "--json"))
+        assert (whole["configs"], len(whole["partitions"])) == ({}, 3)
+
+
+def test_a_configuration_that_no_topic_has_is_not_deleted(broker: Serving) -> None:
+    broker.ok("topic", "create", "named")
+    result = broker.headwater("topic", "alter", "named", "-d", "nosuch", "-c", "retention.ms=5")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: named has no configuration nosuch\n"
+    (named,) = json.loads(broker.ok("topic", "describe", "named", "--json"))
+    assert named["configs"] == {}
+    broker.ok("topic", "alter", "named", "-d", "retention.ms")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,5 +1,6 @@
 """``headwater topic``: create, list, describe, alter and delete topics."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -141,25 +142,14 @@ def alter(
     """Change a topic's configurations or add partitions."""
     if partitions is None and not configs and not unset:
         raise click.UsageError("give --partitions, --config or --delete-config")
-    from confluent_kafka.admin import (
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        NewPartitions,
-        ResourceType,
-    )
-
     admin = cluster.admin()
-    changes = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in configs.items()
-    ] + [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in unset]
-    if changes:
-        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=changes)
-        _finish(admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT))
-    if partitions is not None:
-        grown = NewPartitions(name, partitions)
-        _finish(admin.create_partitions([grown], operation_timeout=REQUEST_TIMEOUT))
+    if unset:
+        _check_names(admin, name, unset)
+    for validate_only in (True, False):
+        if configs or unset:
+            _change_configs(admin, name, configs, unset, validate_only=validate_only)
+        if partitions is not None:
+            _grow(admin, name, partitions, validate_only=validate_only)
     if as_json:
         print_json(
             {"topic": name, "partitions": partitions, "set": configs, "deleted": list(unset)}
@@ -184,6 +174,46 @@ def delete(cluster: Cluster, names: tuple[str, ...], *, yes: bool, as_json: bool
     else:
         for name in names:
             click.echo(f"Deleted topic {name}.")
+
+
+def _check_names(admin: Any, topic: str, names: Sequence[str]) -> None:
+    """Raises ``ClickException`` for a configuration that no topic has: brokers delete any name."""
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    asked = [ConfigResource(ResourceType.TOPIC, topic)]
+    [(_, future)] = admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT).items()
+    known = future.result()
+    if unknown := [name for name in names if name not in known]:
+        raise click.ClickException(f"{topic} has no configuration {', '.join(unknown)}")
+
+
+def _change_configs(
+    admin: Any, topic: str, configs: Mapping[str, str], unset: Sequence[str], *, validate_only: bool
+) -> None:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+    changes = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in configs.items()
+    ] + [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in unset]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+    _finish(
+        admin.incremental_alter_configs(
+            [resource], request_timeout=REQUEST_TIMEOUT, validate_only=validate_only
+        )
+    )
+
+
+def _grow(admin: Any, topic: str, partitions: int, *, validate_only: bool) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    _finish(
+        admin.create_partitions(
+            [NewPartitions(topic, partitions)],
+            operation_timeout=REQUEST_TIMEOUT,
+            validate_only=validate_only,
+        )
+    )
 
 
 def _finish(futures: dict[Any, Any]) -> None:
