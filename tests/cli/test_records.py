@@ -58,6 +58,20 @@ def test_json_tells_where_the_records_went(broker: Serving) -> None:
     assert consumed(broker, "placed", "-p", "0", "-p", "1") == []
 
 
+def test_records_that_no_broker_acknowledges_are_sent_without_an_offset(broker: Serving) -> None:
+    sent = broker.headwater("produce", "unacked", "--acks", "0", stdin="a\nb\n")
+    assert (sent.exit_code, sent.stderr) == (0, "Sent 2 records, 2 B to unacked (partition 0)\n")
+    answer = json.loads(broker.ok("produce", "unacked", "--acks", "0", "--json", stdin="c\n"))
+    assert answer["partitions"] == [{"partition": 0, "first_offset": None, "last_offset": None}]
+    assert broker.ok("consume", "unacked", "--follow", "--count", "3") == "a\nb\nc\n"
+
+
+def test_an_empty_key_separator_is_wrong_usage(broker: Serving) -> None:
+    result = broker.headwater("produce", "separated", "-k", "", stdin="a\n")
+    assert result.exit_code == 2
+    assert "Invalid value for --key-separator: it is empty" in result.stderr
+
+
 def test_a_file_is_produced_like_standard_input(broker: Serving, tmp_path: Path) -> None:
     file = tmp_path / "records.txt"
     file.write_text("a\nb\n")

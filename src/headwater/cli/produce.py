@@ -20,11 +20,12 @@ Examples:
 
 @dataclass(slots=True)
 class Tally:
-    """What was acknowledged, and the first failure."""
+    """What was acknowledged, or sent where nothing is acknowledged, and the first failure."""
 
     records: int = 0
     bytes: int = 0
-    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
+    offsets: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    """The first and the last offset by partition; None if no broker says them (acks=0)."""
     failure: str | None = None
 
     def delivered(self, error: Any, message: Any) -> None:
@@ -36,7 +37,9 @@ class Tally:
         self.bytes += len(message.value() or b"") + len(message.key() or b"")
         partition, offset = message.partition(), message.offset()
         first, last = self.offsets.get(partition, (offset, offset))
-        self.offsets[partition] = (min(first, offset), max(last, offset))
+        if offset is not None and first is not None and last is not None:
+            first, last = min(first, offset), max(last, offset)
+        self.offsets[partition] = (first, last)
 
 
 @click.command(epilog=_EPILOG)
@@ -84,6 +87,8 @@ def produce(
     """Send each line of FILE, or of standard input, as a record to TOPIC."""
     from confluent_kafka import Producer
 
+    if key_separator == "":
+        raise click.BadParameter("it is empty", param_hint="--key-separator")
     producer = Producer(
         cluster.configuration(
             compression_type=codec,
@@ -184,8 +189,9 @@ def _report(topic: str, tally: Tally, *, as_json: bool) -> None:
         )
         return
     spread = ", ".join(
-        f"partition {partition} offsets {first}-{last}"
+        f"partition {partition}" + ("" if first is None else f" offsets {first}-{last}")
         for partition, (first, last) in sorted(tally.offsets.items())
     )
     amount = f"{counted(tally.records, 'record')}, {byte_size(tally.bytes)}"
-    click.echo(f"Produced {amount} to {topic}" + (f" ({spread})" if spread else ""), err=True)
+    verb = "Sent" if (None, None) in tally.offsets.values() else "Produced"
+    click.echo(f"{verb} {amount} to {topic}" + (f" ({spread})" if spread else ""), err=True)
