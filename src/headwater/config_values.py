@@ -1,16 +1,62 @@
 """What the texts of configurations may be: each check raises ``ValueError`` with the reason."""
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
+NOT_A_NUMBER: Final = "Not a number"
+"""The reason of a text that is no number; Kafka adds which type of number it is not."""
 
 MAX_VALUE_BYTES: Final = 2**15 - 1
 """The longest string of Kafka's protocol; a longer value could not be described to a client."""
 
 Check = Callable[[str], None]
 """Raises ``ValueError`` with the reason where the text is not a legal value."""
+
+_TRIMMED: Final = "".join(map(chr, range(0x21)))
+"""What Java's ``String.trim`` takes away: everything up to the space, and no other white space."""
+_WHOLE: Final = re.compile(r"[+-]?\d{1,1000}")
+_FRACTION: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
+
+
+def trimmed(text: str) -> str:
+    r"""A value as Kafka takes it, with its ends trimmed as Java does.
+
+    >>> trimmed(" 5\t"), trimmed("5\u00a0") == "5"
+    ('5', False)
+    """
+    return text.strip(_TRIMMED)
+
+
+def whole_number(text: str) -> int:
+    """What ``Long.parseLong`` reads; raises ``ValueError`` for everything else.
+
+    Digits of any script count, as in Java; underscores, which Python's ``int`` takes, do not.
+
+    >>> whole_number(" +5"), whole_number("٣")
+    (5, 3)
+    >>> whole_number("1_000")
+    Traceback (most recent call last):
+    ValueError: Not a number
+    """
+    text = trimmed(text)
+    if _WHOLE.fullmatch(text) is None:
+        raise ValueError(NOT_A_NUMBER)
+    return int(text)
+
+
+def fraction(text: str) -> float:
+    """What ``Double.parseDouble`` reads in decimal notation; raises ``ValueError`` else.
+
+    >>> fraction("5e-1"), fraction(".5f")
+    (0.5, 0.5)
+    """
+    text = trimmed(text)
+    if _FRACTION.fullmatch(text) is None:
+        raise ValueError(NOT_A_NUMBER)
+    return float(text.rstrip("fFdD"))
 
 
 def list_value(text: str) -> list[str]:
@@ -31,7 +77,7 @@ def check_length(text: str) -> None:
 
 def check_number(text: str, *, low: int, high: int) -> None:
     """Raises ``ValueError`` unless ``text`` is a whole number between both ends."""
-    value = int(text.strip())
+    value = whole_number(text)
     if value < low:
         raise ValueError(f"Value must be at least {low}")
     if value > high:
@@ -39,12 +85,12 @@ def check_number(text: str, *, low: int, high: int) -> None:
 
 
 def is_fraction(text: str) -> None:
-    if not 0 <= float(text.strip()) <= 1:
+    if not 0 <= fraction(text) <= 1:
         raise ValueError("Value must be between 0 and 1")
 
 
 def is_boolean(text: str) -> None:
-    is_one_of(text.strip().lower(), choices=("true", "false"))
+    is_one_of(trimmed(text).lower(), choices=("true", "false"))
 
 
 def is_one_of(text: str, *, choices: tuple[str, ...]) -> None:
@@ -65,10 +111,10 @@ def is_throttled_replicas(text: str) -> None:
         if item == "*":
             continue
         partition, colon, broker = item.partition(":")
-        if not (colon and partition.isdigit() and broker.isdigit()):
+        if not (colon and item.isascii() and partition.isdigit() and broker.isdigit()):
             raise ValueError("it must be * or a list of partition:broker")
 
 
 def is_gzip_level(text: str) -> None:
-    if int(text) not in (-1, *range(1, 10)):
+    if whole_number(text) not in (-1, *range(1, 10)):
         raise ValueError("it must be -1 or between 1 and 9")

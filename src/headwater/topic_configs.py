@@ -18,6 +18,7 @@ from typing import Final
 from headwater.config_values import (
     INT_MAX,
     LONG_MAX,
+    NOT_A_NUMBER,
     Check,
     check_length,
     check_number,
@@ -28,6 +29,7 @@ from headwater.config_values import (
     is_one_of,
     is_throttled_replicas,
     list_value,
+    trimmed,
 )
 from headwater.errors import InvalidConfig
 from headwater.table_configs import (
@@ -330,7 +332,7 @@ def check_config(name: str, value: str | None) -> None:
         config.check(value)
     except ValueError as error:
         reason = str(error)
-        if "invalid literal" in reason or "could not convert" in reason:
+        if reason == NOT_A_NUMBER:
             reason = f"Not a number of type {config.type.name}"
         raise InvalidConfig(f"Invalid value {value} for configuration {name}: {reason}") from None
 
@@ -342,8 +344,8 @@ def text(configs: Mapping[str, str], name: str) -> str:
 
 
 def number(configs: Mapping[str, str], name: str) -> int:
-    """A configuration of type INT or LONG."""
-    return int(text(configs, name))
+    """A configuration of type INT or LONG, which was checked when it was set."""
+    return int(trimmed(text(configs, name)))
 
 
 def retention_ms(configs: Mapping[str, str]) -> int:

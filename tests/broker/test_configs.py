@@ -45,11 +45,23 @@ def test_every_default_passes_its_own_check(name: str) -> None:
      ("message.timestamp.type", "createtime"), ("cleanup.policy", "zap"),
      ("cleanup.policy", "delete,delete"), ("segment.bytes", "1000"), ("preallocate", "yes"),
      ("min.cleanable.dirty.ratio", "1.5"), ("compression.gzip.level", "0"),
-     ("leader.replication.throttled.replicas", "x:y")],
+     ("leader.replication.throttled.replicas", "x:y"),
+     ("retention.ms", "1_000"), ("retention.ms", ""), ("retention.ms", "1 000"),
+     ("retention.ms", "1.0"), ("retention.ms", "5\u00a0"), ("retention.ms", "--5"),
+     ("min.cleanable.dirty.ratio", "0.1_5"), ("min.cleanable.dirty.ratio", "nan"),
+     ("compression.gzip.level", "0_9"), ("leader.replication.throttled.replicas", "1:²")],
 )  # fmt: skip
 def test_illegal_values_are_refused(name: str, value: str) -> None:
     with pytest.raises(InvalidConfig, match=name):
         check_config(name, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "meaning"), [("+5", 5), (" 5\t", 5), ("-1", -1), ("٣", 3), ("007", 7)]
+)
+def test_numbers_are_written_as_java_reads_them(value: str, meaning: int) -> None:
+    check_config("retention.ms", value)
+    assert retention_ms({"retention.ms": value}) == meaning
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:

@@ -11,6 +11,7 @@ from headwater.broker.config_rules import broker_list, check_broker_configs
 from headwater.broker.replies import Values
 from headwater.broker.services import Services
 from headwater.broker.topic_creation import find_named
+from headwater.config_values import whole_number
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidConfig, InvalidRequest, KafkaError
 from headwater.groups.configs import check_group_configs
@@ -119,7 +120,7 @@ def check_keys(configs: Sequence[Any]) -> None:
 def check_broker_id(services: Services, name: str, what: str, expected: str | None = None) -> None:
     """Raises ``InvalidRequest`` unless the name is this broker's own id."""
     try:
-        int(name)
+        whole_number(name)
     except ValueError:
         raise InvalidRequest(f"{what}, but it is: {name}") from None
     own = services.cluster.node_id

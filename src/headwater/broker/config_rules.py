@@ -13,7 +13,14 @@ from functools import partial
 from typing import Final
 
 from headwater.broker.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP
-from headwater.config_values import INT_MAX, LONG_MAX, Check, check_length, check_number
+from headwater.config_values import (
+    INT_MAX,
+    LONG_MAX,
+    NOT_A_NUMBER,
+    Check,
+    check_length,
+    check_number,
+)
 from headwater.errors import InvalidConfig, InvalidRequest
 from headwater.topic_configs import BY_BROKER_NAME, ConfigType
 
@@ -101,7 +108,7 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
             config.check(value)
         except ValueError as error:
             reason = str(error)
-            if "invalid literal" in reason or "could not convert" in reason:
+            if reason == NOT_A_NUMBER:
                 reason = f"Not a number of type {config.type.name}"
             raise InvalidRequest(
                 f"Invalid value {value} for configuration {name}: {reason}"

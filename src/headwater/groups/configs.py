@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
+from headwater.config_values import trimmed, whole_number
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidConfig
 from headwater.groups.bounds import check_group_id
@@ -40,7 +41,7 @@ class GroupConfig:
     def check(self, text: str, settings: GroupSettings) -> None:
         """Raises ``InvalidConfig``."""
         try:
-            value = int(text.strip())
+            value = whole_number(text)
         except ValueError:
             raise InvalidConfig(
                 f"Invalid value {text} for configuration {self.name}: Not a number of type INT"
@@ -99,7 +100,7 @@ GROUP_TIMES: Final = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)
 
 def _number(configs: Mapping[str, str], name: str, settings: GroupSettings) -> int:
     text = configs.get(name)
-    return GROUP_CONFIGS[name].default(settings) if text is None else int(text)
+    return GROUP_CONFIGS[name].default(settings) if text is None else int(trimmed(text))
 
 
 class GroupConfigs:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from headwater.config_values import fraction
 from headwater.log.formats import INLINE, PARQUET, WAL
 from headwater.pipeline.clean_plan import CleaningRules, plan_clean
 from headwater.pipeline.planner import (
@@ -56,7 +57,7 @@ def cleaning(*, at_once: bool) -> Strategy:
     """Records go that are not the last of their key; ``at_once`` however few they may be."""
 
     def plan(topic: StoredTopic, view: StreamView, now_ms: int) -> RangePlan | None:
-        ratio = float(text(topic.configs, "min.cleanable.dirty.ratio"))
+        ratio = fraction(text(topic.configs, "min.cleanable.dirty.ratio"))
         rules = CleaningRules(
             min_lag_ms=number(topic.configs, "min.compaction.lag.ms"),
             dirty_ratio=0.0 if at_once else ratio,
