@@ -280,6 +280,15 @@ BY_BROKER_NAME: Final[Mapping[str, TopicConfig]] = {
 """Those for which a broker may set what holds for topics that set nothing themselves."""
 
 
+DEFAULTS_ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
+    "log.flush.interval.ms": ("log.flush.scheduler.interval.ms", str(LONG_MAX)),
+    "log.retention.ms": ("log.retention.hours", "168"),
+    "log.roll.jitter.ms": ("log.roll.jitter.hours", "0"),
+    "log.roll.ms": ("log.roll.hours", "168"),
+}
+"""Broker configurations that have no default in Kafka, and the name and value that count then."""
+
+
 def topic_defaults(configs: Mapping[str, str]) -> Mapping[str, str]:
     """What a broker's configurations mean to topics, by the topics' names for them."""
     return {

@@ -149,9 +149,7 @@ async def test_configurations_are_described_with_their_sources(broker: RunningBr
     assert found == [(0, 1), (0, every), (0, every), (3, 0), (0, 1), (42, 0), (0, 0), (42, 0)]
     (entry,) = response.results[0].configs
     assert (entry.value, entry.config_source, entry.config_type) == ("5", 1, 5)
-    assert [(one.name, one.source) for one in entry.synonyms] == [
-        ("retention.ms", 1), ("log.retention.ms", 5)
-    ]  # fmt: skip
+    assert [(one.name, one.source) for one in entry.synonyms] == [("retention.ms", 1)]
     assert entry.documentation
 
 

@@ -76,7 +76,7 @@ async def test_topics_show_where_their_defaults_come_from(broker: RunningBroker)
     assert (entry.value, entry.config_source, entry.read_only) == ("8000", 2, False)
     assert synonyms(entry) == [
         ("log.retention.ms", "8000", 2), ("log.retention.ms", "7000", 3),
-        ("log.retention.ms", "604800000", 5),
+        ("log.retention.hours", "168", 5),
     ]  # fmt: skip
     (entry,) = (await describe(broker, BROKER, "1", "log.retention.ms")).configs
     assert [source for *_, source in synonyms(entry)] == [2, 3, 5]
@@ -85,6 +85,24 @@ async def test_topics_show_where_their_defaults_come_from(broker: RunningBroker)
     await broker.create_topic("u", retention_ms="5")
     (entry,) = (await describe(broker, TOPIC, "u", "retention.ms")).configs
     assert (entry.value, entry.config_source) == ("5", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "config", "value", "listed"),
+    [
+        (TOPIC, "t", "retention.ms", "604800000", []),
+        (TOPIC, "t", "segment.ms", "604800000", []),
+        (TOPIC, "t", "compression.type", "producer", [("compression.type", "producer", 5)]),
+        (BROKER, "1", "log.retention.ms", "604800000", []),
+        (BROKER, "1", "log.cleanup.policy", "delete", [("log.cleanup.policy", "delete", 5)]),
+    ],
+)
+async def test_a_default_that_kafka_has_under_another_name_is_no_synonym(
+    broker: RunningBroker, kind: int, name: str, config: str, value: str, listed: list[Any]
+) -> None:
+    await broker.create_topic("t")
+    (entry,) = (await describe(broker, kind, name, config)).configs
+    assert (entry.value, entry.config_source, synonyms(entry)) == (value, 5, listed)
 
 
 async def test_retention_follows_the_clusters_default(broker: RunningBroker) -> None:

@@ -3,7 +3,7 @@
 What is set at start is read-only; what can be changed while it runs shows where it was set.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from headwater.broker.config_entries import BrokerLayers, ConfigEntry, ConfigSource, Synonym
@@ -37,25 +37,23 @@ def cluster_entries(
     layers = BrokerLayers({}, services.dynamic.brokers.layers.cluster)
     for name in sorted(layers.cluster.keys() & DYNAMIC_CONFIGS.keys()):
         if names is None or name in names:
-            yield _dynamic_entry(DYNAMIC_CONFIGS[name], tuple(layers.synonyms(name)))
+            yield _dynamic_entry(DYNAMIC_CONFIGS[name], list(layers.synonyms(name)))
 
 
 def _dynamic_entries(layers: BrokerLayers, static: Mapping[str, str]) -> Iterator[ConfigEntry]:
     for name, config in DYNAMIC_CONFIGS.items():
-        synonyms = tuple(layers.synonyms(name))
-        if (value := static.get(name, config.default)) is not None and value != config.default:
-            synonyms += (Synonym(name, value, ConfigSource.STATIC_BROKER),)
-        if config.default is not None:
-            synonyms += (Synonym(name, config.default, ConfigSource.DEFAULT),)
-        if synonyms:
+        synonyms = layers.synonyms_with_default(name, config.default, static.get(name))
+        if synonyms or config.default is not None:
             yield _dynamic_entry(config, synonyms)
 
 
-def _dynamic_entry(config: DynamicConfig, synonyms: tuple[Synonym, ...]) -> ConfigEntry:
-    first = synonyms[0]
+def _dynamic_entry(config: DynamicConfig, synonyms: Sequence[Synonym]) -> ConfigEntry:
+    value, source = config.default or "", ConfigSource.DEFAULT
+    if synonyms:
+        value, source = synonyms[0].value, synonyms[0].source
     return ConfigEntry(
-        config.name, first.value, first.source, config.type, read_only=False,
-        synonyms=synonyms, doc=config.doc,
+        config.name, value, source, config.type, read_only=False,
+        synonyms=tuple(synonyms), doc=config.doc,
     )  # fmt: skip
 
 

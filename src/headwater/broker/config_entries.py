@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from headwater.groups.configs import GROUP_CONFIGS
 from headwater.groups.settings import GroupSettings
-from headwater.topic_configs import TOPIC_CONFIGS, ConfigType
+from headwater.topic_configs import DEFAULTS_ELSEWHERE, TOPIC_CONFIGS, ConfigType
 
 
 class ConfigSource(IntEnum):
@@ -57,6 +57,23 @@ class BrokerLayers:
         if (value := self.cluster.get(name)) is not None:
             yield Synonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
+    def synonyms_with_default(
+        self, name: str, default: str | None, static: str | None = None
+    ) -> list[Synonym]:
+        """The same, what the broker was started with, and the default.
+
+        As in Kafka, a default that another name has stands only behind a value that was set.
+        """
+        found = list(self.synonyms(name))
+        if static is not None and static != default:
+            found.append(Synonym(name, static, ConfigSource.STATIC_BROKER))
+        if name not in DEFAULTS_ELSEWHERE:
+            if default is not None:
+                found.append(Synonym(name, default, ConfigSource.DEFAULT))
+        elif found:
+            found.append(Synonym(*DEFAULTS_ELSEWHERE[name], ConfigSource.DEFAULT))
+        return found
+
 
 def topic_entries(
     configs: Mapping[str, str], layers: BrokerLayers, names: Collection[str] | None = None
@@ -69,8 +86,7 @@ def topic_entries(
         if (value := configs.get(config.name)) is not None:
             synonyms.append(Synonym(config.name, value, ConfigSource.DYNAMIC_TOPIC))
         if config.broker_name is not None:
-            synonyms += layers.synonyms(config.broker_name)
-            synonyms.append(Synonym(config.broker_name, config.default, ConfigSource.DEFAULT))
+            synonyms += layers.synonyms_with_default(config.broker_name, config.default)
         yield ConfigEntry(
             config.name,
             synonyms[0].value if synonyms else config.default,
