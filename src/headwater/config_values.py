@@ -89,6 +89,10 @@ def is_fraction(text: str) -> None:
         raise ValueError("Value must be between 0 and 1")
 
 
+def is_double(text: str) -> None:
+    fraction(text)
+
+
 def is_boolean(text: str) -> None:
     is_one_of(trimmed(text).lower(), choices=("true", "false"))
 

@@ -102,7 +102,8 @@ async def test_changes_are_applied_one_by_one(broker: RunningBroker) -> None:
      ([("retention.ms", SET, "1"), ("retention.ms", SET, "2")], {}, 42),
      ([("retention.ms", 9, "1")], {}, 42),
      ([("retention.ms", SET, "1")], {"resource_name": "no"}, 3),
-     ([("retention.ms", SET, "1")], {"resource_type": 4, "resource_name": "1"}, 42)],
+     ([("retention.ms", SET, "1")], {"resource_type": 4, "resource_name": "1"}, 0),
+     ([("log.retention.hours", SET, "1")], {"resource_type": 4, "resource_name": "1"}, 42)],
 )  # fmt: skip
 async def test_changes_are_checked_as_kafka_does(
     broker: RunningBroker, changes: list[Any], more: dict[str, Any], code: int

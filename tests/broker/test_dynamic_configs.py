@@ -105,6 +105,44 @@ async def test_a_default_that_kafka_has_under_another_name_is_no_synonym(
     assert (entry.value, entry.config_source, synonyms(entry)) == (value, 5, listed)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "shown_before"),
+    [
+        ("log.cleaner.backoff.ms", "12000", "15000"),
+        ("log.cleaner.threads", "2", "1"),
+        ("log.cleaner.io.max.bytes.per.second", "1e9", "1.7976931348623157E308"),
+        ("cleanup.policy", "compact", None),
+        ("retention.ms", "whatever", None),
+    ],
+)
+@pytest.mark.parametrize("target", ["", "1"])
+async def test_what_tools_set_on_brokers_is_kept_and_shown_without_an_effect(
+    broker: RunningBroker, target: str, name: str, value: str, shown_before: str | None
+) -> None:
+    await broker.create_topic("t")
+    before = (await describe(broker, BROKER, "1", name)).configs
+    assert [one.value for one in before] == ([] if shown_before is None else [shown_before])
+    assert await alter(broker, (BROKER, target), (name, SET, value)) == (0, None)
+    for shown in {target, "1"}:
+        (entry,) = (await describe(broker, BROKER, shown, name)).configs
+        assert (entry.value, entry.config_source) == (value, 2 if target else 3)
+    (topic,) = (await describe(broker, TOPIC, "t", "cleanup.policy")).configs
+    assert (topic.value, topic.config_source) == ("delete", 5)
+    assert await alter(broker, (BROKER, target), (name, DELETE, None)) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("log.cleaner.backoff.ms", "-1"), ("log.cleaner.threads", "many")]
+)
+async def test_what_has_no_effect_is_checked_all_the_same(
+    broker: RunningBroker, name: str, value: str
+) -> None:
+    code, message = await alter(broker, (BROKER, ""), (name, SET, value))
+    assert code == 42
+    assert message is not None
+    assert name in message
+
+
 async def test_retention_follows_the_clusters_default(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     await broker.call(PRODUCE, 9, **produce_fields("t", batch(b"x", timestamp=NOW - 60_000)))

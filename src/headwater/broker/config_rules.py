@@ -1,10 +1,11 @@
 """Which of a broker's configurations can be changed while it runs, and to what.
 
 They are those of Kafka that mean something here: the defaults of topics and the limits of
-connections, which are honoured, and numbers that Kafka's tools set for work that nobody does here
-(copying replicas, threads), which are kept and shown. Everything else is refused with Kafka's words
-for what needs a restart, names that nobody knows among it: there is no plugin here that could read
-them.
+connections, which are honoured, and what Kafka's tools set for work that nobody does here (copying
+replicas, cleaning segments, threads), which is kept and shown. Kafka's brokers also keep names that
+are none of theirs; here only the topics' own names are kept, which clients set on a broker by
+mistake and Kafka does not honour either. Everything else is refused with Kafka's words for what
+needs a restart: there is no plugin here that could read it.
 """
 
 from collections.abc import Mapping
@@ -20,9 +21,10 @@ from headwater.config_values import (
     Check,
     check_length,
     check_number,
+    is_double,
 )
 from headwater.errors import InvalidConfig, InvalidRequest
-from headwater.topic_configs import BY_BROKER_NAME, ConfigType
+from headwater.topic_configs import BY_BROKER_NAME, TOPIC_CONFIGS, ConfigType, TopicConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,38 @@ def _rate(name: str) -> DynamicConfig:
     )
 
 
+def _cleaner(
+    name: str, default: str, check: Check, type_: ConfigType = ConfigType.INT
+) -> DynamicConfig:
+    return DynamicConfig(
+        name=name,
+        type=type_,
+        default=default,
+        check=check,
+        doc="Without effect: there are no segments on a disk; the pipeline compacts.",
+    )
+
+
+def _of_topics(config: TopicConfig) -> DynamicConfig:
+    where = f"set {config.broker_name} for" if config.broker_name else "set it on"
+    return DynamicConfig(
+        name=config.name,
+        type=ConfigType.UNKNOWN,
+        default=None,
+        check=lambda _: None,
+        doc=f"Without effect on a broker, as in Kafka: {where} topics.",
+    )
+
+
+_SIZE: Final = partial(check_number, low=0, high=INT_MAX)
+_LONG: Final = partial(check_number, low=0, high=LONG_MAX)
+
 DYNAMIC_CONFIGS: Final[Mapping[str, DynamicConfig]] = {
+    **{
+        name: _of_topics(config)
+        for name, config in TOPIC_CONFIGS.items()
+        if not name.startswith("headwater.")
+    },
     **{
         name: DynamicConfig(
             name=name,
@@ -87,6 +120,17 @@ DYNAMIC_CONFIGS: Final[Mapping[str, DynamicConfig]] = {
             _int("num.network.threads", 3),
             _int("num.recovery.threads.per.data.dir", 2),
             _int("num.replica.fetchers", 1),
+            _cleaner("log.cleaner.backoff.ms", "15000", _LONG, ConfigType.LONG),
+            _cleaner("log.cleaner.dedupe.buffer.size", "134217728", _LONG, ConfigType.LONG),
+            _cleaner("log.cleaner.io.buffer.load.factor", "0.9", is_double, ConfigType.DOUBLE),
+            _cleaner("log.cleaner.io.buffer.size", "524288", _SIZE),
+            _cleaner(
+                "log.cleaner.io.max.bytes.per.second",
+                "1.7976931348623157E308",
+                is_double,
+                ConfigType.DOUBLE,
+            ),
+            _cleaner("log.cleaner.threads", "1", _SIZE),
             _rate("follower.replication.throttled.rate"),
             _rate("leader.replication.throttled.rate"),
             _rate("replica.alter.log.dirs.io.max.bytes.per.second"),
