@@ -1,0 +1,19 @@
+"""CreateAcls, versions 1-3.
+
+Behaviour: refused, as in Kafka without an authorizer. Codes: 54 for each creation.
+"""
+
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.handlers.describe_acls import NO_AUTHORIZER
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.wire.api_versions import ApiKey
+
+
+def handle(services: Services, request: Any, call: Call) -> Values:
+    return {"results": [NO_AUTHORIZER] * len(request.creations)}
+
+
+API = Api(ApiKey.CREATE_ACLS, "CreateAcls", handle=handle)

@@ -1,0 +1,19 @@
+"""DeleteAcls, versions 1-3.
+
+Behaviour: refused, as in Kafka without an authorizer. Codes: 54 for each filter.
+"""
+
+from typing import Any
+
+from headwater.broker.dispatch import Api
+from headwater.broker.handlers.describe_acls import NO_AUTHORIZER
+from headwater.broker.replies import Values
+from headwater.broker.services import Call, Services
+from headwater.wire.api_versions import ApiKey
+
+
+def handle(services: Services, request: Any, call: Call) -> Values:
+    return {"filter_results": [{**NO_AUTHORIZER, "matching_acls": ()} for _ in request.filters]}
+
+
+API = Api(ApiKey.DELETE_ACLS, "DeleteAcls", handle=handle)
