@@ -31,7 +31,7 @@ CITIES: Final = ("Lima", "Oslo", "Pune", "Quito", "Turin")
 
 BY_ITEM: Final = """\
 SELECT o.item, count(*) AS orders, sum(o.amount) AS pieces, sum(o.amount * o.price) AS revenue
-FROM (SELECT from_json(string(value), 'item STRING, amount INT, price INT') AS o FROM orders)
+FROM (SELECT from_json(string(value), "item STRING, amount INT, price INT") AS o FROM orders)
 GROUP BY o.item ORDER BY revenue DESC"""
 
 READ_TABLE: Final = """\
@@ -78,7 +78,7 @@ def main() -> None:
         _run(f"headwater produce orders {FOLDER / 'late.txt'} --key-separator '|'")
 
         _title("SQL over the topic: the table, and what was produced a moment ago")
-        _run(f'headwater sql "{BY_ITEM}"')
+        _run(f"headwater sql '{BY_ITEM}'")
 
         _title("The table, through the REST catalog: pyiceberg plans, DuckDB asks")
         _run_python(READ_TABLE.format(catalog=catalog))
