@@ -24,6 +24,7 @@ A ``KafkaError`` says in ``code`` which of Kafka's error codes a client gets and
 ``retriable`` whether a client's own retry can help.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -117,6 +118,15 @@ class KafkaError(HeadwaterError):
 
     code: ClassVar[int] = -1
     retriable: ClassVar[bool] = False
+
+
+class RefusedRecords(KafkaError):
+    """The root of what says which records of a batch were at fault, where that is known."""
+
+    def __init__(self, message: str, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = record_errors
+        """(index in the batch, message) of each."""
 
 
 class OffsetOutOfRange(KafkaError):
@@ -241,7 +251,7 @@ class InvalidProducerEpoch(KafkaError):
     code = 47
 
 
-class InvalidTimestamp(KafkaError):
+class InvalidTimestamp(RefusedRecords):
     """Raised when a timestamp is not legal for the topic."""
 
     code = 32
@@ -274,7 +284,7 @@ class UnsupportedCompressionType(KafkaError):
     code = 76
 
 
-class InvalidRecord(KafkaError):
+class InvalidRecord(RefusedRecords):
     """Raised when a record breaks its topic's rules, such as a missing key on a compacted topic."""
 
     code = 87

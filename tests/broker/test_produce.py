@@ -7,8 +7,9 @@ import pytest
 from headwater.engine import Topic
 from headwater.errors import KafkaStorageError
 from headwater.wire.batch import HEADER, LOG_APPEND_TIME
-from headwater.wire.records import decode_batch
+from headwater.wire.records import Record, decode_batch, encode_batch
 from tests.broker.running import NOW, RunningBroker, batch, fetch_fields, produce_fields
+from tests.wire.batches import resealed
 
 SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
 
@@ -131,6 +132,25 @@ async def test_compacted_topic_needs_keys(broker: RunningBroker) -> None:
     await broker.create_topic("t", cleanup_policy="compact")
     assert (await produce(broker, batch(b"a", keyed=False))).error_code == 87
     assert (await produce(broker, batch(b"a"))).error_code == 0
+
+
+async def test_the_records_at_fault_are_named(broker: RunningBroker) -> None:
+    await broker.create_topic("t", cleanup_policy="compact")
+    records = [Record(n, NOW, None if n % 10 == 3 else b"k", b"v") for n in range(100)]
+    for version in (7, 8, 11):
+        answer = await produce(broker, encode_batch(records), version)
+        assert answer.error_code == 87
+        named = [one.batch_index for one in answer.record_errors] if version >= 8 else None
+        assert named in (None, list(range(3, 100, 10)))
+
+
+async def test_what_is_no_record_is_refused(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    for payload in (b"this is no record at all", bytes(16)):
+        data = GOOD[:61] + payload
+        data = resealed(data[:8] + (len(data) - 12).to_bytes(4, "big") + data[12:])
+        assert (await produce(broker, data)).error_code == 87
+    assert (await produce(broker, GOOD)).base_offset == 0
 
 
 async def test_batch_that_must_be_decoded_is_not_overtaken(broker: RunningBroker) -> None:

@@ -7,18 +7,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptMessage, InvalidRecord, UnsupportedCompressionType
+from headwater.wire import record_walk, walk_kernel
 from headwater.wire.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, split_batches
-from headwater.wire.codecs import Codec
+from headwater.wire.codecs import Buffer, Codec
+from headwater.wire.record_walk import RecordSearch
 from headwater.wire.records import (
     Record,
     decode_batch,
     encode_batch,
-    first_offset_at_or_after,
-    max_timestamp_offset,
     recompress,
+    search_batch,
     with_log_append_time,
 )
 from tests.wire.batches import codecs, edits, mutate, record_lists, resealed, some_batch
+
+SEARCHES = [record_walk.search, walk_kernel.search]
+ROOM = 1 << 20
+
+
+def first_at_or_after(data: Buffer, timestamp: int, least: int = 0) -> tuple[int, int] | None:
+    """Offset delta and timestamp of the record, on which both searches agree."""
+    found = [search_batch(data, timestamp, least, search, ROOM) for search in SEARCHES]
+    assert found[0] == found[1]
+    assert found[0] is not None
+    return found[0][1:3] if found[0].delta >= 0 else None
 
 
 @given(records=record_lists(base_offset=7), codec=codecs)
@@ -99,25 +111,39 @@ def test_log_append_time_stamps_every_record_and_leaves_their_bytes() -> None:
     assert stamped.attributes & LOG_APPEND_TIME
     assert bytes(stamped.data[HEADER_SIZE:]) == bytes(batch.data[HEADER_SIZE:])
     assert {record.timestamp for record in decode_batch(stamped.data)} == {1_800_000_000_000}
-    assert first_offset_at_or_after(stamped.data, 50, 1_800_000_000_000) == (50, 1_800_000_000_000)
-    assert first_offset_at_or_after(stamped.data, 50, 1_800_000_000_001) is None
+    assert first_at_or_after(stamped.data, 1_800_000_000_000) == (0, 1_800_000_000_000)
+    assert first_at_or_after(stamped.data, 1_800_000_000_001) is None
 
 
-@given(records=record_lists(), codec=codecs, timestamp=st.integers(-1, 2**41))
+@given(
+    records=record_lists(), codec=codecs, timestamp=st.integers(-1, 2**41), least=st.integers(0, 12)
+)
 @settings(deadline=None)
 def test_lookups_by_time_are_exact_to_the_record(
-    records: list[Record], codec: Codec, timestamp: int
+    records: list[Record], codec: Codec, timestamp: int, least: int
 ) -> None:
     data = encode_batch(records, codec=codec)
+    kept = records[least:]
     for wanted in (timestamp, records[-1].timestamp):
-        expected = next(
-            ((r.offset + 40, r.timestamp) for r in records if r.timestamp >= wanted), None
-        )
-        assert first_offset_at_or_after(data, 40, wanted) == expected
-    latest = max(record.timestamp for record in records)
-    first = next(record for record in records if record.timestamp == latest)
-    expected = None if latest == -1 else (first.offset + 40, latest)
-    assert max_timestamp_offset(data, 40) == expected
+        expected = next(((r.offset, r.timestamp) for r in kept if r.timestamp >= wanted), None)
+        assert first_at_or_after(data, wanted, least) == expected
+    latest = max((record.timestamp for record in kept), default=-1)
+    for search in SEARCHES:
+        found = search_batch(data, 2**63 - 1, least, search, ROOM)
+        assert found is not None
+        assert (found.delta, found.largest) == (-1, latest)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_lookup_decompresses_no_further_than_to_what_it_finds(
+    search: RecordSearch, codec: Codec
+) -> None:
+    data = encode_batch([Record(n, n, None, b"v" * 100) for n in range(1000)], codec=codec)
+    found = search_batch(data, 10, 0, search, 4096)
+    assert found is not None
+    assert found.delta == 10
+    assert search_batch(data, 900, 0, search, 4096) is None
 
 
 def test_an_empty_list_of_records_is_no_batch() -> None:
@@ -150,6 +176,6 @@ def test_mutated_batches_decode_or_are_refused(
     codec: Codec, changes: list[tuple[int, int]]
 ) -> None:
     data = resealed(mutate(some_batch(codec), changes))
-    for read in (decode_batch, lambda batch: max_timestamp_offset(batch, 0)):
+    for read in (decode_batch, lambda batch: first_at_or_after(batch, 2**62)):
         with contextlib.suppress(CorruptMessage, InvalidRecord, UnsupportedCompressionType):
             read(data)

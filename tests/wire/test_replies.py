@@ -30,12 +30,16 @@ def module(name: str, version: int) -> Any:
     return load_entity_module(name, version, EntityType.response)
 
 
+RECORD_ERRORS_FROM = 8
+
+
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_produce_rows_are_written_as_kio_writes_the_entities(version: int) -> None:
     schema = module("produce", version)
     rows = [
-        (0, 0, 41, -1, 3, None),
-        (7, 2, -1, 1_700_000_000_123, -1, "CRC does not match"),
+        (0, 0, 41, -1, 3, (), None),
+        (7, 2, -1, 1_700_000_000_123, -1, (), "CRC does not match"),
+        (9, 87, -1, -1, -1, [(3, "no key"), (70, "no key")], "2 records are refused"),
     ]
     partitions = tuple(
         build(
@@ -45,10 +49,19 @@ def test_produce_rows_are_written_as_kio_writes_the_entities(version: int) -> No
             base_offset=offset,
             log_append_time=None if time < 0 else datetime.fromtimestamp(time / 1000, UTC),
             log_start_offset=start,
-            record_errors=(),
+            record_errors=tuple(
+                build(
+                    schema.BatchIndexAndErrorMessage,
+                    batch_index=at,
+                    batch_index_error_message=text,
+                )
+                for at, text in record_errors
+            )
+            if version >= RECORD_ERRORS_FROM
+            else (),
             error_message=message,
         )
-        for index, error, offset, time, start, message in rows
+        for index, error, offset, time, start, record_errors, message in rows
     )
     topic = build(
         schema.TopicProduceResponse,

@@ -2,8 +2,8 @@
 
 Codes: 2 for a wrong CRC or length, 76 for a codec that is not known or not allowed in that
 version, 10 for a batch above ``max.message.bytes``, 32 for a timestamp out of bounds, 87 for
-another record format and for what a client may not write. Timestamps are checked by the batch
-header (its first and its largest), not record by record.
+another record format and for what a client may not write. The records themselves are checked by
+``record_checks``.
 """
 
 import struct
@@ -15,18 +15,25 @@ from msgspec.structs import replace
 from headwater.broker.topic_rules import TopicRules
 from headwater.errors import (
     InvalidRecord,
-    InvalidTimestamp,
     MessageTooLarge,
     UnsupportedCompressionType,
 )
-from headwater.wire.batch import CRC_START, LOG_APPEND_TIME, MAGIC, Batch, split_batches
+from headwater.wire.batch import (
+    CRC_START,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MIN_RECORD,
+    Batch,
+    split_batches,
+)
+from headwater.wire.codecs import Codec
 from headwater.wire.records import with_log_append_time
 
 NO_TIMESTAMP: Final = -1
 MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 """The largest time that microseconds in 64 bits can hold; tables keep those."""
 
-_ZSTD: Final = 4
 _FIRST_VERSION_WITH_ZSTD: Final = 7
 _MAGIC_AT: Final = 16
 _CRC: Final = struct.Struct(">I")
@@ -39,8 +46,7 @@ def admit_records(
 ) -> Batch:
     """The one batch of a partition's records, checked, with the topic's kind of timestamp.
 
-    Raises the ``KafkaError`` that the client gets. A topic's own codec and its need of keys
-    are left to ``needs_decoding``.
+    Raises the ``KafkaError`` that the client gets.
     """
     records = records or b""
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] != MAGIC:
@@ -55,7 +61,6 @@ def admit_records(
     check_size(batch, rules)
     if rules.append_time:
         return with_log_append_time(batch, now_ms)
-    _check_timestamps(batch, rules, now_ms)
     return _without_append_time(batch) if batch.attributes & LOG_APPEND_TIME else batch
 
 
@@ -68,17 +73,14 @@ def check_size(batch: Batch, rules: TopicRules) -> None:
         )
 
 
-def needs_decoding(batch: Batch, rules: TopicRules) -> bool:
-    """Whether the batch must be opened, off the event loop, before it can be appended."""
-    return rules.compacted or (rules.codec is not None and rules.codec != batch.codec)
-
-
 def _check_header(batch: Batch, version: int) -> None:
     codec = batch.codec
-    if codec > _ZSTD:
+    if codec > Codec.ZSTD:
         raise UnsupportedCompressionType(f"codec {codec} is not known")
-    if codec == _ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
+    if codec == Codec.ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
         raise UnsupportedCompressionType(f"zstd is not allowed in Produce version {version}")
+    if codec == Codec.NONE and batch.count * MIN_RECORD > batch.size - HEADER_SIZE:
+        raise InvalidRecord(f"{batch.count} records in {batch.size - HEADER_SIZE} bytes")
     if batch.is_control:
         raise InvalidRecord("clients are not allowed to write control records")
     if batch.producer_id >= 0 and batch.base_sequence < 0:
@@ -87,18 +89,20 @@ def _check_header(batch: Batch, version: int) -> None:
         )
 
 
-def _check_timestamps(batch: Batch, rules: TopicRules, now_ms: int) -> None:
+def time_limits(rules: TopicRules, now_ms: int) -> tuple[int, int]:
+    """The earliest and the latest timestamp that a topic takes, in milliseconds."""
+    if rules.append_time:
+        return -(2**63), 2**63 - 1
+    earliest = max(now_ms - rules.before_ms, -MAX_TIMESTAMP_MS)
+    return earliest, min(now_ms + rules.after_ms, MAX_TIMESTAMP_MS)
+
+
+def within(batch: Batch, earliest: int, latest: int) -> bool:
+    """Whether a batch's first and largest timestamp, as its header tells them, are in bounds."""
     first, largest = batch.base_timestamp, batch.max_timestamp
-    if largest != NO_TIMESTAMP and largest - now_ms > rules.after_ms:
-        raise InvalidTimestamp(
-            f"timestamp {largest} is more than {rules.after_ms} ms ahead of the broker's {now_ms}"
-        )
-    if first != NO_TIMESTAMP and now_ms - first > rules.before_ms:
-        raise InvalidTimestamp(
-            f"timestamp {first} is more than {rules.before_ms} ms behind the broker's {now_ms}"
-        )
-    if largest > MAX_TIMESTAMP_MS or first < -MAX_TIMESTAMP_MS or first > MAX_TIMESTAMP_MS:
-        raise InvalidTimestamp(f"timestamps {first} to {largest} do not fit microseconds")
+    return (first == NO_TIMESTAMP or earliest <= first <= latest) and (
+        largest == NO_TIMESTAMP or earliest <= largest <= latest
+    )
 
 
 def _without_append_time(batch: Batch) -> Batch:

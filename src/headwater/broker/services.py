@@ -8,17 +8,19 @@ from msgspec import Struct
 from headwater.broker.cluster import Cluster
 from headwater.broker.config_state import DynamicState
 from headwater.broker.fetch_sessions import FetchSessions
+from headwater.broker.record_checks import RecordChecks
 from headwater.broker.settings import BrokerSettings
 from headwater.clock import Clock
 from headwater.engine import Engine
 from headwater.groups.service import GroupService
 from headwater.groups.settings import GroupSettings
+from headwater.log.record_work import RecordWork
 from headwater.telemetry.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """One per broker process. ``executor`` runs codecs; None takes the loop's default."""
+    """One per broker process. ``executor`` runs what blocks; None takes the loop's default."""
 
     engine: Engine
     dynamic: DynamicState
@@ -29,6 +31,7 @@ class Services:
     clock: Clock
     fetch_sessions: FetchSessions
     metrics: Metrics = field(default_factory=Metrics)
+    records: RecordChecks = field(default_factory=lambda: RecordChecks(RecordWork()))
     executor: Executor | None = None
     storage_url: str = "memory://"
     """Where the records are, as DescribeLogDirs shows it."""

@@ -22,6 +22,7 @@ from headwater.broker.config_state import DynamicState
 from headwater.broker.drain import Drainer
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.membership import Membership
+from headwater.broker.record_checks import RecordChecks
 from headwater.broker.server import Server, listen
 from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
@@ -44,6 +45,7 @@ from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.orphans import fence
 from headwater.log.parquet_use import has_parquet_files
+from headwater.log.record_work import RecordWork
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
@@ -74,6 +76,7 @@ class Broker:
         self._metrics.refreshers.append(self._count_object_traffic)
         self._open = AsyncExitStack()
         self._health = StoreHealth()
+        self._record_work = RecordWork()
         self._began: float
         self._meta: MetadataStore
         self._objects: ObjectStore
@@ -122,6 +125,7 @@ class Broker:
                     tasks.create_task(self._membership.run()),
                     tasks.create_task(self._groups.run()),
                     tasks.create_task(self._drainer.run()),
+                    tasks.create_task(self._record_work.warm_up()),
                 ]
                 await stop.wait()
                 await self._drainer.let_go(self._settings.broker.drain_timeout_s)
@@ -195,6 +199,7 @@ class Broker:
             living=self._membership.living,
             share=lambda stream: self._membership.leader(stream) == broker_id,
             topic_defaults=lambda: self._dynamic.brokers.topic_defaults,
+            record_work=self._record_work,
         )
         await self._engine.start()
         await self._membership.join()
@@ -237,6 +242,7 @@ class Broker:
                 rng,
             ),
             metrics=self._metrics,
+            records=RecordChecks(self._record_work),
             storage_url=self._settings.objects_url,
         )
         self._server = Server(services, listener)

@@ -34,6 +34,7 @@ from headwater.log.parquet_warmth import warm_up_for_tables
 from headwater.log.piece_loader import PieceLoader
 from headwater.log.pieces import PieceCache
 from headwater.log.reader import Reader
+from headwater.log.record_work import RecordWork
 from headwater.log.segments import SegmentSource
 from headwater.log.sequence_gaps import REMEMBERED_SECONDS, SequenceGaps
 from headwater.log.settings import LogSettings
@@ -111,6 +112,7 @@ class LogEngine:
         share: Callable[[int], bool],
         topic_defaults: Callable[[], Mapping[str, str]] = dict,
         offload: Offload = in_thread,
+        record_work: RecordWork | None = None,
     ) -> None:
         self._meta = meta
         self._objects = objects
@@ -141,7 +143,9 @@ class LogEngine:
         self._reader = Reader(
             meta=meta, streams=self._streams, index=self._index, loader=self._loader
         )
-        self._timestamps = TimestampLookup(self._reader, self._index, self._loader)
+        self._timestamps = TimestampLookup(
+            self._reader, self._index, self._loader, record_work or RecordWork(offload)
+        )
         self._trimmer = Trimmer(meta, self._streams, self._index, clock)
         self._cleaner = TopicCleaner(meta, self._streams, self._trimmer, clock)
         self._budget = InlineBudget(meta.limits.inline_bytes, lambda: len(living()))

@@ -10,7 +10,8 @@ import struct
 from typing import Final
 
 from headwater.wire.batch import CONTROL, TRANSACTIONAL
-from headwater.wire.records import NO_TIMESTAMP, Record, encode_batch
+from headwater.wire.record_walk import NO_TIMESTAMP
+from headwater.wire.records import Record, encode_batch
 
 MAX_SPAN: Final = 2**31
 """``lastOffsetDelta`` has 31 bits."""

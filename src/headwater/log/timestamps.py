@@ -1,6 +1,11 @@
-"""ListOffsets by time: index entries by their largest timestamp, then pieces, then records."""
+"""ListOffsets by time: index entries by their largest timestamp, then pieces, then records.
+
+Records are looked at off the event loop, within the bounds of ``RecordWork``; a compressed batch is
+decompressed no further than to the record that is sought.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 from headwater.engine import TimestampedOffset
 from headwater.errors import CorruptMessage, KafkaStorageError, ObjectNotFound, StoreError
@@ -9,20 +14,26 @@ from headwater.log.index import IndexReader
 from headwater.log.piece_loader import PieceLoader
 from headwater.log.pieces import Piece
 from headwater.log.reader import ATTEMPTS, Reader
+from headwater.log.record_work import RecordWork
 from headwater.wire.batch import HEADER
-from headwater.wire.records import decode_batch, first_offset_at_or_after
+from headwater.wire.record_walk import Sought
+from headwater.wire.records import MAX_DECOMPRESSED, search_batch
 
 MAX_TIMESTAMP = 8
 """The header field that holds a batch's largest timestamp."""
+_LATER_THAN_ALL = 2**63 - 1
 
 
 class TimestampLookup:
     """Finds records by their timestamps, exact to the record."""
 
-    def __init__(self, reader: Reader, index: IndexReader, loader: PieceLoader) -> None:
+    def __init__(
+        self, reader: Reader, index: IndexReader, loader: PieceLoader, work: RecordWork
+    ) -> None:
         self._reader = reader
         self._index = index
         self._loader = loader
+        self._work = work
 
     async def first_at_or_after(self, stream: int, timestamp: int) -> TimestampedOffset | None:
         """The first record in offset order with that timestamp or a later one."""
@@ -49,9 +60,10 @@ class TimestampLookup:
                 for batch, base_offset, largest in _batches(piece):
                     if largest < timestamp:
                         continue
-                    found = _first_record(batch, base_offset, timestamp, bounds.log_start)
-                    if found is not None:
-                        return found
+                    least = max(0, bounds.log_start - base_offset)
+                    found = await self._search(batch, timestamp, least)
+                    if found.delta >= 0:
+                        return TimestampedOffset(base_offset + found.delta, found.timestamp)
         return None
 
     async def largest(self, stream: int) -> TimestampedOffset | None:
@@ -72,32 +84,19 @@ class TimestampLookup:
             async for piece in self._pieces(stream, cut, largest + 1):
                 for batch, base_offset, latest in _batches(piece):
                     if latest > largest:
-                        found = _times_from(batch, base_offset, log_start)
-                        largest = max(largest, *found, -1)
+                        least = max(0, log_start - base_offset)
+                        found = await self._search(batch, _LATER_THAN_ALL, least)
+                        largest = max(largest, found.largest)
         return await self._first_at_or_after(stream, largest) if largest >= 0 else None
+
+    async def _search(self, batch: memoryview, timestamp: int, least: int) -> Sought:
+        job = partial(search_batch, batch, timestamp, least, self._work.search)
+        return await self._work.run(job, len(batch), MAX_DECOMPRESSED, copies=2)
 
     async def _pieces(self, stream: int, entry: IndexEntry, timestamp: int) -> AsyncIterator[Piece]:
         for extent in await self._loader.extents(stream, entry):
             if extent.max_timestamp >= timestamp:
                 yield await self._loader.load(stream, entry, extent.start)
-
-
-def _first_record(
-    batch: memoryview, base_offset: int, timestamp: int, log_start: int
-) -> TimestampedOffset | None:
-    found = first_offset_at_or_after(batch, base_offset, timestamp)
-    if found is None or found.offset >= log_start:
-        return found
-    # Log start lies inside this batch: what stands before it does not count.
-    for record in decode_batch(batch, base_offset=base_offset):
-        if record.offset >= log_start and record.timestamp >= timestamp:
-            return TimestampedOffset(record.offset, record.timestamp)
-    return None
-
-
-def _times_from(batch: memoryview, base_offset: int, log_start: int) -> list[int]:
-    records = decode_batch(batch, base_offset=base_offset)
-    return [record.timestamp for record in records if record.offset >= log_start]
 
 
 def _batches(piece: Piece) -> list[tuple[memoryview, int, int]]:

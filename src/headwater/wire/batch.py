@@ -24,6 +24,8 @@ HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 LENGTH_OVERHEAD: Final = 12
 """What ``batchLength`` leaves out: itself and ``baseOffset``."""
+MIN_RECORD: Final = 7
+"""The bytes of a record with no key, value or header."""
 CRC_START: Final = 21
 MAGIC: Final = 2
 
@@ -134,6 +136,11 @@ def trusted_batch(data: bytes | bytearray | memoryview) -> Batch:
     """One batch whose bytes were checked when they were produced."""
     fields = HEADER.unpack_from(data)
     return Batch(data, fields[12], fields[5], *fields[7:12])
+
+
+def records_of(batch: Batch) -> memoryview:
+    """What follows a batch's header: its records, compressed if it has a codec."""
+    return memoryview(batch.data)[HEADER_SIZE:]
 
 
 def batch_sizes(chunk: bytes | bytearray | memoryview) -> Iterator[tuple[int, int, int]]:

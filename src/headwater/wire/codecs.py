@@ -7,6 +7,7 @@ read in that framing and raw, as librdkafka writes it.
 
 from collections.abc import Callable
 from enum import IntEnum
+from mmap import mmap
 from struct import Struct
 from typing import Final
 
@@ -32,6 +33,7 @@ XERIAL_BLOCK_SIZE: Final = 32 * 1024
 
 _SIZE: Final = Struct(">i")
 _FIRST_GUESS: Final = 64 * 1024
+_MAPPED: Final = 1024 * 1024
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 """What cramjam says when the output does not fit, whatever the codec."""
 
@@ -92,6 +94,22 @@ def decompress_into(codec: int, data: Buffer, output: Buffer) -> int | None:
         return None
     memoryview(output)[: len(result)] = result
     return len(result)
+
+
+def decompress_start(codec: int, data: Buffer, room: int) -> tuple[memoryview, bool]:
+    """As much of the decompressed data as fits in ``room`` bytes, and whether that is all.
+
+    Snappy gives nothing unless all fits. Raises ``CorruptMessage`` for bytes that the codec does
+    not know.
+    """
+    if codec == Codec.NONE:
+        return memoryview(data), True
+    # A mapping takes memory only as far as it is written, and gives it back at once.
+    output = memoryview(mmap(-1, room) if room >= _MAPPED else bytearray(room))
+    size = decompress_into(codec, data, output)
+    if size is not None:
+        return output[:size], True
+    return output[: 0 if codec == Codec.SNAPPY else room], False
 
 
 _Into = Callable[[Buffer, Buffer], int]

@@ -14,7 +14,8 @@ on (76), no control batches from clients (87), a base sequence >= 0 where there 
 (87), size within ``max.message.bytes`` (10), no LogAppendTime attribute set by the producer (32).
 Of each record: a key on compacted topics (87), and with CreateTime a timestamp between
 ``now - message.timestamp.before.max.ms`` and ``now + message.timestamp.after.max.ms`` unless it
-is -1 (32). Inner offset deltas that are not 0..n-1 are no error there: the batch is rebuilt.
+is -1 (32). Inner offset deltas that are not 0..n-1 are no error there: a compressed batch is
+rebuilt. They are one here (``record_walk``).
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,19 +35,18 @@ from headwater.wire.batch import (
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
     MAGIC,
+    MIN_RECORD,
     NO_PRODUCER,
     NO_SEQUENCE,
     Batch,
+    records_of,
 )
-from headwater.wire.codecs import Buffer, Codec, compress, decompress
+from headwater.wire.codecs import Buffer, Codec, compress, decompress, decompress_start
+from headwater.wire.record_walk import CUT, MALFORMED, RecordSearch, Sought
 from headwater.wire.varint import decode_signed, encode_signed
 
 MAX_DECOMPRESSED: Final = 512 * 1024 * 1024
 """What the records of one batch may grow to: far above any real batch, below what hurts."""
-
-NO_TIMESTAMP: Final = -1
-_MIN_RECORD: Final = 7
-"""The bytes of a record with no key, value or header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,30 @@ def encode_batch(
     return _seal(header + packed)
 
 
-def recompress(batch: Batch, codec: int) -> Batch:
-    """The same batch with its records compressed by another codec; they are not looked at."""
+def recompress(batch: Batch, codec: int, payload: Buffer | None = None) -> Batch:
+    """The same batch with its records compressed by another codec; they are not looked at.
+
+    ``payload`` are its records uncompressed, if they are at hand.
+    """
     if batch.codec == codec:
         return batch
-    payload = decompress(batch.codec, memoryview(batch.data)[HEADER_SIZE:], MAX_DECOMPRESSED)
+    if payload is None:
+        payload = decompress(batch.codec, records_of(batch), MAX_DECOMPRESSED)
     packed = compress(codec, payload)
     attributes = batch.attributes & ~CODEC_MASK | codec
     data = bytearray(batch.data[:HEADER_SIZE]) + packed
     data[8:12] = (len(data) - LENGTH_OVERHEAD).to_bytes(4, "big")
     data[21:23] = attributes.to_bytes(2, "big", signed=True)
     return replace(batch, data=_seal(data), attributes=attributes)
+
+
+def with_max_timestamp(batch: Batch, timestamp: int) -> Batch:
+    """The same batch whose header has ``timestamp`` as its largest."""
+    if batch.max_timestamp == timestamp:
+        return batch
+    data = bytearray(batch.data)
+    data[35:43] = timestamp.to_bytes(8, "big", signed=True)
+    return replace(batch, data=_seal(data), max_timestamp=timestamp)
 
 
 def with_log_append_time(batch: Batch, now_ms: int) -> Batch:
@@ -137,26 +150,26 @@ def with_log_append_time(batch: Batch, now_ms: int) -> Batch:
     return replace(batch, data=_seal(data), attributes=attributes, max_timestamp=now_ms)
 
 
-def first_offset_at_or_after(
-    data: Buffer, base_offset: int, timestamp: int
-) -> TimestampedOffset | None:
-    """The first record of a batch with that timestamp or a later one. Raises as decoding does."""
-    batch = _open(data, base_offset)
-    if batch.max_timestamp < timestamp:
-        return None
-    for found, offset, _position, _end in batch.walk():
-        if found >= timestamp:
-            return TimestampedOffset(offset, found)
-    return None
+def search_batch(
+    data: Buffer, timestamp: int, least: int, search: RecordSearch, room: int
+) -> Sought | None:
+    """The first record with that timestamp or a later one whose offset delta is ``least`` or more.
 
-
-def max_timestamp_offset(data: Buffer, base_offset: int) -> TimestampedOffset | None:
-    """The first record of a batch that has its largest timestamp; None where none has a time."""
-    latest: TimestampedOffset | None = None
-    for timestamp, offset, _position, _end in _open(data, base_offset).walk():
-        if timestamp > (latest.timestamp if latest is not None else NO_TIMESTAMP):
-            latest = TimestampedOffset(offset, timestamp)
-    return latest
+    None if it is not among what decompresses into ``room`` bytes. Raises as decoding does.
+    """
+    header = _read_header(data)
+    view = memoryview(data)[HEADER_SIZE:]
+    payload, whole = decompress_start(header.attributes & CODEC_MASK, view, room)
+    count, stamped = header.records, bool(header.attributes & LOG_APPEND_TIME)
+    if whole and (count < 0 or count * MIN_RECORD > len(payload)):
+        raise InvalidRecord(f"{count} records in {len(payload)} bytes")
+    base = header.max_timestamp if stamped else header.base_timestamp
+    sought = search(payload, len(payload), count, base, timestamp, least, stamped=stamped)
+    if sought.delta >= 0:
+        return sought
+    if sought.status == MALFORMED or (whole and sought.status == CUT):
+        raise InvalidRecord("a record is malformed")
+    return sought if whole else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +187,7 @@ class _OpenBatch:
         for _ in range(self.count):
             size, position = decode_signed(payload, position, total)
             end = position + size
-            if size < _MIN_RECORD - 1 or end > total:
+            if size < MIN_RECORD - 1 or end > total:
                 raise InvalidRecord(f"a record of {size} bytes in {total - position}")
             delta, start = decode_signed(payload, position + 1, end)
             offset_delta, start = decode_signed(payload, start, end)
@@ -186,24 +199,45 @@ class _OpenBatch:
             raise InvalidRecord(f"{total - position} bytes follow the last record")
 
 
-def _open(data: Buffer, base_offset: int | None) -> _OpenBatch:
-    """Check a batch's frame and decompress its records."""
+class _Header(NamedTuple):
+    base_offset: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    records: int
+
+
+def _read_header(data: Buffer) -> _Header:
+    """Check a batch's frame."""
     if len(data) < HEADER_SIZE:
         raise CorruptMessage(f"{len(data)} bytes where a batch has at least {HEADER_SIZE}")
     (
-        own_offset, length, _leader_epoch, magic, crc, attributes, _last_delta,
+        base_offset, length, _leader_epoch, magic, crc, attributes, _last_delta,
         base_timestamp, max_timestamp, _producer, _epoch, _sequence, count,
     ) = HEADER.unpack_from(data)  # fmt: skip
-    view = memoryview(data)
     if magic != MAGIC or length + LENGTH_OVERHEAD != len(data):
         raise CorruptMessage(f"record format {magic}, length {length}, in {len(data)} bytes")
-    if crc32c(view[CRC_START:]) != crc:
+    if crc32c(memoryview(data)[CRC_START:]) != crc:
         raise CorruptMessage(f"batch CRC {crc:#010x} does not match its bytes")
-    payload = decompress(attributes & CODEC_MASK, view[HEADER_SIZE:], MAX_DECOMPRESSED)
-    if count < 0 or count * _MIN_RECORD > len(payload):
-        raise InvalidRecord(f"{count} records in {len(payload)} bytes")
-    base = own_offset if base_offset is None else base_offset
-    return _OpenBatch(payload, count, attributes, base, base_timestamp, max_timestamp)
+    return _Header(base_offset, attributes, base_timestamp, max_timestamp, count)
+
+
+def _open(data: Buffer, base_offset: int | None) -> _OpenBatch:
+    """Check a batch's frame and decompress its records."""
+    header = _read_header(data)
+    view = memoryview(data)[HEADER_SIZE:]
+    payload = decompress(header.attributes & CODEC_MASK, view, MAX_DECOMPRESSED)
+    if header.records < 0 or header.records * MIN_RECORD > len(payload):
+        raise InvalidRecord(f"{header.records} records in {len(payload)} bytes")
+    base = header.base_offset if base_offset is None else base_offset
+    return _OpenBatch(
+        payload,
+        header.records,
+        header.attributes,
+        base,
+        header.base_timestamp,
+        header.max_timestamp,
+    )
 
 
 def _read_bytes(data: memoryview, position: int, end: int) -> tuple[bytes | None, int]:

@@ -13,8 +13,9 @@ from kio.index import load_response_schema
 from headwater.wire.encoder import Segments, compile_rows
 from headwater.wire.encoder_forms import Layout
 
-ProducePartition = tuple[int, int, int, int, int, str | None]
-"""index, error_code, base_offset, log_append_time (ms or -1), log_start_offset, error_message."""
+ProducePartition = tuple[int, int, int, int, int, Sequence[tuple[int, str]], str | None]
+"""index, error_code, base_offset, log_append_time (ms or -1), log_start_offset, record_errors as
+(batch_index, message), error_message."""
 
 FetchPartition = tuple[
     int, int, int, int, int, Sequence[tuple[int, int]] | None, int, Sequence[memoryview] | None
@@ -42,6 +43,7 @@ _PRODUCE: Final[Layout] = {
             "base_offset": None,
             "log_append_time": None,
             "log_start_offset": None,
+            "record_errors": {"batch_index": None, "batch_index_error_message": None},
             "error_message": None,
         },
     },

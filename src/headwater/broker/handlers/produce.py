@@ -1,8 +1,8 @@
 """Produce, versions 3-13 (advertised from 0, as Kafka does).
 
-Behaviour: each partition's batch is checked by its header and CRC and appended; the answer
-goes out when it is durable, for acks=1 and acks=all alike. With acks=0 there is no answer, and
-an error closes the connection, as in Kafka. Acks of another value are refused with 21.
+Behaviour: each partition's batch is checked (``admission``, ``record_checks``) and appended; the
+answer goes out when it is durable, for acks=1 and acks=all alike. With acks=0 there is no answer,
+and an error closes the connection, as in Kafka. Acks of another value are refused with 21.
 Requests of one connection enter the log in order of arrival: whatever must wait (a topic that
 is not known yet, a batch that must be decoded) holds back the requests behind it.
 
@@ -14,21 +14,22 @@ that drains answers 6, and so does one that is not the owner where ``enforce_own
 go on elsewhere. A batch of an idempotent producer that leaves a gap gets 56 for a minute, as the
 one in front may be under way at another broker, and 45 from then on.
 
-Left out: the request's own time-out (the engine's holds); transactions, whose batches get 48;
-per-record errors: a batch is refused as a whole with one message.
+A batch is refused as a whole. From 8 on the answer names the records that are at fault (the first
+1,000): those without a key on a compacted topic, and those whose timestamp is out of bounds.
+
+Left out: the request's own time-out (the engine's holds); transactions, whose batches get 48.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from headwater.broker.admission import admit_records, needs_decoding
+from headwater.broker.admission import admit_records
 from headwater.broker.dispatch import Api, Done
 from headwater.broker.ownership import check_served_here, count_zone_bytes
-from headwater.broker.recoding import recode
 from headwater.broker.replies import Encoded, NoReply
 from headwater.broker.services import Call, Services
 from headwater.broker.topic_rules import TopicRules, TopicRulesCache
@@ -38,6 +39,7 @@ from headwater.errors import (
     KafkaError,
     KafkaStorageError,
     NotLeaderOrFollower,
+    RefusedRecords,
     RequestTimedOut,
     UnknownTopicOrPartition,
 )
@@ -45,6 +47,7 @@ from headwater.wire.api_versions import ApiKey
 from headwater.wire.batch import Batch
 from headwater.wire.encoder import Segments
 from headwater.wire.replies import ProducePartition, encode_produce
+from headwater.work_budget import Turn, yield_turn
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +95,7 @@ class _Admission:
     """
 
     __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_services", "_topics",
-                 "_transactional", "_version", "_zone")  # fmt: skip
+                 "_transactional", "_turn", "_version", "_zone")  # fmt: skip
 
     def __init__(self, services: Services, request: Any, call: Call, done: Done) -> None:
         self._services = services
@@ -101,6 +104,7 @@ class _Admission:
         self._zone = zone_of(call.client_id)
         self._acks = request.acks
         self._done = done
+        self._turn = Turn()
         self._left = 1
         self._failed = False
         self._closes = False
@@ -111,6 +115,8 @@ class _Admission:
         work = self._lay_out(topic_data)
         for position, (ref, place, records) in enumerate(work):
             slow = self._take(ref, place, records)
+            if slow is None and self._turn.spend(_cost(records)):
+                slow = yield_turn()
             if slow is not None:
                 return self._go_on(slow, work[position + 1 :])
         self._one_less()
@@ -123,7 +129,7 @@ class _Admission:
             name, topic_id = ("", asked.topic_id or _NO_ID) if by_id else (asked.name, _NO_ID)
             rows: list[ProducePartition] = []
             for position, data in enumerate(asked.partition_data):
-                rows.append(_row(data.index, 0))
+                rows.append((data.index, 0, -1, -1, -1, (), None))
                 ref = topic_id if by_id else name
                 work.append((ref, _Place(rows, position, data.index), data.records))
             self._topics.append((name, topic_id.bytes, rows))
@@ -137,6 +143,8 @@ class _Admission:
             for ref, place, records in rest:
                 if (more := self._take(ref, place, records)) is not None:
                     await more
+                if self._turn.spend(_cost(records)):
+                    await yield_turn()
         except Exception:
             if self._acks != 0:
                 raise
@@ -186,22 +194,21 @@ class _Admission:
             if batch.is_transactional or self._transactional:
                 self._refuse(place, _INVALID_TXN_STATE, "transactions are not supported yet")
                 return None
-            if needs_decoding(batch, rules):
-                return self._take_decoded(topic, place, batch, rules)
-            self._append(topic, place, batch, rules)
+            checked = services.records.check(batch, rules, services.clock.now_ms())
+            if not isinstance(checked, Batch):
+                return self._take_checked(topic, place, checked, rules)
+            self._append(topic, place, checked, rules)
         except KafkaError as error:
-            self._refuse(place, error.code, str(error))
+            self._refuse_for(place, error)
         return None
 
-    async def _take_decoded(
-        self, topic: Topic, place: _Place, batch: Batch, rules: TopicRules
+    async def _take_checked(
+        self, topic: Topic, place: _Place, checking: Awaitable[Batch], rules: TopicRules
     ) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            recoded = await loop.run_in_executor(self._services.executor, recode, batch, rules)
-            self._append(topic, place, recoded, rules)
+            self._append(topic, place, await checking, rules)
         except KafkaError as error:
-            self._refuse(place, error.code, str(error))
+            self._refuse_for(place, error)
 
     def _append(self, topic: Topic, place: _Place, batch: Batch, rules: TopicRules) -> None:
         future = self._services.engine.append(topic, place.index, (batch,))
@@ -228,13 +235,25 @@ class _Admission:
             landed = future.result()
             time = landed.log_append_time_ms if rules.append_time else -1
             place.rows[place.position] = (
-                place.index, 0, landed.base_offset, time, landed.log_start, None,
+                place.index, 0, landed.base_offset, time, landed.log_start, (), None,
             )  # fmt: skip
         self._one_less()
 
-    def _refuse(self, place: _Place, code: int, message: str) -> None:
+    def _refuse_for(self, place: _Place, error: KafkaError) -> None:
+        record_errors = error.record_errors if isinstance(error, RefusedRecords) else ()
+        self._refuse(place, error.code, str(error), record_errors)
+
+    def _refuse(
+        self,
+        place: _Place,
+        code: int,
+        message: str,
+        record_errors: Sequence[tuple[int, str]] = (),
+    ) -> None:
         self._failed = True
-        place.rows[place.position] = _row(place.index, code, message)
+        place.rows[place.position] = (
+            place.index, code, -1, -1, -1, record_errors, message,
+        )  # fmt: skip
 
     def _one_less(self) -> None:
         self._left -= 1
@@ -248,8 +267,9 @@ class _Admission:
             self._done(ProduceReply(self._topics))
 
 
-def _row(index: int, code: int, message: str | None = None) -> ProducePartition:
-    return index, code, -1, -1, -1, message
+def _cost(records: memoryview | None) -> int:
+    """What a partition's batch takes of a turn of the loop: 4 KiB are one element."""
+    return 1 + len(records or b"") // 4096
 
 
 API = Api(ApiKey.PRODUCE, "Produce", admit=admit)
