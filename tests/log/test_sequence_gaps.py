@@ -18,6 +18,7 @@ from headwater.log import sequence_gaps
 from headwater.log.orphans import fence
 from headwater.log.sequence_gaps import BEGIN_SECONDS, SequenceGaps, _Gap
 from headwater.log.settings import LogSettings
+from headwater.log.wal_object import join_batches
 from headwater.wire.batch import MAX_SEQUENCE, Batch
 from tests.log.harness import make_batch
 from tests.log.writing import Bench, outcomes, simulate
@@ -119,6 +120,27 @@ def test_a_gap_is_another_one_where_another_sequence_is_missing() -> None:
     simulate(work)
 
 
+def test_a_batch_behind_the_expected_sequence_leaves_no_gap() -> None:
+    async def work(bench: Bench) -> None:
+        sent = [send(bench, sequence) for sequence in range(8)]
+        assert await outcomes(sent) == list(range(8))
+        assert await outcomes([send(bench, 1)]) == ["OutOfOrderSequence"]
+        assert await outcomes([send(bench, 9)]) == ["KafkaStorageError"]
+        assert await outcomes([send(bench, 8), send(bench, 9)]) == [8, 9]
+
+    simulate(work)
+
+
+def test_only_producers_of_a_commit_are_asked_about() -> None:
+    async def work(bench: Bench) -> None:
+        for producer in (7, 8):
+            assert await outcomes([send(bench, 17, producer)]) == ["KafkaStorageError"]
+        await asyncio.sleep(BEGIN_SECONDS)
+        assert await outcomes([send(bench, 17, 8), send(bench, 17, 7)]) == [0, 1]
+
+    simulate(work)
+
+
 async def test_when_too_many_gaps_are_known_the_next_is_excused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -128,7 +150,7 @@ async def test_when_too_many_gaps_are_known_the_next_is_excused(
         batch = make_batch(producer_id=producer, epoch=0, sequence=9)
         assert gaps.excuses(1, batch, 5)
         assert gaps.excuses(1, batch, -1)
-    assert len(gaps._gaps) == len(gaps._beginners) == 2
+    assert list(gaps._gaps) == list(gaps._beginners) == [(1, 3), (1, 4)]
 
 
 def test_a_new_producers_batch_waits_for_the_first_that_another_broker_holds() -> None:
@@ -287,7 +309,7 @@ async def test_the_furthest_failure_counts_across_epochs_and_the_end_of_the_numb
         """A failure keeps a producer without state from beginning, however often it comes."""
         now = asyncio.get_running_loop().time()
         gaps._beginners[1, 7] = _Gap((0, 3), now - BEGIN_SECONDS, now)
-        return gaps.latecomers() == {}
+        return gaps.latecomers([join_batches(1, [batch(3)])]) == {}
 
     gaps.failed(1, [batch(1)])
     gaps.failed(1, [batch(MAX_SEQUENCE)])

@@ -140,7 +140,10 @@ class Committer:
         loop = asyncio.get_running_loop()
         lost = False
         decide = commit_part(
-            part, self._clock.now_ms(), self._producer_expiration_ms, self._gaps.latecomers()
+            part,
+            self._clock.now_ms(),
+            self._producer_expiration_ms,
+            self._gaps.latecomers(part.chunks),
         )
         pause = RETRY_FIRST
         while True:

@@ -11,7 +11,8 @@ it is still under way, here or elsewhere. Two things must not happen to such a b
 - Where the producer has no state yet, the batch would be taken for its first. librdkafka takes an
   answer for one that all before it arrived, and would report the one in front as delivered.
 
-So a gap is excused for a while, and 45 is the answer where the same sequence stays missing. A
+So a gap is excused for a while, and 45 is the answer where the same sequence stays missing. A batch
+behind the expected sequence leaves no gap: it gets 45 at once, as in Kafka. A
 producer without state may begin with the foremost batch that it has sent again for a moment, and
 with no other; not behind one that failed here. It is in order again when the furthest of its
 batches that failed, or one behind that, was appended: an earlier one may land late, and the gap
@@ -23,6 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from headwater.log.judge import Place
+from headwater.log.wal_object import Chunk
 from headwater.wire.batch import MAX_SEQUENCE, Batch
 
 REMEMBERED_SECONDS = 60.0
@@ -31,7 +33,7 @@ BEGIN_SECONDS = 0.2
 """How long a producer without state is asked for its first batch. A client that sent another one
 before it has both at hand; Sarama gives up after 0.3 s."""
 MOST = 10_000
-"""Of each kind; beyond that a gap is excused and not remembered."""
+"""Of each kind; beyond that the one that was not heard of for longest is forgotten."""
 
 Key = tuple[int, int]
 """A stream and a producer."""
@@ -83,6 +85,8 @@ class SequenceGaps:
         ``expected`` is the sequence that is missing, negative where the producer has no state.
         """
         key, place = (stream, batch.producer_id), _place(batch)
+        if expected >= 0 and not _reaches(place, (place[0], expected)):
+            return False  # it is behind: nothing that is still to come makes it follow
         now = asyncio.get_running_loop().time()
         if expected < 0:
             known = self._beginners.get(key)
@@ -100,19 +104,29 @@ class SequenceGaps:
             del gaps[oldest[0]]
         known = gaps.pop(key, None)
         since = known.since if known is not None and known.place == place else now
-        if len(gaps) < MOST:
-            gaps[key] = _Gap(place, since, now)
+        gaps[key] = _Gap(place, since, now)
+        if len(gaps) > MOST:
+            del gaps[next(iter(gaps))]
         return since
 
-    def latecomers(self) -> Mapping[int, Mapping[int, Place]]:
-        """By stream and producer, the batch with which one without state may begin."""
+    def latecomers(self, chunks: Iterable[Chunk]) -> Mapping[int, Mapping[int, Place]]:
+        """By stream and producer, the batch with which one without state may begin.
+
+        Those of the producers of ``chunks`` only, however many others wait to begin.
+        """
         found: dict[int, dict[int, Place]] = {}
-        if self._beginners:
-            now = asyncio.get_running_loop().time()
-            for key, gap in self._beginners.items():
+        if not self._beginners:
+            return found
+        now = asyncio.get_running_loop().time()
+        for chunk in chunks:
+            for producer in {batch.producer_id for batch in chunk.batches}:
+                key = chunk.stream, producer
+                gap = self._beginners.get(key)
+                if gap is None:
+                    continue
                 ripe = gap.since + BEGIN_SECONDS <= now < gap.seen + self._seconds
                 if ripe and not self._is_behind_a_failure(key, gap.place, now):
-                    found.setdefault(key[0], {})[key[1]] = gap.place
+                    found.setdefault(chunk.stream, {})[producer] = gap.place
         return found
 
     def _is_behind_a_failure(self, key: Key, place: Place, now: float) -> bool:
