@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import OutOfOrderSequence, UnknownTopicOrPartition
-from headwater.log.commit import Fenced, Part, chunks_per_part, commit_part
+from headwater.log.commit import TAIL_BYTES, Fenced, Part, chunks_per_part, commit_part
 from headwater.log.formats import (
     INLINE,
     WAL,
@@ -18,7 +18,7 @@ from headwater.log.formats import (
     StreamCommit,
     Tail,
 )
-from headwater.log.judge import DUPLICATE
+from headwater.log.judge import DUPLICATE, MOST_PRODUCERS, REMEMBERED_BATCHES
 from headwater.log.wal_files import Section
 from headwater.log.wal_object import Placement, join_batches
 from headwater.meta import keys
@@ -184,6 +184,33 @@ def test_producers_idle_for_long_are_forgotten_by_a_later_commit() -> None:
     assert set(table.tail(1).producers) == {1, 2}
     table.commit(part_of({1: [make_batch()]}, 3), now_ms=1_001)
     assert set(table.tail(1).producers) == {2}
+
+
+@pytest.mark.parametrize("batches", [1, REMEMBERED_BATCHES])
+def test_a_tail_stays_small_however_many_producers_come_and_go(batches: int) -> None:
+    """Every commit to a stream reads and writes it, so its size is the time that commits take."""
+    table = Table()
+    for number in range(50):
+        new = range(number * 400, number * 400 + 400)
+        sent_now = [sent(sequence, producer) for producer in new for sequence in range(batches)]
+        table.commit(part_of({1: sent_now}, number + 1), now_ms=10**12 + number)
+        remembered = table.tail(1).producers
+        assert len(table.values[keys.tail(0, 1)]) <= TAIL_BYTES
+        assert len(remembered) <= MOST_PRODUCERS
+        assert set(new) <= set(remembered)
+    assert len(remembered) > 400
+    assert list(remembered) == sorted(remembered)
+
+
+def test_very_many_producers_in_one_commit_are_bounded_too() -> None:
+    table = Table()
+    table.commit(part_of({1: [sent(0, producer) for producer in range(20_000)]}))
+    assert max(table.tail(1).producers) == 19_999
+    assert len(table.values[keys.tail(0, 1)]) <= TAIL_BYTES
+    again = [sent(0, 19_999), sent(0, 1)]
+    _, (outcome,) = table.commit(part_of({1: again}, 2))
+    assert outcome.verdicts == [(0, DUPLICATE, 19_999)]
+    assert outcome.end == 20_001  # the other was forgotten, as in Kafka after its expiry
 
 
 @settings(max_examples=40)

@@ -10,10 +10,9 @@ from headwater.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTo
 from headwater.log.formats import Tail
 from headwater.log.judge import (
     DUPLICATE,
-    MOST_PRODUCERS,
     REMEMBERED_BATCHES,
-    STILL_RETRYING_MS,
     forget_idle_producers,
+    forget_oldest_producers,
     judge,
 )
 from headwater.wire.batch import MAX_SEQUENCE, next_sequence
@@ -125,16 +124,18 @@ def test_only_idle_producers_without_a_transaction_are_forgotten() -> None:
     assert set(tail.producers) == {2, 3}
 
 
-def test_beyond_a_bound_the_idlest_are_forgotten_unless_they_may_still_retry() -> None:
-    tail, day = Tail(), 24 * 60 * 60 * 1000
-    for producer in range(MOST_PRODUCERS + 500):
+def test_beyond_a_bound_those_that_wrote_longest_ago_are_forgotten() -> None:
+    tail = Tail()
+    for producer in range(10):
         judge(tail, [Sent(1, 0, producer_id=producer)], producer)
-    forget_idle_producers(tail, STILL_RETRYING_MS, day)
-    assert len(tail.producers) == MOST_PRODUCERS + 500
-    forget_idle_producers(tail, STILL_RETRYING_MS + 200, day)
-    assert min(tail.producers) == 200
-    forget_idle_producers(tail, STILL_RETRYING_MS + 9_000, day)
-    assert len(tail.producers) == MOST_PRODUCERS
+    judge(tail, [Sent(1, 1, producer_id=0)], 10)
+    tail.producers[1].transaction_start = 0
+    forget_oldest_producers(tail, 10)
+    assert len(tail.producers) == 10
+    forget_oldest_producers(tail, 4)
+    assert list(tail.producers) == [1, 8, 9, 0]
+    forget_oldest_producers(tail, 0)
+    assert list(tail.producers) == [1]
 
 
 @given(

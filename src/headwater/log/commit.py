@@ -24,7 +24,13 @@ from headwater.log.formats import (
     StreamCommit,
     Tail,
 )
-from headwater.log.judge import Place, forget_idle_producers, judge
+from headwater.log.judge import (
+    MOST_PRODUCERS,
+    Place,
+    forget_idle_producers,
+    forget_oldest_producers,
+    judge,
+)
 from headwater.log.wal_files import Section
 from headwater.log.wal_object import Chunk, Placement
 from headwater.meta import keys
@@ -33,6 +39,9 @@ from headwater.meta.values import decode, encode
 
 OPERATIONS_PER_STREAM = 2
 OPERATIONS_PER_COMMIT = 3
+TAIL_BYTES = 64 * 1024
+"""What a tail may have, which every commit to its stream reads and writes: some 500 producers that
+wrote five batches or more, or 2,000 that wrote one."""
 
 
 class Fenced(NotLeaderOrFollower):
@@ -173,5 +182,19 @@ def _commit_chunk(
         entry.data = bytes(chunk.data)
         stored = encode(entry)
     writes.put(keys.index_entry(part.domain, chunk.stream, end), stored)
-    writes.put(tail_key, encode(tail))
+    writes.put(tail_key, encode_bounded(tail))
     return StreamCommit(chunk.stream, verdicts, start, end, described)
+
+
+def encode_bounded(tail: Tail) -> bytes:
+    """The tail, after it forgot the producers that are beyond its bounds."""
+    forget_oldest_producers(tail, MOST_PRODUCERS)
+    encoded = encode(tail)
+    while len(encoded) > TAIL_BYTES:
+        before = len(tail.producers)
+        # A tenth more, so that not every commit forgets some.
+        forget_oldest_producers(tail, before * TAIL_BYTES * 9 // (len(encoded) * 10))
+        if len(tail.producers) == before:
+            break
+        encoded = encode(tail)
+    return encoded

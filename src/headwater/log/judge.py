@@ -11,11 +11,14 @@ They are Kafka 4's own (``ProducerAppendInfo`` and ``ProducerStateEntry``):
   duplicate: it is answered with its first offset and not appended.
 - Any other batch must follow the last sequence, or is refused (45).
 
+A tail's producers are in the order of their last batches.
+
 Invariant: the verdicts depend on the committed tail, the batches' order and the latecomers alone,
 so judging the same batches again after a lost comparison is safe.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Protocol
 
 from headwater.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTopicOrPartition
@@ -24,8 +27,7 @@ from headwater.wire.batch import next_sequence
 
 REMEMBERED_BATCHES = 5
 MOST_PRODUCERS = 2000
-STILL_RETRYING_MS = 15 * 60 * 1000
-"""Longer than a client sends a batch again: librdkafka does for five minutes, Java's for two."""
+"""The producers that a partition remembers, if their bytes allow (``commit``)."""
 APPENDED = 0
 DUPLICATE = -1
 """The code of a verdict that is no error: the batch is there already."""
@@ -115,24 +117,31 @@ def _judge_sequence(
             return OutOfOrderSequence.code, expected
     state.batches = [*state.batches[1 - REMEMBERED_BATCHES :], (first, last, offset)]
     state.seen_ms = now_ms
+    producers[batch.producer_id] = producers.pop(batch.producer_id)  # now the last that wrote
     return APPENDED, offset
 
 
 def forget_idle_producers(tail: Tail, now_ms: int, expiration_ms: int) -> None:
-    """Drop the producers that were idle for so long, and the idlest beyond a bound.
-
-    The bound keeps a tail small, which every commit reads and writes, however many producers
-    come and go within their expiry. It leaves those whose client may still send a batch again.
-    """
+    """Drop the producers that were idle for so long."""
     before_ms = now_ms - expiration_ms
-    if len(tail.producers) > MOST_PRODUCERS:
-        seen = sorted(state.seen_ms for state in tail.producers.values())
-        idlest_ms = min(seen[len(seen) - MOST_PRODUCERS], now_ms - STILL_RETRYING_MS)
-        before_ms = max(before_ms, idlest_ms)
-    idle = [
-        producer
-        for producer, state in tail.producers.items()
-        if state.seen_ms < before_ms and state.transaction_start < 0
-    ]
+    idle = []
+    for producer, state in tail.producers.items():
+        if state.seen_ms >= before_ms:
+            break  # those behind it wrote later
+        if state.transaction_start < 0:
+            idle.append(producer)
     for producer in idle:
+        del tail.producers[producer]
+
+
+def forget_oldest_producers(tail: Tail, left: int) -> None:
+    """Drop those that wrote longest ago, so that no more than ``left`` are remembered.
+
+    One with an open transaction stays.
+    """
+    surplus = len(tail.producers) - left
+    if surplus <= 0:
+        return
+    ended = (one for one, state in tail.producers.items() if state.transaction_start < 0)
+    for producer in list(islice(ended, surplus)):
         del tail.producers[producer]
