@@ -18,6 +18,7 @@ from bench import (
     meta_commits,
     pipeline,
     pipeline_alone,
+    record_checks,
     report,
     throughput,
     week,
@@ -28,6 +29,7 @@ BENCHES = {
     bench.name: bench
     for bench in (
         *throughput.BENCHES,
+        *record_checks.BENCHES,
         *latency.BENCHES,
         *groups.BENCHES,
         *footprint.BENCHES,

@@ -17,8 +17,7 @@ no such limit, and the answer is the one after which Java's producer splits its 
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headwater.broker.admission import check_size, time_limits, within
 from headwater.broker.topic_rules import TopicRules
@@ -51,10 +50,10 @@ SCRATCH: Final = 64 * 1024
 _WALK_COST: Final = 16
 """A record that is walked costs as much as so many bytes."""
 _MOST_SHOWN: Final = 3
+_START: Final = Walked()
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
+class _Check(NamedTuple):
     """How one batch is checked."""
 
     batch: Batch
@@ -97,7 +96,7 @@ class RecordChecks:
         earliest, latest = time_limits(rules, now_ms)
         limits = RecordLimits(batch.count, rules.compacted, earliest, latest)
         if self._work.walks_all:
-            return _Check(batch, rules, limits, self._work.walk, walks_all=True)
+            return _Check(batch, rules, limits, self._work.walk, True)  # noqa: FBT003
         # What the header says of timestamps is believed unless it is out of bounds.
         walks_all = rules.compacted or not within(batch, earliest, latest)
         return _Check(batch, rules, limits, walk if walks_all else walk_lengths, walks_all)
@@ -128,7 +127,7 @@ class Opening:
 
     def __init__(self, check: _Check) -> None:
         self.check = check
-        self._walked = Walked()
+        self._walked = _START
 
     def open(self, room: int) -> Batch | None:
         """Check the batch in so many bytes; None if its records need more."""

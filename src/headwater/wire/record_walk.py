@@ -9,7 +9,6 @@ A walk continues where an earlier one on a shorter part of the same records ende
 batch is refused at its first bad record, before the rest is decompressed.
 """
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from headwater.errors import InvalidRecord
@@ -18,6 +17,8 @@ from headwater.wire.codecs import Buffer
 from headwater.wire.varint import decode_signed
 
 MIN_BODY: Final = MIN_RECORD - 1
+_LEAST_LENGTH: Final = 2 * MIN_BODY
+"""As a varint has it."""
 MAX_LENGTH_BYTES: Final = 5
 """A record's length takes no more bytes than this."""
 
@@ -39,11 +40,10 @@ OUT_OF_TIME: Final = 1
 NO_TIMESTAMP: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class RecordLimits:
+class RecordLimits(NamedTuple):
     """What the records of one batch have to fulfil: their number, keys, and timestamps in ms."""
 
-    count: int
+    records: int
     needs_keys: bool
     earliest: int
     latest: int
@@ -106,29 +106,44 @@ def walk_lengths(
     limits: RecordLimits,
 ) -> Walked:
     """Whether the first ``LENGTHS_WALKED`` records have lengths that fit; nothing else of them."""
-    index, position = start.number, start.position
-    last = min(limits.count, LENGTHS_WALKED)
-    while index < last:
-        at = position
-        length = shift = 0
-        while True:
-            if at >= size:
-                status = MALFORMED if at - position >= MAX_LENGTH_BYTES else CUT
-                return Walked(status, index, position)
-            byte = payload[at]
-            at += 1
-            length |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-        if length & 1 or length < 2 * MIN_BODY or at - position > MAX_LENGTH_BYTES:
-            return Walked(MALFORMED, index, position)
+    number, position = start.number, start.position
+    last = min(limits.records, LENGTHS_WALKED)
+    while number < last and position + 1 < size:
+        length, second = payload[position], payload[position + 1]
+        at = position + 1
+        if length >= 0x80:
+            at = position + 2
+            length += (second - 1) << 7
+            if second >= 0x80:
+                break  # a longer length
+        if length & 1 or length < _LEAST_LENGTH:
+            return Walked(MALFORMED, number, position)
         at += length >> 1
         if at > size:
-            return Walked(CUT, index, position)
+            return Walked(CUT, number, position)
         position = at
-        index += 1
-    return Walked(WALKED, index, position)
+        number += 1
+    if number == last:
+        return Walked(WALKED, number, position)
+    next_one = _after_long_record(payload, size, number, position)
+    if next_one.status != WALKED:
+        return next_one
+    return walk_lengths(payload, size, next_one, base_timestamp, limits)
+
+
+def _after_long_record(payload: Buffer, size: int, number: int, position: int) -> Walked:
+    """Past one record, whatever its length."""
+    try:
+        end_of_length = min(size, position + MAX_LENGTH_BYTES)
+        length, at = decode_signed(memoryview(payload), position, end_of_length)
+    except InvalidRecord:
+        status = MALFORMED if size - position >= MAX_LENGTH_BYTES else CUT
+        return Walked(status, number, position)
+    if length < MIN_BODY:
+        return Walked(MALFORMED, number, position)
+    if at + length > size:
+        return Walked(CUT, number, position)
+    return Walked(WALKED, number + 1, at + length)
 
 
 def walk(
@@ -138,7 +153,7 @@ def walk(
     data = memoryview(payload)
     _, index, position, largest, known = start
     faults = [*known]
-    while index < limits.count:
+    while index < limits.records:
         try:
             length, at = decode_signed(data, position, min(size, position + MAX_LENGTH_BYTES))
         except InvalidRecord:
@@ -230,7 +245,7 @@ def _skip(at: int, size: int, end: int) -> int:
 
 def check_end(walked: Walked, size: int, limits: RecordLimits) -> None:
     """Raises ``InvalidRecord`` unless the records end where all of their bytes do."""
-    left = limits.count - walked.number
+    left = limits.records - walked.number
     if walked.status in (MALFORMED, CUT):
         raise InvalidRecord(f"record {walked.number} is malformed")
     if left == 0 and walked.position != size:

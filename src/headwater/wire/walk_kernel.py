@@ -34,28 +34,33 @@ Int64s = NDArray[np.int64]
 Int = int | np.int64
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_INT64 = np.int64(2**63 - 1)
+_FIRST_FAULT = np.empty(1, np.int64)
+"""Written by any walk and read by none."""
 
 
 def walk(
     payload: Buffer, size: int, start: Walked, base_timestamp: int, limits: RecordLimits
 ) -> Walked:
     """See ``record_walk.Walk``."""
-    faults = np.empty(MAX_FAULTS - len(start.faults), np.int64)
-    status, index, position, largest, found = walk_records(
+    arguments = (
         _read_only(payload),
         start.position,
         size,
         start.number,
-        limits.count,
+        limits.records,
         base_timestamp,
         limits.earliest,
         limits.latest,
         limits.needs_keys,
         start.largest,
-        faults,
     )
-    found_so_far = (*start.faults, *faults[:found].tolist()) if found else start.faults
-    return Walked(int(status), int(index), int(position), int(largest), found_so_far)
+    status, number, position, largest, found = walk_records(*arguments, _FIRST_FAULT)
+    faults = start.faults
+    if found:  # which is rare: only then there is room for all
+        all_faults = np.empty(MAX_FAULTS - len(faults), np.int64)
+        status, number, position, largest, found = walk_records(*arguments, all_faults)
+        faults = (*faults, *all_faults[:found].tolist())
+    return Walked(int(status), int(number), int(position), int(largest), faults)
 
 
 def search(
