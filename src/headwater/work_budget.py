@@ -30,6 +30,8 @@ MAX_DESCRIBED_CONFIGS: Final = 500_000
 twice, with its documentation three times more."""
 MAX_SESSION_PARTITIONS: Final = 100_000
 """Partitions that a broker remembers in all of its fetch sessions; about 400 bytes each."""
+TURN_SECONDS: Final = 0.01
+"""A connection with many small requests lets others have a turn after this time."""
 SLOW_TURN_SECONDS: Final = 0.25
 """A turn that takes longer than this is a fault of the broker: it delays every other client."""
 

@@ -20,7 +20,7 @@ from headwater.broker.connection_limits import (
 )
 from headwater.broker.server import listen
 from headwater.broker.settings import BrokerSettings
-from tests.broker.running import Client, RunningBroker, running_broker
+from tests.broker.running import Client, RunningBroker, request_frame, running_broker
 from tests.broker.test_dynamic_configs import BROKER, SET, alter, describe
 
 SOMAXCONN = int(Path("/proc/sys/net/core/somaxconn").read_text())
@@ -125,6 +125,41 @@ async def test_a_connection_that_says_nothing_is_closed_in_time() -> None:
         assert broker.services.metrics.connections_cut["idle"].value == 2
         for client in (silent, half, speaking):
             await client.close()
+
+
+async def test_a_client_that_reads_no_answers_is_cut_in_time() -> None:
+    settings = BrokerSettings(stop_timeout_s=1, connections_max_idle_ms=500)
+    async with running_broker(settings=settings) as broker:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", broker.port))
+            asked = request_frame(18, 0, 1) * 100_000
+            asking = asyncio.ensure_future(loop.sock_sendall(client, asked))
+            async with asyncio.timeout(10):
+                while not broker.services.metrics.connections_cut["idle"].value:
+                    await asyncio.sleep(0.05)
+            await asyncio.gather(asking, return_exceptions=True)
+        assert broker.server.connections == 0
+
+
+async def test_a_client_that_reads_slowly_is_not_idle() -> None:
+    settings = BrokerSettings(stop_timeout_s=1, connections_max_idle_ms=500)
+    async with running_broker(settings=settings) as broker:
+        with socket.socket() as client:
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", broker.port))
+            asked = request_frame(18, 0, 1) * 100_000
+            asking = asyncio.ensure_future(loop.sock_sendall(client, asked))
+            until = loop.time() + 2
+            while loop.time() < until:
+                await loop.sock_recv(client, 65_536)
+                await asyncio.sleep(0.01)
+            assert broker.server.connections == 1
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
 
 
 async def test_tools_see_the_limits_with_where_they_were_set() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.broker.running import Client
+from tests.broker.running import Client, request_frame
 from tests.hostile.harness import ANSWER_LIMIT, Target
 
 IDLE = 2_000
@@ -82,3 +82,27 @@ async def test_silent_sockets_do_not_keep_the_health_probe_out(broker: Target) -
     finally:
         for writer in silent:
             writer.transport.abort()
+
+
+async def test_thousands_of_small_requests_at_once_let_others_have_a_turn(broker: Target) -> None:
+    requests = 5_000
+    asked = request_frame(18, 0, 1) * requests
+    size = len(await ask(broker, asked[: len(asked) // requests], 1))
+    async with broker.watched():
+        await asyncio.gather(*(ask(broker, asked, requests * size) for _ in range(4)))
+
+
+async def ask(broker: Target, asked: bytes, answered: int) -> bytes:
+    """Send all of it, and read so many bytes of answers."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    try:
+        writer.write(asked)
+        if answered == 1:
+            head = await reader.readexactly(4)
+            return head + await reader.readexactly(int.from_bytes(head))
+        left = answered
+        while left:
+            left -= len(await reader.read(min(left, 2**20)))
+        return b""
+    finally:
+        writer.transport.abort()

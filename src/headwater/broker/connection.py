@@ -35,7 +35,7 @@ from headwater.errors import KafkaError, MalformedRequest, RequestSuperseded
 from headwater.wire.api_versions import ApiKey, is_served
 from headwater.wire.encoder import Segments
 from headwater.wire.requests import Request, parse_request, read_header
-from headwater.work_budget import SLOW_TURN_SECONDS, needs_thread
+from headwater.work_budget import SLOW_TURN_SECONDS, TURN_SECONDS, needs_thread
 
 log = logging.getLogger(__name__)
 
@@ -72,10 +72,15 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._buffer = ReceiveBuffer(services.settings.max_request_bytes, shared)
         self._active_at = self._loop.time()
-        """When bytes came or an answer went, last."""
+        """When bytes came, an answer went, or some of one was seen to be read, last."""
+        self._unsent = 0
         self._backlog = Backlog(services.settings, gate.share)
         self._task: asyncio.Task[None] | None = None
         self._taking_up = False
+        self._more = False
+        """The receive buffer may have whole frames for which the backlog had no room."""
+        self._taking_more: asyncio.Handle | None = None
+        self._resuming: asyncio.Handle | None = None
         self._sending: asyncio.Handle | None = None
         self._writable = True
         self._reading = True
@@ -143,14 +148,26 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffer.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        buffer = self._buffer
-        buffer.received(nbytes)
+        self._buffer.received(nbytes)
         self._active_at = self._loop.time()
+        self._take_frames()
+
+    # Reading.
+
+    def _take_frames(self) -> None:
+        """Queue what has come, as long as there is room in the backlog."""
+        buffer, backlog = self._buffer, self._backlog
         hurried = self._gathering.hurried
+        self._more = False
         try:
-            while (frame := buffer.next_frame()) is not None:
+            while not backlog.full:
+                frame = buffer.next_frame()
+                if frame is None:
+                    break
                 if not self._receive(frame):
                     return
+            else:
+                self._more = True
             self._produces = self._produces or buffer.coming() == ApiKey.PRODUCE
         except (FrameTooLarge, MalformedRequest) as error:
             self._refuse(str(error))
@@ -162,7 +179,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._socket is not None and self._waits_for_flush():
             self._gathering.rest(self._socket, hurried)
 
-    # Reading.
+    def _take_more_frames(self) -> None:
+        self._taking_more = None
+        if self._transport is not None and not self._ending:
+            self._buffer.space()
+            self._take_frames()
 
     def _receive(self, frame: memoryview) -> bool:
         """Queue the request in a frame; False where the connection is at its end."""
@@ -207,12 +228,15 @@ class Connection(asyncio.BufferedProtocol):
         """Read from the socket exactly while there is room for what comes."""
         if self._transport is None or self._transport.is_closing():
             return
-        full = (
+        held = (
             self._backlog.full
             or self._ending
             or self._muted is not None
             or (self._produces and not self._gate.admits(self))
         )
+        if self._more and not held and self._taking_more is None:
+            self._taking_more = self._loop.call_soon(self._take_more_frames)
+        full = held or self._more
         if full and self._reading:
             self._reading = False
             self._transport.pause_reading()
@@ -228,11 +252,12 @@ class Connection(asyncio.BufferedProtocol):
     # Handling.
 
     def _take_up(self) -> None:
-        """Start every request whose turn has come."""
+        """Start every request whose turn has come, and yield to other clients in between."""
         if self._taking_up:
             return
         self._taking_up = True
         backlog = self._backlog
+        spent = 0.0
         try:
             while backlog.waiting and self._task is None and self._writable and self._muted is None:
                 request = backlog.waiting[0]
@@ -240,9 +265,12 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 if request.api.admit is not None and not self._gate.admits(self):
                     break
+                if spent >= TURN_SECONDS:
+                    self._take_up_soon()
+                    break
                 backlog.take_up()
                 if request.frame is None:
-                    self._start_timed(request)
+                    spent += self._start_timed(request)
                 else:
                     parse = partial(_try_to_parse, request.frame)
                     self._aside(request, parse, partial(self._parsed, request))
@@ -265,10 +293,21 @@ class Connection(asyncio.BufferedProtocol):
         request.body = parsed.payload
         self._start_timed(request)
 
-    def _start_timed(self, request: PendingRequest) -> None:
+    def _take_up_soon(self) -> None:
+        if self._resuming is None:
+            self._resuming = self._loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        self._resuming = None
+        self._take_up()
+
+    def _start_timed(self, request: PendingRequest) -> float:
+        """Start a request; the seconds that it held the loop."""
         began = perf_counter()
         self._start(request)
-        self._spent(request, perf_counter() - began)
+        seconds = perf_counter() - began
+        self._spent(request, seconds)
+        return seconds
 
     def _start(self, request: PendingRequest) -> None:
         api = request.api
@@ -448,8 +487,24 @@ class Connection(asyncio.BufferedProtocol):
     # Idle.
 
     def idle_seconds(self) -> float:
-        """For how long nothing was asked, answered or sent; 0 while something is unanswered."""
-        return self._loop.time() - self._active_at if self._backlog.empty else 0.0
+        """For how long the client has sent nothing and read nothing; 0 while it waits for us."""
+        waits = self._writable and not self._backlog.empty
+        return 0.0 if waits else self._loop.time() - self._active_at
+
+    @property
+    def evictable(self) -> bool:
+        """Nothing is under way in either direction."""
+        return self._backlog.empty and not self._unsent_bytes()
+
+    def notice_reading(self) -> None:
+        """Count it as activity that the client has read something since the last call."""
+        unsent = self._unsent_bytes()
+        if unsent != self._unsent:
+            self._unsent = unsent
+            self._active_at = self._loop.time()
+
+    def _unsent_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def release_buffer(self) -> None:
         """Give back the memory that only a busy connection needs."""

@@ -116,7 +116,7 @@ class Server:
             return True
         some = len(self._connections) // 100 + 1  # a look at all of them shall not be for one
         for longest in nlargest(some, self._connections, key=Connection.idle_seconds):
-            if longest.idle_seconds() >= EVICTABLE_SECONDS:
+            if longest.idle_seconds() >= EVICTABLE_SECONDS and longest.evictable:
                 self._services.metrics.connections_cut["evicted"].inc()
                 longest.abort()
         return False
@@ -173,6 +173,7 @@ class Server:
         """Close what is idle for too long, and take back the buffers of what is idle."""
         longest = self._services.settings.connections_max_idle_ms / 1000
         for connection in list(self._connections):
+            connection.notice_reading()
             idle = connection.idle_seconds()
             if idle >= longest:
                 self._services.metrics.connections_cut["idle"].inc()
