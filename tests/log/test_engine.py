@@ -17,6 +17,7 @@ from headwater.errors import (
 )
 from headwater.log.engine import LogEngine
 from headwater.log.orphans import fence
+from headwater.log.piece_loader import IDLE_CACHE_BYTES
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -311,3 +312,16 @@ async def test_producer_ids_are_never_given_twice(
         engines: list[LogEngine] = [one, two] * 600
         given = [await engine.allocate_producer_id() for engine in engines]
         assert len(set(given)) == len(given)
+
+
+async def test_released_memory_is_read_again(meta: MemoryStore, objects: MemoryObjects) -> None:
+    async with running_engine(meta, objects, housekeeping=False) as engine:
+        await engine.topics.create("t", 1, {})
+        payloads = [b"%d" % number * 1_000_000 for number in range(10)]
+        for payload in payloads:
+            await append(engine, "t", [make_batch(payload * 2)])
+        before = engine._loader._cache.size
+        await engine.release_memory()
+        assert engine._loader._cache.size <= IDLE_CACHE_BYTES < before
+        found = await read_all(engine, "t", max_bytes=10 << 20)
+        assert [data for _, data in found] == [payload * 2 for payload in payloads]

@@ -21,6 +21,7 @@ from headwater.broker.cluster import BrokerAddress
 from headwater.broker.config_state import DynamicState
 from headwater.broker.drain import Drainer
 from headwater.broker.fetch_sessions import FetchSessions
+from headwater.broker.idle_memory import give_memory_back
 from headwater.broker.membership import Membership
 from headwater.broker.record_checks import RecordChecks
 from headwater.broker.server import Server, listen
@@ -119,14 +120,12 @@ class Broker:
         """
         try:
             async with asyncio.TaskGroup() as tasks:
-                work = [
-                    tasks.create_task(self._dynamic.run()),
-                    tasks.create_task(self._engine.run()),
-                    tasks.create_task(self._membership.run()),
-                    tasks.create_task(self._groups.run()),
-                    tasks.create_task(self._drainer.run()),
-                    tasks.create_task(self._record_work.warm_up()),
-                ]
+                runs = (
+                    self._dynamic.run(), self._engine.run(), self._membership.run(),
+                    self._groups.run(), self._drainer.run(), self._record_work.warm_up(),
+                    give_memory_back(self._engine.release_memory),
+                )  # fmt: skip
+                work = [tasks.create_task(run) for run in runs]
                 await stop.wait()
                 await self._drainer.let_go(self._settings.broker.drain_timeout_s)
                 for task in work:

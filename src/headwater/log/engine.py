@@ -318,6 +318,10 @@ class LogEngine:
     ) -> Read | Awaitable[Read]:
         return self._reader.read(topic.streams[partition], offset, max_bytes, committed=committed)
 
+    async def release_memory(self) -> None:
+        """Drop what is kept for readers and can be read again; for times without work."""
+        await self._loader.release_memory()
+
     def waiter(self, streams: Collection[int]) -> StreamWaiter:
         return StreamWaiter([self._streams[stream] for stream in streams])
 

@@ -12,6 +12,7 @@ from headwater.log.formats import INLINE, WAL, IndexEntry
 from headwater.log.load_budget import LoadBudget
 from headwater.log.pieces import Piece, PieceCache, PieceKey
 from headwater.log.sources import Extent, Pause, PieceSource, whole
+from headwater.work_budget import Turn, yield_turn
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +21,8 @@ READS_AHEAD = 8
 EXTENT_LISTS = 256
 LOADING_BYTES = 64 * 2**20
 """Encoded bytes that are read for consumers at once."""
+IDLE_CACHE_BYTES = 8 << 20
+"""What is left of the cache in a broker without work: consumers at the end read from it."""
 
 EntryKey = tuple[int, int, int, str]
 """A range has other bytes in another object: its key is a part of the entry's name."""
@@ -54,6 +57,14 @@ class PieceLoader:
         """A chunk came by: written here, or inline in an index entry."""
         piece = self._chunks.whole_piece(entry, chunk)
         self._cache.put((*_key(stream, entry), WHOLE), piece)
+
+    async def release_memory(self) -> None:
+        """Drop all but the pieces that were used last."""
+        turn = Turn()
+        while self._cache.size > IDLE_CACHE_BYTES:
+            self._cache.drop_oldest()
+            if turn.spend():
+                await yield_turn()
 
     def keep_inline(self, stream: int, entry: IndexEntry) -> None:
         if entry.data is not None:

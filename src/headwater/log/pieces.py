@@ -157,5 +157,9 @@ class PieceCache:
         self._pieces[key] = piece
         self._size += len(piece.data)
         while self._size > self._max_bytes and len(self._pieces) > 1:
-            _, dropped = self._pieces.popitem(last=False)
-            self._size -= len(dropped.data)
+            self.drop_oldest()
+
+    def drop_oldest(self) -> None:
+        """Drop the piece whose last use is the longest ago."""
+        _, dropped = self._pieces.popitem(last=False)
+        self._size -= len(dropped.data)

@@ -1,0 +1,78 @@
+"""A broker that has nothing to do gives memory back, and only then."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from headwater.broker import idle_memory
+from headwater.broker.idle_memory import BUSY_FRACTION, IDLE_SECONDS, Idleness, give_memory_back
+from tests.simulation.loop import SimulatedLoop, run_simulated
+
+LOOK = 10.0
+
+
+def releases(idleness: Idleness, *uses: float) -> list[int]:
+    """The numbers of the looks at which memory was given back; ``uses`` are fractions."""
+    now = cpu = 0.0
+    found = []
+    for number, use in enumerate(uses):
+        now += LOOK
+        cpu += LOOK * use
+        if idleness.look(now, cpu):
+            found.append(number)
+    return found
+
+
+def test_memory_is_given_back_once_in_each_time_without_work() -> None:
+    waits = int(IDLE_SECONDS / LOOK)
+    idle = [BUSY_FRACTION / 2] * (2 * waits)
+    busy = [BUSY_FRACTION * 2] * waits
+    assert releases(Idleness(0.0, 0.0), *idle) == [waits - 1]
+    found = releases(Idleness(0.0, 0.0), *busy, *idle, *busy, *idle)
+    assert found == [2 * waits - 1, 5 * waits - 1]
+    assert releases(Idleness(0.0, 0.0), *([0.0] * (waits - 1) + busy) * 3) == []
+
+
+def test_caches_are_released_before_the_heap_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    async def release() -> None:
+        done.append("caches")
+
+    monkeypatch.setattr(idle_memory, "trim_heap", lambda: done.append("heap"))
+    monkeypatch.setattr("headwater.broker.idle_memory.time.process_time", lambda: 0.0)
+
+    async def main() -> None:
+        task = asyncio.create_task(give_memory_back(release))
+        await asyncio.sleep(IDLE_SECONDS - 1)
+        assert not done
+        await asyncio.sleep(2 * LOOK)
+        task.cancel()
+
+    run_simulated(main(), SimulatedLoop())
+    assert done == ["caches", "heap"]
+
+
+FREED_BETWEEN_USED_BLOCKS = """
+from headwater.broker.idle_memory import trim_heap
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+
+blocks = [bytearray(60_000) for _ in range(3_000)]
+kept = blocks[::10]
+del blocks
+before = resident()
+trim_heap()
+print(before - resident())
+"""
+
+
+def test_trimming_returns_what_lies_between_blocks_in_use() -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", FREED_BETWEEN_USED_BLOCKS],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(child.stdout) > 100
