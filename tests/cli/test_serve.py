@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -77,6 +78,12 @@ def test_status_counts_what_is_stored_and_asks_the_brokers(broker: Serving) -> N
     assert answer["stored"]["records_produced"] >= 1
     assert answer["stored"]["index_entries"] >= 1
     assert "Index entries" in broker.ok("status", "--data", str(broker.data))
+
+
+def test_a_command_leaves_nothing_in_the_working_directory(broker: Serving, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headwater.cli", "fsck", "--data", str(broker.data)]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_status_without_data_says_so(broker: Serving, tmp_path: Path) -> None:
