@@ -7,11 +7,13 @@ import pytest
 
 from headwater.cli import object_store
 from headwater.cli.compose import log_settings
-from headwater.cli.object_store import absent_store, patiently
+from headwater.cli.object_store import absent_store, patiently, unreadiness
+from headwater.clock import SystemClock
 from headwater.config import Settings
 from headwater.config.log import LogSettings
 from headwater.errors import ConfigurationError, ObjectStoreUnavailable, StoreUnavailable
-from headwater.objects.health import StoreSuspended
+from headwater.objects.health import StoreHealth, StoreSuspended
+from headwater.objects.memory import MemoryObjects
 from headwater.objects.retrying import TransientFailure
 
 MIB = 1 << 20
@@ -88,3 +90,30 @@ def test_a_start_waits_for_a_store_that_may_come_back_and_names_it(
     error: Exception, *, embedded: bool, store: str | None
 ) -> None:
     assert absent_store(error, embedded=embedded) == store
+
+
+class Silent(MemoryObjects):
+    """A store that fails every read while it is ``down``; ``reads`` counts them."""
+
+    down = False
+    reads = 0
+
+    async def get(self, key: str) -> bytearray:
+        self.reads += 1
+        if self.down:
+            raise TransientFailure("no answer")
+        return await super().get(key)
+
+
+async def test_an_idle_broker_asks_its_store_before_it_says_that_it_is_ready() -> None:
+    store, health = Silent(clock=SystemClock()), StoreHealth()
+    now = asyncio.get_running_loop().time
+    assert await unreadiness(store, health, 1.0) is None
+    store.down = True
+    for _ in range(3):
+        health.end(health.begin(now()), now(), failed=True)
+        reason = await unreadiness(store, health, 1.0)
+        assert reason == "the object store does not answer: no answer"
+    health.end(health.begin(now()), now(), failed=False)
+    assert await unreadiness(store, health, 1.0) is None
+    assert store.reads == 4

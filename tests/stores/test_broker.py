@@ -120,6 +120,14 @@ def test_an_outage_fails_producers_fast_and_leaves_cached_reads_alone(
     until(lambda: broker.readiness == "ready")
 
 
+def test_an_idle_broker_is_not_ready_while_its_store_is_down(broker: Broker, s3: S3Server) -> None:
+    assert broker.readiness == "ready"
+    s3.kill()
+    until(lambda: broker.readiness.startswith("the object store "))
+    s3.start()
+    until(lambda: broker.readiness == "ready")
+
+
 def test_a_frozen_store_is_an_outage_too(broker: Broker, s3: S3Server) -> None:
     assert broker.produce(b"x" * LARGE) == 0
     s3.freeze()

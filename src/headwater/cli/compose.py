@@ -31,6 +31,7 @@ from headwater.cli.object_store import (
     PAUSE,
     absent_store,
     flush_rule,
+    is_remote,
     open_object_store,
     patiently,
     unreadiness,
@@ -301,7 +302,9 @@ class Broker:
                 await self._meta.get(keys.CLUSTER)
         except (TimeoutError, StoreError) as error:
             return f"the metadata store does not answer: {str(error) or 'no answer in time'}"
-        if reason := unreadiness(self._health, asyncio.get_running_loop().time()):
+        if is_remote(self._settings.objects_url) and (
+            reason := await unreadiness(self._objects, self._health, READY_TIMEOUT)
+        ):
             return reason
         return None if self._engine.room else "the write buffers are full"
 

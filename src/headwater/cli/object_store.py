@@ -10,7 +10,14 @@ from typing import TypeVar
 
 from headwater.clock import Clock
 from headwater.config import Settings
-from headwater.errors import ObjectStoreUnavailable, StoreUnavailable, UnknownOutcome
+from headwater.errors import (
+    ObjectNotFound,
+    ObjectStoreUnavailable,
+    StoreError,
+    StoreUnavailable,
+    UnknownOutcome,
+)
+from headwater.log.claim import OWNER
 from headwater.log.settings import MIB
 from headwater.objects.compatibility import check_compatibility
 from headwater.objects.health import State, StoreHealth, StoreSuspended
@@ -115,9 +122,23 @@ def is_remote(objects_url: str) -> bool:
     return not objects_url.startswith(("file:", "memory:"))
 
 
-def unreadiness(health: StoreHealth, now: float) -> str | None:
-    """Why the store keeps a broker from being ready; None where it does not."""
-    found = health.summary(now)
-    if found.state(health.limits) is not State.UNAVAILABLE:
+async def unreadiness(store: ObjectStore, health: StoreHealth, seconds: float) -> str | None:
+    """Why the store keeps a broker from being ready; None where it does not.
+
+    A broker whose last requests all failed, or that sent none, asks it for a mark that every
+    cluster has; the store has ``seconds`` to answer.
+    """
+    now = asyncio.get_running_loop().time
+    found = health.summary(now())
+    if found.state(health.limits) is State.UNAVAILABLE:
+        return f"the object store is unavailable: {found}"
+    if health.is_proven(now()):
         return None
-    return f"the object store is unavailable: {found}"
+    try:
+        async with asyncio.timeout(seconds):
+            await store.get(OWNER)
+    except ObjectNotFound:
+        return None
+    except (TimeoutError, StoreError) as error:
+        return f"the object store does not answer: {str(error) or 'no answer in time'}"
+    return None

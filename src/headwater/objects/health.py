@@ -129,6 +129,11 @@ class StoreHealth:
         if request == self._probe:
             self._probe = None
 
+    def is_proven(self, now: float) -> bool:
+        """Whether a request succeeded within the window; too few failures make no state."""
+        self.summary(now)
+        return self._failures < len(self._ended)
+
     def state(self, now: float) -> State:
         return self.summary(now).state(self.limits)
 
