@@ -149,7 +149,7 @@ async def test_an_old_cluster_is_upgraded_and_writes_the_new_format_once_it_is_f
         assert (status["level"], status["can_finalize"]) == (1, 2)
         await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, [b"old"])
         assert await noted_sections(database) == ["", ""]
-        assert await cluster.command("cluster", "finalize") == {
+        assert await cluster.command("cluster", "finalize", "--yes") == {
             "before": 1, "after": 2, "dry_run": False,
         }  # fmt: skip
         await both_said(cluster, "the cluster is at feature level 2 now")

@@ -121,9 +121,13 @@ def test_an_outage_fails_producers_fast_and_leaves_cached_reads_alone(
 
 
 def test_an_idle_broker_is_not_ready_while_its_store_is_down(broker: Broker, s3: S3Server) -> None:
+    assert broker.produce(b"travels with the metadata") == 0
     assert broker.readiness == "ready"
     s3.kill()
     until(lambda: broker.readiness.startswith("the object store "))
+    for _ in range(12):  # longer than a broker remembers its requests
+        assert broker.readiness.startswith("the object store ")
+        time.sleep(1)
     s3.start()
     until(lambda: broker.readiness == "ready")
 

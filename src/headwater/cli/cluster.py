@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headwater.cli.confirm import confirm
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.place import store_options
 
@@ -52,7 +53,7 @@ def status(settings: "Settings", *, as_json: bool) -> None:
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait until it is drained; 0 only asks.",
+    help="How long to wait until it is drained, or serves again; 0 only asks.",
 )
 @click.option("--cancel", is_flag=True, help="Take the request back: the broker serves again.")
 @as_json
@@ -66,15 +67,16 @@ def drain(
     still asks it for data to the others. It can be stopped once it is drained; a broker that is
     started again is not draining. The exit code is 1 where it was not drained in time.
     """
-    from headwater.broker.registration import DRAINED
+    from headwater.broker.registration import DRAINED, SERVING
     from headwater.cli.cluster_drain import DrainProgress, cancel_drain, drain_broker
 
     if cancel:
-        found, asked = asyncio.run(cancel_drain(settings.metadata_url, broker))
+        found, asked = asyncio.run(cancel_drain(settings.metadata_url, broker, timeout))
         if as_json:
             print_json(asdict(found))
         elif asked:
-            click.echo(f"Broker {broker} is no longer asked to drain.")
+            again = "and serves again" if found.state == SERVING else f"and is {found.state} still"
+            click.echo(f"Broker {broker} is no longer asked to drain, {again}.")
         else:
             click.echo(f"Broker {broker} was not asked to drain; nothing was changed.")
         return
@@ -89,20 +91,30 @@ def drain(
 
 
 @cluster.command(
-    epilog="Examples: headwater cluster finalize --dry-run; headwater cluster finalize"
+    epilog="Examples: headwater cluster finalize --dry-run; headwater cluster finalize --yes"
 )
 @click.option("--level", type=click.IntRange(min=1), help="[the highest that all brokers speak]")
 @click.option("--dry-run", is_flag=True, help="Say what would be finalized, and change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @as_json
 @store_options
-def finalize(settings: "Settings", level: int | None, *, dry_run: bool, as_json: bool) -> None:
+def finalize(
+    settings: "Settings", level: int | None, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
     """Let brokers write the formats of the release that all of them run.
 
     Do this after the last broker was upgraded and runs well: releases that do not speak the new
-    feature level no longer start afterwards.
+    feature level no longer start afterwards. This cannot be undone.
     """
     from headwater.cli.cluster_facts import finalize_cluster
 
+    if not dry_run and not yes:
+        planned = asyncio.run(finalize_cluster(settings.metadata_url, level, dry_run=True))
+        if planned.before != planned.after:
+            confirm(
+                f"Raise the feature level from {planned.before} to {planned.after} for good? "
+                "Older releases will not start on this cluster again."
+            )
     done = asyncio.run(finalize_cluster(settings.metadata_url, level, dry_run=dry_run))
     if as_json:
         print_json({"before": done.before, "after": done.after, "dry_run": dry_run})

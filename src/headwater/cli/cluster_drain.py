@@ -37,10 +37,11 @@ async def drain_broker(url: str, broker: int, seconds: float, watch: Watch) -> B
             await asyncio.sleep(LOOK_SECONDS)
 
 
-async def cancel_drain(url: str, broker: int) -> tuple[BrokerFacts, bool]:
+async def cancel_drain(url: str, broker: int, seconds: float) -> tuple[BrokerFacts, bool]:
     """Take the request back; also whether there was one.
 
-    Raises ``ConfigurationError`` where the broker does not live.
+    If there was, returns when the broker serves again or ``seconds`` have passed. Raises
+    ``ConfigurationError`` where the broker does not live.
     """
     key = keys.drain(broker)
 
@@ -52,7 +53,13 @@ async def cancel_drain(url: str, broker: int) -> tuple[BrokerFacts, bool]:
 
     async with opened(url) as meta:
         found = await _facts(meta, broker)
-        return found, await transact(meta, [key], decide)
+        asked = await transact(meta, [key], decide)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while asked and found.state != SERVING and loop.time() < until:
+            await asyncio.sleep(LOOK_SECONDS)
+            found = await _facts(meta, broker)
+        return found, asked
 
 
 async def _facts(meta: MetadataStore, broker: int) -> BrokerFacts:

@@ -1,4 +1,4 @@
-"""Asking before something is deleted."""
+"""Asking before what cannot be undone."""
 
 import sys
 
@@ -8,5 +8,5 @@ import click
 def confirm(question: str) -> None:
     """Go on only where somebody says yes; a script says so with ``--yes``."""
     if not sys.stdin.isatty():
-        raise click.UsageError("deleting without a terminal to ask on needs --yes")
+        raise click.UsageError("this cannot be undone: without a terminal to ask on it needs --yes")
     click.confirm(question, abort=True)
