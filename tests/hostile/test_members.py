@@ -67,7 +67,7 @@ async def test_patterns_of_any_kind_delay_nobody(broker: Target) -> None:
     ]
     await broker.call(19, 7, topics=topics, timeout=10_000, validate_only=False)
     slow = "(a|b|.)*" * 200, "((a*)*(b*)*.*)" * 150, "(?:.*[ab].{0,20}){40}", r"\p{L}" * 800
-    patterns = [*slow, "(a|b)" * 200_000]
+    patterns = [*slow, "(a|b)" * 6_000]
     frames = [
         request_frame(
             68,
