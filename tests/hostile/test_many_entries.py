@@ -35,6 +35,8 @@ def fetched(number: int) -> dict[str, Any]:
 FETCH = {"max_wait": 200, "min_bytes": 1, "max_bytes": 1 << 20, "session_epoch": -1}
 NEW = {"num_partitions": 1, "replication_factor": 1}
 DESCRIBED = {"include_synonyms": True, "include_documentation": True}
+LIMIT = [{"key": "producer_byte_rate", "value": 1e9}]
+SESSION = [{"name": "consumer.session.timeout.ms", "value": "45000"}]
 USER = [{"entity_type": "user", "entity_name": "u"}]
 
 REQUESTS: dict[str, tuple[int, int, dict[str, Any]]] = {
@@ -147,6 +149,18 @@ REQUESTS: dict[str, tuple[int, int, dict[str, Any]]] = {
     ),
     "AlterClientQuotas": (
         49, 1, {"validate_only": True, "entries": Repeat({"entity": USER}, 60_000)}
+    ),
+    "AlterClientQuotas that hold": (
+        49, 1, {"entries": [
+            {"entity": [{"entity_type": "user", "entity_name": name}], "ops": LIMIT}
+            for name in names(4_000)
+        ]},
+    ),
+    "AlterConfigs of groups": (
+        33, 2, {"resources": [
+            {"resource_type": 32, "resource_name": name, "configs": SESSION}
+            for name in names(4_000)
+        ]},
     ),
     "DescribeProducers": (
         61, 0, {"topics": [{"name": TOPIC, "partition_indexes": Repeat(0, 240_000)}]}

@@ -10,6 +10,7 @@ from headwater.errors import StoreUnavailable, WatchTrimmed
 from headwater.meta.memory import MemoryStore
 from headwater.meta.mirror import Mirror
 from headwater.meta.store import Change, Scan, Values, Writes
+from headwater.work_budget import TURN_ELEMENTS
 
 
 async def put(store: MemoryStore, key: str, value: bytes | None) -> None:
@@ -149,4 +150,36 @@ class Away(MemoryStore):
 async def test_a_refresh_that_fails_is_left_to_the_watch() -> None:
     store = Away()
     await Mirror(store, "a/", Seen()).refresh()
+    await store.close()
+
+
+async def test_very_many_values_are_not_looked_at_for_each_change() -> None:
+    store, seen = MemoryStore(), Seen()
+    for number in range(TURN_ELEMENTS + 1):
+        await put(store, f"a/{number}", b"")
+    async with running(Mirror(store, "a/", seen)):
+        await put(store, "a/0", b"first")
+        while seen.values.get("0") != b"first":
+            await asyncio.sleep(0)
+        before = seen.times
+        for number in range(200):
+            await put(store, "a/0", b"%d" % number)
+            await asyncio.sleep(0)
+        while seen.values["0"] != b"199":
+            await asyncio.sleep(0.01)
+        assert seen.times - before < 100
+    await store.close()
+
+
+async def test_a_look_at_everything_tells_what_waits_to_be_told() -> None:
+    store, seen = MemoryStore(), Seen()
+    for number in range(TURN_ELEMENTS + 1):
+        await put(store, f"a/{number}", b"")
+    mirror = Mirror(store, "a/", seen)
+    async with running(mirror):
+        for number in range(20):
+            await put(store, "a/0", b"%d" % number)
+            await asyncio.sleep(0)
+        await mirror.refresh()
+        assert seen.values["0"] == b"19"
     await store.close()

@@ -72,6 +72,9 @@ async def alter_resources(
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": str(error)}
         results.append(result)
+    changed_groups = any(one.resource_type == ResourceType.GROUP for one in request.resources)
+    if changed_groups and not request.validate_only:
+        await services.dynamic.groups.refresh()
     return results
 
 
@@ -102,7 +105,7 @@ async def _alter(
                 raise InvalidRequest("Default group resources are not allowed.")
             change = change_of(resource, group_scheme(services.group_settings))
             present = dynamic.groups.of(name)
-            apply = partial(dynamic.groups.change, name)
+            apply = partial(dynamic.groups.change, name, refresh=False)
         case unknown:
             raise InvalidRequest(f"Unknown resource type {unknown}")
     change(present)

@@ -27,20 +27,30 @@ class QuotaStore:
         self._meta = meta
         self._notify = changed
         self._mirror = Mirror(meta, keys.QUOTAS, self._changed)
+        self._decoded: dict[str, tuple[bytes, Entity, Quotas]] = {}
         self.all: Mapping[Entity, Quotas] = {}
         self.load = self._mirror.load
         self.run = self._mirror.run
+        self.refresh = self._mirror.refresh
 
     def _changed(self, values: Mapping[str, bytes]) -> None:
-        self.all = {
-            entity_of(name): decode(QuotaRecord, value).limits for name, value in values.items()
+        known = self._decoded
+        self._decoded = {
+            name: old
+            if (old := known.get(name)) is not None and old[0] == value
+            else (value, entity_of(name), decode(QuotaRecord, value).limits)
+            for name, value in values.items()
         }
+        self.all = {entity: limits for _, entity, limits in self._decoded.values()}
         self._notify(self.all)
 
-    async def change(self, entity: Entity, limits: Mapping[str, float | None]) -> None:
+    async def change(
+        self, entity: Entity, limits: Mapping[str, float | None], *, refresh: bool = True
+    ) -> None:
         """Set limits, or remove those that are None; every broker follows.
 
-        Raises a ``KafkaError`` where the store does not answer.
+        This one has done so at the return, or after ``refresh`` if it is called apart. Raises a
+        ``KafkaError`` where the store does not answer.
         """
         key = keys.quota(entity_text(entity))
 
@@ -59,4 +69,5 @@ class QuotaStore:
             return writes, None
 
         await transact(self._meta, [key], decide)
-        await self._mirror.refresh()
+        if refresh:
+            await self.refresh()

@@ -110,9 +110,11 @@ class GroupConfigs:
         self._meta = meta
         self._settings = settings
         self._by_group: dict[str, Mapping[str, str]] = {}
+        self._decoded: dict[str, tuple[bytes, str, Mapping[str, str]]] = {}
         self._mirror = Mirror(meta, keys.GROUP_CONFIGS, self._changed)
         self.load = self._mirror.load
         self.run = self._mirror.run
+        self.refresh = self._mirror.refresh
 
     def session_timeout_ms(self, group: str) -> int:
         """Silence after which a member of a consumer group counts as gone."""
@@ -130,11 +132,22 @@ class GroupConfigs:
         """The groups for which something is set."""
         return sorted(self._by_group)
 
-    async def change(self, group: str, change: ConfigChange) -> None:
-        """Replace what is set for a group; every broker follows. Raises what ``change`` raises."""
+    async def change(self, group: str, change: ConfigChange, *, refresh: bool = True) -> None:
+        """Replace what is set for a group; every broker follows. Raises what ``change`` raises.
+
+        This one has done so at the return, or after ``refresh`` if it is called apart.
+        """
         check_group_id(group)
         await change_configs(self._meta, keys.group_configs(group), change)
-        await self._mirror.refresh()
+        if refresh:
+            await self.refresh()
 
     def _changed(self, values: Mapping[str, bytes]) -> None:
-        self._by_group = {unquote(name): stored_configs(value) for name, value in values.items()}
+        known = self._decoded
+        self._decoded = {
+            name: old
+            if (old := known.get(name)) is not None and old[0] == value
+            else (value, unquote(name), stored_configs(value))
+            for name, value in values.items()
+        }
+        self._by_group = {group: configs for _, group, configs in self._decoded.values()}

@@ -38,6 +38,8 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": str(error)}
         results[entity] = result
+    if not request.validate_only:
+        await services.dynamic.stored_quotas.refresh()
     return {"entries": list(results.values())}
 
 
@@ -58,7 +60,7 @@ async def _alter(
         raise InvalidRequest(f"Ignoring duplicate entity {shown(entity)}")
     check_alteration(entity, limits)
     if not validate_only:
-        await services.dynamic.stored_quotas.change(entity, limits)
+        await services.dynamic.stored_quotas.change(entity, limits, refresh=False)
 
 
 API = Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", handle=handle)
