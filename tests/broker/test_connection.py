@@ -391,3 +391,27 @@ async def test_a_large_request_that_fails_is_told_of_each_thing(
     monkeypatch.setattr(metadata, "_view", explode)
     response = await broker.call(3, 1, **many_names(40_000))
     assert [int(topic.error_code) for topic in response.topics] == [-1] * 40_000
+
+
+async def test_requests_stay_bytes_until_their_turn(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Parsed, 3 bytes of an empty topic take over a hundred. What is in front is answered."""
+    await broker.create_topic("t")
+    client = await broker.connect()
+    await client.send(1, 11, **fetch_fields("t", 0, max_wait=1_000), **SESSIONLESS)
+    for _ in range(3):
+        await client.send(3, 4, **many_names(1_000), allow_auto_topic_creation=False)
+    body = struct.pack(">hhih", 3, 4, 1, -1) + struct.pack(">i", 2**31 - 1) + b"\0" * 2_000
+    client.writer.write(struct.pack(">i", len(body)) + body)
+    await asyncio.sleep(0.1)
+    (connection,) = broker.server._connections
+    waiting = [request.body for request in connection._backlog.waiting]
+    assert [type(body) for body in waiting] == [bytes] * 4
+    await broker.call(0, 9, **produce_fields("t", batch(b"a")))
+    await client.receive(1, 11)
+    for _ in range(3):
+        assert len((await client.receive(3, 4))[1].topics) == 1_000
+    assert await client.is_closed()
+    assert "of topics does not fit" in caplog.text
+    await client.close()

@@ -13,11 +13,11 @@ from headwater.wire.requests import Header
 class PendingRequest:
     """A request from its arrival until its reply has been handed to the socket.
 
-    ``body`` is None once nothing more is to be read from it. A large request stands in ``frame``
-    until its turn comes: parsed it takes many times its bytes.
+    ``body`` is None once nothing more is to be read from it, and the frame's bytes until the
+    request is parsed.
     """
 
-    __slots__ = ("api", "arrived", "body", "call", "frame", "header", "reply", "size")
+    __slots__ = ("api", "arrived", "body", "call", "header", "reply", "size")
 
     def __init__(
         self, api: Api, header: Header, call: Call, body: Any, size: int, arrived: float
@@ -28,7 +28,6 @@ class PendingRequest:
         self.body = body
         self.size = size
         self.arrived = arrived
-        self.frame: bytes | None = None
         self.reply: Segments | NoReply | None = None
 
     def is_silent(self) -> bool:

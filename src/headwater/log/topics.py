@@ -155,7 +155,10 @@ class TopicCatalog:
             found = await self._meta.scan(keys.DELETED_TOPICS, prefix_end(keys.DELETED_TOPICS))
         except StoreError as error:
             raise KafkaStorageError(f"cannot read deleted topics: {error}") from error
+        written = name.encode()
         for entry in found.entries:
+            if written not in entry.value:
+                continue  # most are others, and there may be thousands of them
             deleted = decode(DeletedTopic, entry.value)
             if deleted.name == name:
                 await self._close_streams(deleted.streams)
