@@ -57,6 +57,7 @@ def test_help_and_version_load_neither_client_nor_broker() -> None:
         (["topic", "alter", "t"], "give --partitions, --config or --delete-config"),
         (["topic", "delete", "t"], "needs --yes"),
         (["consume", "t", "-o", "yesterday"], "'yesterday' is not earliest, latest"),
+        (["sql", "SELECT 1", "-o", "result.xlsx"], "no format is written to a .xlsx file"),
         (["completion", "tcsh"], "'tcsh' is not one of"),
     ],
 )

@@ -62,6 +62,30 @@ def test_wrong_queries_are_answered_in_one_line(
     assert ask(spark, cluster, "SELECT count(*) AS n FROM `page-views`") == [{"n": 0}]
 
 
+def test_a_statement_that_changes_something_is_refused(
+    cluster: Cluster, spark: SharedSpark
+) -> None:
+    cluster.create_topic("target")
+    for statement in (
+        "INSERT INTO target SELECT * FROM target",
+        " create table copy AS SELECT * FROM target",
+        "DELETE FROM target",
+    ):
+        with pytest.raises(ConfigurationError, match="headwater sql only reads topics"):
+            ask(spark, cluster, statement)
+    with pytest.raises(ConfigurationError, match=r"^format headwater only reads topics"):
+        ask(spark, cluster, "WITH a AS (SELECT * FROM target) INSERT INTO target SELECT * FROM a")
+
+
+def test_all_topics_are_listed_as_tables(cluster: Cluster, spark: SharedSpark) -> None:
+    for topic in ("invoices", "page-clicks"):
+        cluster.create_topic(topic)
+    shown = {row["tableName"] for row in ask(spark, cluster, "show tables")}
+    assert {"invoices", "page-clicks"} <= shown
+    (only,) = ask(spark, cluster, "SHOW TABLES LIKE 'invo*'")
+    assert only["tableName"] == "invoices"
+
+
 def headwater_sql(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "headwater.cli", "sql", "--data", str(cluster.data), *words],

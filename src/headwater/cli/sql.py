@@ -20,8 +20,8 @@ FORMATS = ("table", "csv", "json", "parquet")
 
 
 @click.command(
-    epilog="""Examples: headwater sql "SELECT string(value) FROM orders LIMIT 10";
-    headwater sql "SELECT partition, count(*) FROM orders GROUP BY 1" --format csv"""
+    epilog="""Examples: headwater sql 'SELECT string(value) FROM orders LIMIT 10';
+    headwater sql 'SELECT partition, count(*) FROM orders GROUP BY 1' --format csv"""
 )
 @click.argument("query")
 @click.option(
@@ -47,11 +47,13 @@ def sql(
 
     Every topic is a table with the columns topic, partition, offset, timestamp, key, value,
     headers, producer_id, producer_epoch, base_sequence and attributes. Keys and values are bytes:
-    string(value) makes text of them. A name such as page-views stands in backticks.
+    string(value) makes text of them. A name such as page-views stands in backticks; put the query
+    in single quotes then, as the shell runs what stands in backticks.
     """
     from headwater.pipeline.session import check_spark, spark_session
-    from headwater.pipeline.sql import SqlPlace, run_query, topic_names
+    from headwater.pipeline.sql import SqlPlace, check_reads, run_query, topic_names
 
+    check_reads(query)
     form = form or _form_of(output)
     if form == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is not for a terminal: name a file with --output")
@@ -66,8 +68,16 @@ def sql(
 
 
 def _form_of(output: Path | None) -> str:
+    """The format that a file's ending names; raises ``UsageError`` for one that names none."""
     ending = "" if output is None else output.suffix.removeprefix(".")
-    return ending if ending in FORMATS else "table"
+    if ending in ("", "txt"):
+        return "table"
+    if ending not in FORMATS:
+        raise click.UsageError(
+            f"no format is written to a .{ending} file: "
+            f"choose one of {', '.join(FORMATS)} with --format"
+        )
+    return ending
 
 
 @contextmanager

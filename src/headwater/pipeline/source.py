@@ -42,6 +42,12 @@ class HeadwaterDataSource(DataSource):  # type: ignore[misc]
         asked = options.push_filters and _PUSHING in sys.modules
         return (FilteringReader if asked else HeadwaterReader)(options, columns)
 
+    def writer(self, schema: Any, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
+        """Raises ``ConfigurationError``."""
+        raise ConfigurationError(
+            "format headwater only reads topics: write records with a Kafka client"
+        )
+
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
         from headwater.pipeline.source_stream import HeadwaterStreamReader
 

@@ -20,6 +20,11 @@ _SETTINGS: Final = {
     "spark.sql.debug.maxToStringFields": "10000",
 }
 
+_LISTING: Final = re.compile(r"\s*SHOW\s+(TABLES|VIEWS)\b", re.IGNORECASE)
+"""Such a query names no topic and is about all of them."""
+_CHANGE: Final = re.compile(
+    r"\s*(INSERT|UPDATE|DELETE|MERGE|CREATE|REPLACE|DROP|ALTER|TRUNCATE|LOAD)\b", re.IGNORECASE
+)
 _RELATION: Final = re.compile(r"RelationV2\[([^]]*)\] headwater")
 _ATTRIBUTE: Final = re.compile(r"(\w+)#(\d+)")
 
@@ -44,6 +49,7 @@ def run_query(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) 
     Raises ``UnknownTopicOrPartition``; ``ConfigurationError`` for a query that cannot be run;
     ``StoreUnavailable`` where it fails under way.
     """
+    check_reads(query)
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, ParseException, PySparkException
 
@@ -62,8 +68,25 @@ def run_query(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) 
         raise StoreUnavailable(f"the query failed: {last_line(str(error))}") from error
 
 
+def check_reads(query: str) -> None:
+    """Raises ``ConfigurationError`` for a statement that changes something.
+
+    >>> check_reads("SELECT 'INSERT' FROM orders")
+    """
+    if (change := _CHANGE.match(query)) is not None:
+        raise ConfigurationError(
+            f"headwater sql only reads topics, and {change[1].upper()} changes something: "
+            "write records with a Kafka client, such as headwater produce"
+        )
+
+
 def _planned(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) -> Any:
     """The query over its topics, which read no more than it uses where that can be told."""
+    if _LISTING.match(query):
+        nothing = session.range(0)
+        for topic in topics:
+            nothing.createOrReplaceTempView(f"`{topic}`")
+        return session.sql(query)
     named = [topic for topic in topics if topic in query]
     for topic in named:
         _create_view(session, topic, place)
