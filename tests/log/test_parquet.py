@@ -327,6 +327,10 @@ async def test_without_the_extra_the_answer_is_a_storage_error_and_a_line(
     assert "extra `table`" in caplog.text
 
 
+PARTS = 4
+"""All changes of a small footer, in processes that are short enough for a busy machine."""
+
+
 @given(st.data())
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -367,6 +371,17 @@ async def test_no_damage_of_a_footer_ends_the_process(mask: int) -> None:
         except CorruptMessage:
             refused += 1
     assert refused > 100
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_single_byte_of_a_footer_ends_the_process(part: int) -> None:
+    """Arrow throws where nobody catches for a least or greatest value of another length."""
+    program = [sys.executable, "-m", "tests.log.parquet_damage", str(part), str(PARTS)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]
+    read, refused = map(int, done.stdout.split())
+    assert read > 1000
+    assert refused > 10_000
 
 
 async def damage(data: st.DataObject) -> None:

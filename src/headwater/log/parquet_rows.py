@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from headwater.errors import CorruptMessage
 from headwater.log.filler import filler_batches
 from headwater.log.formats import IndexEntry
-from headwater.log.parquet_source import MAGIC
+from headwater.log.parquet_footer import FooterDamage, RowGroup, describe
+from headwater.log.parquet_source import MAGIC, TRAILER
 from headwater.log.pieces import Piece, make_spanning_piece
 from headwater.log.sources import Extent
 from headwater.wire.batch import LOG_APPEND_TIME, trusted_batch
@@ -46,83 +47,48 @@ class Footer:
 
 
 def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
-    """The footer at the end of ``tail``. Raises ``CorruptMessage`` where it does not fit."""
+    """The footer at the end of ``tail``. Raises ``CorruptMessage`` where it does not fit.
+
+    Arrow is not asked about row groups and columns: see ``parquet_footer``.
+    """
+    size = int.from_bytes(tail[-TRAILER : -len(MAGIC)], "little")
     try:
+        if size > len(tail) - TRAILER:
+            raise FooterDamage("it is longer than what there is of the file")
+        found = describe(tail[-TRAILER - size : -TRAILER])
+        extents = [_extent(number, group, entry) for number, group in enumerate(found.groups)]
         # The reader looks for the magic at both ends, and for nothing between them yet.
         metadata = pq.read_metadata(pa.BufferReader(MAGIC + tail))
-        _check_columns(metadata, entry)
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        extents = [_extent(number, group, entry) for number, group in enumerate(groups)]
         there = metadata.schema.to_arrow_schema().names
     except DAMAGE as error:
         raise CorruptMessage(f"{entry.key}: {error}") from error
+    if metadata.num_row_groups != len(extents) or metadata.num_columns != len(found.types):
+        raise CorruptMessage(f"{entry.key}: the footer can be read in two ways")
+    if missing := set(COLUMNS) - set(there):
+        raise CorruptMessage(f"{entry.key} has no column {', '.join(sorted(missing))}")
     columns = [name for name in (*COLUMNS, ATTRIBUTES) if name in there]
-    return Footer(metadata, columns, _joined(extents, entry), metadata.serialized_size)
+    return Footer(metadata, columns, _joined(extents, entry), size)
 
 
-def _check_columns(metadata: Any, entry: IndexEntry) -> None:
-    """Raise where Arrow cannot make sense of a column.
-
-    To look at it, or at its statistics where its type is not that of the schema, would end the
-    process: ``row_group().column()`` throws where nobody catches.
-
-    A reader that fetches ahead looks at every column of every row group before it asks for the
-    first byte, and tells of errors as others do. There are no bytes to be had here.
-    """
-    unread = _Unread(entry.length)
-    try:
-        pq.ParquetFile(
-            pa.PythonFile(unread, mode="r"), metadata=metadata, pre_buffer=True
-        ).read_row_groups(range(metadata.num_row_groups), use_threads=False)
-    except DAMAGE:
-        if not unread.asked:
-            raise
-    types = [metadata.schema.column(index).physical_type for index in range(metadata.num_columns)]
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        if group.num_columns != len(types) or types != [
-            group.column(index).physical_type for index in range(len(types))
-        ]:
-            raise CorruptMessage(f"{entry.key}: row group {number} has columns of other types")
-
-
-def _extent(number: int, group: Any, entry: IndexEntry) -> Extent:
+def _extent(number: int, group: RowGroup, entry: IndexEntry) -> Extent:
     """A row group's place; its start and end are those of its rows."""
-    columns = [group.column(index) for index in range(group.num_columns)]
-    used = [
-        column
-        for column in columns
-        if column.path_in_schema.partition(".")[0] in (*COLUMNS, ATTRIBUTES)
-    ]
-    by_name = {column.path_in_schema: column for column in columns}
-    offsets = _statistics(by_name, "offset")
-    times = _statistics(by_name, "timestamp")
-    if offsets is None or not group.num_rows:
+    used = [column for column in group.columns if column.path[0] in (*COLUMNS, ATTRIBUTES)]
+    bounds = {column.path: column.bounds for column in used}
+    offsets, times = bounds.get(("offset",)), bounds.get(("timestamp",))
+    if offsets is None or group.rows <= 0:
         raise CorruptMessage(f"{entry.key}: row group {number} does not say which offsets it has")
-    starts = [_first_byte(column) for column in used]
-    ends = [_first_byte(column) + column.total_compressed_size for column in used]
-    if not 0 < min(starts) < max(ends) < entry.length:
+    first = min(column.first_byte for column in used)
+    last = max(column.first_byte + column.length for column in used)
+    if not 0 < first < last < entry.length:
         raise CorruptMessage(f"{entry.key}: row group {number} lies outside of the file")
     return Extent(
-        start=offsets.min_raw,
-        end=offsets.max_raw + 1,
-        position=min(starts),
-        length=max(ends) - min(starts),
-        max_timestamp=entry.max_timestamp if times is None else times.max_raw // 1000,
+        start=offsets[0],
+        end=offsets[1] + 1,
+        position=first,
+        length=last - first,
+        max_timestamp=entry.max_timestamp if times is None else times[1] // 1000,
         row_group=number,
     )
-
-
-def _statistics(columns: dict[str, Any], name: str) -> Any:
-    found = columns[name].statistics if name in columns else None
-    return found if found is not None and found.has_min_max else None
-
-
-def _first_byte(column: Any) -> int:
-    page: int = column.data_page_offset
-    if column.has_dictionary_page and column.dictionary_page_offset:
-        page = min(page, column.dictionary_page_offset)
-    return page
 
 
 def _joined(groups: list[Extent], entry: IndexEntry) -> list[Extent]:
@@ -262,15 +228,3 @@ def _append_times(rows: Any) -> NDArray[np.bool_]:
     attributes: NDArray[np.int32] = rows.column(ATTRIBUTES).to_numpy()
     flagged: NDArray[np.bool_] = (attributes & LOG_APPEND_TIME) != 0
     return flagged
-
-
-class _Unread(_Part):
-    """A file of some size whose bytes are not here."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size, bytearray())
-        self.asked = False
-
-    def read(self, _size: int = -1, /) -> Any:
-        self.asked = True
-        raise OSError("not to be read")
