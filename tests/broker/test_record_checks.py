@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.record_checks import MAX_RECORDS, SCRATCH, RecordChecks
+from headwater.broker.record_checks import MAX_RECORDS, MAX_UNCOMPRESSED, SCRATCH, RecordChecks
 from headwater.broker.topic_rules import TopicRules, rules_of
 from headwater.errors import InvalidRecord, InvalidTimestamp, MessageTooLarge, RefusedRecords
 from headwater.log.record_work import RecordWork
@@ -157,6 +157,16 @@ async def test_records_are_stored_in_the_topics_codec(
     checked = await checker(data, wants)
     assert checked.codec == wants.codec
     assert decode_batch(checked.data) == decode_batch(data)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+async def test_a_record_that_is_too_large_is_refused_by_its_length(
+    checker: Checker, codec: int
+) -> None:
+    data = batch_of((b"k", NOW), codec=codec, size=MAX_UNCOMPRESSED + 1)
+    with pytest.raises(MessageTooLarge):
+        await checker(data, rules(max_message_bytes=str(MAX_UNCOMPRESSED)))
+    assert checker.threads.jobs <= 1
 
 
 async def test_a_batch_that_grows_above_the_topics_bound_is_refused(checker: Checker) -> None:

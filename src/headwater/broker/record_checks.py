@@ -34,6 +34,7 @@ from headwater.wire.record_walk import (
     Walk,
     Walked,
     check_end,
+    end_of_record,
     walk,
     walk_lengths,
 )
@@ -114,10 +115,9 @@ class RecordChecks:
         self._turn_left = TURN_BYTES
 
     async def _in_thread(self, opening: "Opening") -> Batch:
-        batch = opening.check.batch
-        most = max(MAX_UNCOMPRESSED, 2 * batch.size)
         # Snappy's blocks are joined, and what is recoded is copied.
-        return await self._work.run(opening.open, batch.size, most, copies=2)
+        size = opening.check.batch.size
+        return await self._work.run(opening.open, size, opening.most, copies=2)
 
 
 class Opening:
@@ -128,6 +128,11 @@ class Opening:
     def __init__(self, check: _Check) -> None:
         self.check = check
         self._walked = _START
+
+    @property
+    def most(self) -> int:
+        """The bytes that its records may have when they are decompressed."""
+        return max(MAX_UNCOMPRESSED, 2 * self.check.batch.size)
 
     def open(self, room: int) -> Batch | None:
         """Check the batch in so many bytes; None if its records need more."""
@@ -140,6 +145,9 @@ class Opening:
         if whole:
             return self.finish(payload)
         self._go_on(payload, whole=False)
+        end = end_of_record(payload, self._walked.position)
+        if end > self.most:
+            raise MessageTooLarge(f"the records of a batch are larger than {self.most} bytes")
         return None
 
     def finish(self, payload: memoryview) -> Batch:

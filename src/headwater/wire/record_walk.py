@@ -237,6 +237,16 @@ def _read_record(data: memoryview, at: int, end: int, index: int) -> tuple[int, 
     return delta, key >= 0
 
 
+def end_of_record(payload: Buffer, position: int) -> int:
+    """Where the record at ``position`` ends by its length, if that is there; else ``position``."""
+    data = memoryview(payload)
+    try:
+        length, at = decode_signed(data, position, min(len(data), position + MAX_LENGTH_BYTES))
+    except InvalidRecord:
+        return position
+    return at + length
+
+
 def _skip(at: int, size: int, end: int) -> int:
     if size > end - at:
         raise InvalidRecord(f"{size} bytes in {end - at}")
