@@ -13,18 +13,19 @@ from 5 on.
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
-from headwater.engine import Topic
+from headwater.engine import StreamId, Topic
 from headwater.errors import UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
-from headwater.work_budget import in_turns
+from headwater.work_budget import Turn, in_turns, yield_turn
 
 _UNKNOWN: Final = -1
 
@@ -35,7 +36,7 @@ Wanted = list[tuple[Topic, list[int]]]
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """The one directory."""
     if request.topics is None:
-        wanted = _own_share(services, await services.engine.topics.all())
+        wanted = await _own_share(services, await services.engine.topics.all())
     else:
         wanted = await _named(services, request.topics)
     sizes = await services.engine.sizes(
@@ -50,13 +51,9 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                 "topics": [
                     {
                         "name": topic.name,
-                        "partitions": [
-                            {
-                                "partition_index": partition,
-                                "partition_size": sizes.get(topic.streams[partition], 0),
-                            }
-                            for partition in partitions
-                        ],
+                        "partitions": LateRows(
+                            len(partitions), partial(_rows, topic, partitions, sizes)
+                        ),
                     }
                     for topic, partitions in wanted
                 ],
@@ -67,13 +64,25 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     }
 
 
-def _own_share(services: Services, topics: Sequence[Topic]) -> Wanted:
+def _rows(
+    topic: Topic, partitions: Sequence[int], sizes: Mapping[StreamId, int]
+) -> Iterator[Values]:
+    for partition in partitions:
+        size = sizes.get(topic.streams[partition], 0)
+        yield {"partition_index": partition, "partition_size": size}
+
+
+async def _own_share(services: Services, topics: Sequence[Topic]) -> Wanted:
     leader, own = services.cluster.leader, services.cluster.node_id
-    shares = (
-        (topic, [p for p, stream in enumerate(topic.streams) if leader(stream) == own])
-        for topic in topics
-    )
-    return [(topic, partitions) for topic, partitions in shares if partitions]
+    wanted: Wanted = []
+    turn = Turn()
+    for topic in topics:
+        partitions = [p for p, stream in enumerate(topic.streams) if leader(stream) == own]
+        if partitions:
+            wanted.append((topic, partitions))
+        if turn.spend(1 + len(topic.streams)):
+            await yield_turn()
+    return wanted
 
 
 async def _named(services: Services, asked: Sequence[Any]) -> Wanted:
