@@ -48,6 +48,12 @@ def test_help_and_version_load_neither_client_nor_broker() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_help_shows_the_summary_of_every_command_whole() -> None:
+    _, _, commands = run("--help").stdout.partition("Commands:")
+    assert "restore" in commands
+    assert "..." not in commands
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

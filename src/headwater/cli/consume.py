@@ -75,7 +75,10 @@ def consume(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Print the records of TOPIC, up to its end as it is now, or for ever with --follow."""
+    """Print the records of TOPIC.
+
+    Stops at the end that the topic has when it starts, or goes on for ever with --follow.
+    """
     from confluent_kafka import Consumer
 
     start = _read_offset(offset)
@@ -141,7 +144,7 @@ def _assign(
         )
     bounds = {partition: _bounds(consumer, topic, partition) for partition in chosen}
     starts = {
-        partition: _start(start, *bounds[partition])
+        partition: _start(start, partition, *bounds[partition])
         for partition in chosen
         if not isinstance(start, datetime)
     }
@@ -173,7 +176,7 @@ def _bounds(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
             return earliest, latest
 
 
-def _start(start: int | str, earliest: int, latest: int) -> int:
+def _start(start: int | str, partition: int, earliest: int, latest: int) -> int:
     if start == "earliest":
         return earliest
     if start == "latest":
@@ -183,7 +186,7 @@ def _start(start: int | str, earliest: int, latest: int) -> int:
         return max(earliest, latest + start)
     if not earliest <= start <= latest:
         raise click.ClickException(
-            f"offset {start} is out of range; the partition has {earliest} to {latest}"
+            f"offset {start} is out of range; partition {partition} has {earliest} to {latest}"
         )
     return start
 

@@ -84,7 +84,10 @@ def produce(
     null: str | None,
     as_json: bool,
 ) -> None:
-    """Send each line of FILE, or of standard input, as a record to TOPIC."""
+    """Send each line of FILE as a record to TOPIC.
+
+    Without FILE, or with -, lines come from standard input.
+    """
     from confluent_kafka import Producer
 
     if key_separator == "":

@@ -44,12 +44,13 @@ def restore(
     no_wait: bool,
     as_json: bool,
 ) -> None:
-    """Restore a cluster's metadata from its objects into an empty metadata store.
+    """Restore a cluster's metadata from its objects.
 
-    Stop all brokers first. The newest snapshot is taken, and records that were written to objects
-    after it are appended again. Before they are read, brokers that were left running with another
-    metadata store get 15 s to notice that they are superseded. The cluster gets a new restore
-    epoch, so that consumers which had read further than the snapshot learn of it.
+    The metadata store that it is restored into has to be empty. Stop all brokers first. The newest
+    snapshot is taken, and records that were written to objects after it are appended again. Before
+    they are read, brokers that were left running with another metadata store get 15 s to notice
+    that they are superseded. The cluster gets a new restore epoch, so that consumers which had read
+    further than the snapshot learn of it.
     """
     from headwater.cli.check_progress import CheckProgress
 

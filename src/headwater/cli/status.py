@@ -85,7 +85,7 @@ def status(
     cost: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Show a cluster's brokers, what it stores, and what its stores were asked.
+    """Show a cluster's brokers, data and requests to its stores.
 
     The counts come from the metadata store, so they need no broker; requests to the stores are
     shown for brokers that serve --metrics, and so is what they cost.
