@@ -1,6 +1,7 @@
 """Real Python clients against a broker on memory stores; the Java ones are in tests/interop."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -35,6 +36,31 @@ async def test_librdkafka_reads_what_it_wrote(broker: RunningBroker, codec: str)
         (n, b"%d" % n, None if n % 10 == 0 else b"value %d" % n * 10, [("h", b"1")])
         for n in range(COUNT)
     ]
+
+
+async def test_librdkafka_tells_records_at_fault_from_those_beside_them(
+    broker: RunningBroker,
+) -> None:
+    from confluent_kafka import Producer
+
+    def produce() -> Counter[str]:
+        address = f"127.0.0.1:{broker.port}"
+        producer = Producer({"bootstrap.servers": address, "linger.ms": 1_000})
+        outcomes: Counter[str] = Counter()
+        for number in range(100):
+            key = None if number % 10 == 3 else b"k"
+            producer.produce(
+                "t",
+                b"v",
+                key,
+                on_delivery=lambda error, _: outcomes.update([error.name() if error else ""]),
+            )
+        assert producer.flush(10) == 0
+        return outcomes
+
+    await broker.create_topic("t", cleanup_policy="compact")
+    outcomes = await asyncio.to_thread(produce)
+    assert outcomes == {"INVALID_RECORD": 10, "_INVALID_DIFFERENT_RECORD": 90}
 
 
 async def test_librdkafka_lists_all_topics(broker: RunningBroker) -> None:
