@@ -8,7 +8,6 @@ import pytest
 
 from headwater.broker import idle_memory
 from headwater.broker.idle_memory import BUSY_FRACTION, IDLE_SECONDS, Idleness, give_memory_back
-from tests.simulation.loop import SimulatedLoop, run_simulated
 
 LOOK = 10.0
 
@@ -35,23 +34,28 @@ def test_memory_is_given_back_once_in_each_time_without_work() -> None:
     assert releases(Idleness(0.0, 0.0), *([0.0] * (waits - 1) + busy) * 3) == []
 
 
-def test_caches_are_released_before_the_heap_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_caches_are_released_before_the_heap_is_trimmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     done: list[str] = []
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     async def release() -> None:
         done.append("caches")
 
-    monkeypatch.setattr(idle_memory, "trim_heap", lambda: done.append("heap"))
+    def trim() -> None:
+        done.append("heap")
+        loop.call_soon_threadsafe(ended.set)
+
+    monkeypatch.setattr(idle_memory, "trim_heap", trim)
+    monkeypatch.setattr(idle_memory, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(idle_memory, "IDLE_SECONDS", 0.02)
     monkeypatch.setattr("headwater.broker.idle_memory.time.process_time", lambda: 0.0)
-
-    async def main() -> None:
-        task = asyncio.create_task(give_memory_back(release))
-        await asyncio.sleep(IDLE_SECONDS - 1)
-        assert not done
-        await asyncio.sleep(2 * LOOK)
-        task.cancel()
-
-    run_simulated(main(), SimulatedLoop())
+    task = asyncio.create_task(give_memory_back(release))
+    async with asyncio.timeout(30):
+        await ended.wait()
+    task.cancel()
+    await asyncio.wait([task])
     assert done == ["caches", "heap"]
 
 
