@@ -181,3 +181,22 @@ async def test_more_configurations_than_one_request_may_ask_for_are_refused(
     assert reply["results"][-1]["error_code"] == 44
     rows = {id(one["configs"]) for one in reply["results"][:count]}
     assert len(rows) == 1  # they share what is the same
+
+
+async def test_a_topic_is_not_given_the_table_of_another(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    await broker.create_topic("other.topic")
+    name = "headwater.table.name"
+    assert await alter(broker, (name, SET, "headwater.other_topic")) == 40
+    assert await alter(broker, (name, SET, "lake.raw.t")) == 0
+    assert await alter(broker, (name, SET, "lake.raw.t"), ("retention.ms", SET, "5")) == 0
+    assert await alter(broker, (name, SET, "lake.raw.t"), resource_name="other.topic") == 40
+    wanted = [{"name": name, "value": "lake.raw.t"}]
+    topics = [
+        {"name": each, "num_partitions": 1, "replication_factor": 1, "assignments": [],
+         "configs": [*wanted] if each == "u" else [{"name": name, "value": "lake.raw.v"}]}
+        for each in ("u", "v", "w")
+    ]  # fmt: skip
+    answer = await broker.call(19, 7, topics=topics, timeout=1000, validate_only=False)
+    assert [each.error_code for each in answer.topics] == [40, 0, 40]
+    assert await configs(broker) == {name: "lake.raw.t", "retention.ms": "5"}

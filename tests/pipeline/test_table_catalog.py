@@ -22,3 +22,14 @@ async def test_a_table_is_compacted_from_any_directory(cluster: Cluster, tmp_pat
         (found,) = await read_topics(place.meta, [topic])
         assert table_rows(place, found) == cluster.consume(topic)
     assert await cluster.table(topic) == cluster.consume(topic)
+
+
+async def test_a_table_in_a_nested_namespace_goes_with_its_topic(cluster: Cluster) -> None:
+    topic = cluster.create_topic(configs={"headwater.table.name": "lake.raw.nested"})
+    cluster.produce(topic, 50)
+    await cluster.compact(topic)
+    async with cluster.open() as place:
+        (found,) = await read_topics(place.meta, [topic])
+        assert found.id in place.tables.files_of_others([])
+        assert place.tables.drop(found.id)
+        assert not place.tables.catalog.table_exists("lake.raw.nested")

@@ -10,6 +10,7 @@ from typing import Any, Final
 from headwater.broker.config_rules import broker_list, check_broker_configs
 from headwater.broker.replies import Values
 from headwater.broker.services import Services
+from headwater.broker.table_names import TableNames
 from headwater.broker.topic_creation import find_named
 from headwater.config_values import whole_number
 from headwater.engine import ConfigChange
@@ -54,7 +55,7 @@ async def alter_resources(
 ) -> list[Values]:
     """Apply ``change_of`` to each resource; one result for each."""
     times = Counter((r.resource_type, r.resource_name) for r in request.resources)
-    results = []
+    tables, results = TableNames(services), []
     async for resource in in_turns(request.resources, elements=_RESOURCES_PER_TURN):
         result: Values = {
             "resource_type": resource.resource_type,
@@ -68,7 +69,7 @@ async def alter_resources(
                 check_broker_id(services, resource.resource_name, "Node id must be an integer")
                 alter_loggers(resource)
             else:
-                await _alter(services, resource, change_of, request.validate_only)
+                await _alter(services, resource, change_of, tables, request.validate_only)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": str(error)}
         results.append(result)
@@ -82,6 +83,7 @@ async def _alter(
     services: Services,
     resource: Any,
     change_of: ChangeOf,
+    tables: TableNames,
     validate_only: bool,  # noqa: FBT001
 ) -> None:
     name, dynamic = resource.resource_name, services.dynamic
@@ -90,6 +92,7 @@ async def _alter(
             topic = await find_named(services, name)
             change = change_of(resource, topic_scheme(dynamic.brokers.topic_defaults))
             present = topic.configs
+            await tables.check(name, change(present), present)
             apply: Callable[[ConfigChange], Awaitable[object]] = partial(
                 services.engine.topics.change_configs, topic.name
             )

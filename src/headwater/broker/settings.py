@@ -43,6 +43,8 @@ class BrokerSettings:
     """``max.request.partition.size.limit``: the page size of DescribeTopicPartitions."""
     session_timeout_s: float = 10.0
     """``broker.session.timeout.ms``: a broker silent for this long is no longer registered."""
+    table_names: str = "headwater.<topic>"
+    """The template of the tables' names."""
     rack: str | None = None
     """``broker.rack``: the zone that this broker runs in."""
     enforce_owner: bool = False

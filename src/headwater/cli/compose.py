@@ -399,4 +399,5 @@ def broker_settings(settings: Settings) -> BrokerSettings:
     """The broker's own settings, by their common names."""
     given = msgspec.structs.asdict(settings.broker)
     known = {field.name for field in fields(BrokerSettings)}
-    return BrokerSettings(**{name: value for name, value in given.items() if name in known})
+    own = {name: value for name, value in given.items() if name in known}
+    return BrokerSettings(**own, table_names=settings.tables.name)

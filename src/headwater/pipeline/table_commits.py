@@ -1,6 +1,6 @@
 """Committing jobs' files to the tables of their topics."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -11,7 +11,7 @@ from headwater.log.jobs import Job
 from headwater.pipeline.planner import BOTH
 from headwater.pipeline.streams import StoredTopic
 from headwater.tables.catalogs import open_catalog
-from headwater.tables.names import table_name
+from headwater.tables.names import TableName, table_name
 from headwater.tables.settings import TableSettings
 
 if TYPE_CHECKING:
@@ -139,12 +139,11 @@ class TableCommits:
 
         wanted = (self._cluster_id, topic_id)
         with catalog_errors(f"the table of topic {topic_id}"):
-            for namespace in self.catalog.list_namespaces():
-                for name in self.catalog.list_tables(namespace):
-                    found = self.catalog.load_table(name).properties
-                    if (found.get(CLUSTER), found.get(TOPIC_ID)) == wanted:
-                        self.catalog.drop_table(name)
-                        return True
+            for name in self._every_name():
+                found = self.catalog.load_table(name).properties
+                if (found.get(CLUSTER), found.get(TOPIC_ID)) == wanted:
+                    self.catalog.drop_table(name)
+                    return True
         return False
 
     def files_of_others(self, topic_ids: Collection[str]) -> dict[str, list[str]]:
@@ -156,18 +155,25 @@ class TableCommits:
 
         found: dict[str, list[str]] = {}
         with catalog_errors("looking for tables of deleted topics"):
-            for namespace in self.catalog.list_namespaces():
-                for name in self.catalog.list_tables(namespace):
-                    table = self.catalog.load_table(name)
-                    topic_id = table.properties.get(TOPIC_ID)
-                    ours = table.properties.get(CLUSTER) == self._cluster_id
-                    if ours and topic_id is not None and topic_id not in topic_ids:
-                        keys = [
-                            object_key(self._objects_url, location)
-                            for location in every_kept_file(table)
-                        ]
-                        found[topic_id] = [key for key in keys if key is not None]
+            for name in self._every_name():
+                table = self.catalog.load_table(name)
+                topic_id = table.properties.get(TOPIC_ID)
+                ours = table.properties.get(CLUSTER) == self._cluster_id
+                if ours and topic_id is not None and topic_id not in topic_ids:
+                    keys = [
+                        object_key(self._objects_url, location)
+                        for location in every_kept_file(table)
+                    ]
+                    found[topic_id] = [key for key in keys if key is not None]
         return found
+
+    def _every_name(self) -> Iterator[TableName]:
+        """The tables of the catalog, in namespaces of every depth."""
+        namespaces = [*self.catalog.list_namespaces()]
+        while namespaces:
+            namespace = namespaces.pop()
+            yield from self.catalog.list_tables(namespace)
+            namespaces += self.catalog.list_namespaces(namespace)
 
     @property
     def catalog(self) -> Any:

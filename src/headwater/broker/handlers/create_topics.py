@@ -26,6 +26,7 @@ from headwater.broker.quotas import MutationQuota
 from headwater.broker.replica_assignment import check_brokers
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
+from headwater.broker.table_names import TableNames
 from headwater.broker.topic_names import Collisions, check_topic_name
 from headwater.errors import (
     InvalidConfig,
@@ -53,6 +54,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     times = Counter(topic.name for topic in request.topics)
     by_name = {topic.name: topic for topic in request.topics}
     collisions = Collisions(services.engine.topics.stored_names)
+    tables = TableNames(services)
     budget = MAX_PARTITIONS_PER_REQUEST
     results = []
     async for name, asked in in_turns(by_name.items()):
@@ -66,7 +68,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                     f"Unable to perform excessively large batch operation: {partitions} partitions"
                 )
             result = await _create(
-                services, asked, partitions, quota, collisions, request.validate_only
+                services, asked, partitions, quota, collisions, tables, request.validate_only
             )
         except KafkaError as error:
             result = {"name": name, "error_code": error.code, "error_message": str(error)}
@@ -80,6 +82,7 @@ async def _create(
     partitions: int,
     quota: MutationQuota,
     collisions: Collisions,
+    tables: TableNames,
     validate_only: bool,  # noqa: FBT001
 ) -> Values:
     topics = services.engine.topics
@@ -88,6 +91,7 @@ async def _create(
         raise TopicAlreadyExists(f"Topic '{asked.name}' already exists.")
     await collisions.check(asked.name)
     configs = _configs(asked)
+    await tables.check(asked.name, configs)
     quota.take(partitions)
     layers = services.dynamic.brokers.layers
     result: Values = {
