@@ -28,6 +28,7 @@ async def list_offset(broker: RunningBroker, timestamp: int, version: int = 11, 
 @pytest.mark.parametrize(
     ("timestamp", "expected"),
     [(-1, 6), (-2, 0), (-3, 4), (-4, 0), (-5, -1), (-6, -1), (0, 0), (NOW + 1, 2), (NOW + 9, -1)],
+    ids=["end", "start", "newest", "local", "tiered", "-6", "0", "within", "after"],
 )
 async def test_places_and_times_are_found(
     broker: RunningBroker, timestamp: int, expected: int

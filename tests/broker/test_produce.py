@@ -51,6 +51,10 @@ GOOD = batch(b"a")
         (batch(b"a", timestamp=2**62), 32),
         (batch(b"a", attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0), 48),
     ],
+    ids=[
+        *("wrong CRC", "cut", "old format", "empty", "null", "two batches", "control batch"),
+        *("no sequence", "too large", "in two hours", "year 100 million", "transactional"),
+    ],
 )
 async def test_records_that_may_not_enter_are_refused_as_kafka_does(
     broker: RunningBroker, records: bytes | None, code: int
