@@ -77,7 +77,14 @@ async def oxia(random: Random, weather: Weather) -> Cluster:
     shards = [SimulatedShard(state, network) for network in networks]
     readers = [Reader(shard, layout) for shard in shards]
     committers = [
-        Committer(shard, layout, reader, random, lambda _number, _items: None)
+        Committer(
+            shard,
+            layout,
+            reader,
+            random,
+            lambda _number, _items: None,
+            now=asyncio.get_running_loop().time,
+        )
         for shard, reader in zip(shards, readers, strict=True)
     ]
 

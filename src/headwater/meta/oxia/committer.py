@@ -14,8 +14,9 @@ there at one moment.
 
 A committer that wakes up between the steps, however late, changes nothing: every key that its
 commit wrote has another version since. That is why a deleted key is not removed but marked: its
-version goes on. Marks are removed by a commit as well, long after (``trimmer``); an apply that
-is older than ``APPLY_SECONDS`` looks at the head again instead of being sent.
+version goes on. Marks are removed by a commit as well, long after (``trimmer``); an apply of a
+head that was read or proposed more than ``APPLY_SECONDS`` ago, by a clock that counts a suspended
+machine, is not sent: the head is looked at again.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
+from headwater.clock import boot_seconds
 from headwater.errors import (
     SessionLost,
     StoreError,
@@ -68,13 +70,21 @@ class Committer:
     """Commits one after another; ``publish`` is told of each."""
 
     def __init__(
-        self, shard: Shard, layout: Layout, reader: Reader, random: Random, publish: Publish
+        self,
+        shard: Shard,
+        layout: Layout,
+        reader: Reader,
+        random: Random,
+        publish: Publish,
+        *,
+        now: Callable[[], float] = boot_seconds,
     ) -> None:
         self._shard = shard
         self._layout = layout
         self._reader = reader
         self._random = random
         self._publish = publish
+        self._now = now
         self._recall = Recall()
         self._turn = asyncio.Lock()
         self._waiting: list[Call] = []
@@ -154,10 +164,11 @@ class Committer:
         """
         applied = None
         try:
+            began = self._now()
             version = await self._propose(head, seen.version)
             if version is not None:
                 self._recall.proposed(head)
-                applied = await self._finish(head)
+                applied = await self._finish(head, began)
         except StoreUnavailable:
             raise
         except BaseException as error:
@@ -182,6 +193,7 @@ class Committer:
         loop = asyncio.get_running_loop()
         waiting_for, since = 0, 0.0
         while True:
+            asked = self._now()
             first, log, *found, last = await self._shard.read(gets)
             head, version = self._layout.head_of(first)
             if self._layout.log_number(log.key) < head.number:
@@ -189,7 +201,7 @@ class Committer:
                     waiting_for, since = head.number, loop.time()
                 if loop.time() < since + OTHERS_APPLY_SECONDS:
                     await asyncio.sleep(LOOK_AGAIN_SECONDS)
-                else:
+                elif self._now() < asked + APPLY_SECONDS:
                     await self._apply(head)
             elif last.status == first.status and last.version == first.version:
                 records = {
@@ -278,13 +290,16 @@ class Committer:
         answer = (await self._shard.write(pb.WriteRequest(puts=[put]))).puts[0]
         return answer.version.version_id if answer.status == pb.OK else None
 
-    async def _finish(self, head: Head) -> pb.WriteResponse | None:
-        """The second step, until it is certain that it was done; None where not by this call."""
+    async def _finish(self, head: Head, began: float) -> pb.WriteResponse | None:
+        """The second step, until it is certain that it was done; None where not by this call.
+
+        ``began`` is when the first step did, on a clock that counts a suspended machine.
+        """
         loop = asyncio.get_running_loop()
         proposed = loop.time()
         while True:
             try:
-                if loop.time() < proposed + APPLY_SECONDS:
+                if self._now() < began + APPLY_SECONDS:
                     return await self._apply(head)
                 if await self._reader.revision() >= head.number:
                     return None
