@@ -6,11 +6,12 @@ import pytest
 from kio.index import load_request_schema
 
 from headwater.broker.failures import error_reply, reply_to_failure
-from headwater.broker.replies import NoReply
+from headwater.broker.replies import LateRows, NoReply, is_large
 from headwater.errors import RequestSuperseded
 from headwater.wire.api_versions import ADVERTISED, LOWEST_SERVED_PRODUCE, ApiKey
 from headwater.wire.encoder import encode_values
 from headwater.wire.requests import Header, parse_request
+from headwater.work_budget import TURN_ELEMENTS
 from tests.broker.running import fetch_fields, produce_fields, request_frame
 from tests.wire.entities import entity
 
@@ -63,3 +64,13 @@ def test_plain_names_are_named() -> None:
 
 def test_a_client_that_asked_again_elsewhere_is_not_answered() -> None:
     assert reply_to_failure(None, Header(11, 9, 1), RequestSuperseded()) is NoReply.CLOSE
+
+
+def test_a_reply_is_large_by_all_of_its_entities() -> None:
+    rows = LateRows(TURN_ELEMENTS + 1, lambda: iter(()))
+    many = [{"partition_index": number} for number in range(TURN_ELEMENTS + 1)]
+    assert is_large({"topics": many})
+    assert is_large({"topics": [{"name": "refused"}, {"name": "t", "partitions": many}]})
+    assert is_large({"results": [{"configs": rows}]})
+    assert is_large({"groups": ({"topics": [{"partitions": rows}]},)})
+    assert not is_large({"topics": [{"partitions": many[:200]}] * 2, "error_message": "x" * 9_000})

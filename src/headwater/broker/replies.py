@@ -8,7 +8,7 @@ so that a handler is written once for all versions. The hot path answers with ``
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from headwater.wire.encoder import Segments, encode_values
 from headwater.work_budget import TURN_ELEMENTS
@@ -57,6 +57,10 @@ class LateRows(Collection[Values]):
         return any(row == own for own in self)
 
 
+_ARRAYS: Final = frozenset({list, tuple, LateRows})
+"""Looked up by exact type: it is done for each value of each reply."""
+
+
 def is_large(reply: Reply) -> bool:
     """Whether writing it takes longer than one turn of the event loop may."""
     if isinstance(reply, Encoded):
@@ -67,15 +71,20 @@ def is_large(reply: Reply) -> bool:
 def _rows_left(values: Mapping[str, Any], left: int) -> int:
     """``left`` less the entities in ``values``; it stops to count below zero."""
     for value in values.values():
-        if isinstance(value, Collection) and not isinstance(value, str | bytes | memoryview):
-            left -= len(value)
-            if left < 0:
-                break
-            for item in value if isinstance(value, list | tuple) else ():
-                if isinstance(item, dict):
+        if type(value) not in _ARRAYS:
+            continue
+        left -= len(value)
+        if left < 0:
+            break
+        if type(value) is LateRows or not value or type(value[0]) is not dict:
+            continue
+        for item in value:
+            for inner in item.values():
+                if type(inner) in _ARRAYS:
                     left = _rows_left(item, left)
-                    if left < 0:
-                        return left
+                    break
+            if left < 0:
+                return left
     return left
 
 
