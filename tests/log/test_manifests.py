@@ -12,9 +12,13 @@ from headwater.log.jobs import (
     check_manifest,
     data_file_key,
     fit_manifest,
+    fix_manifest,
     job_of_file,
 )
 from headwater.log.swap import rearrange
+from headwater.meta import keys
+from headwater.meta.store import Entry
+from headwater.meta.values import encode
 
 
 def test_a_file_says_which_job_wrote_it() -> None:
@@ -75,6 +79,19 @@ def test_a_manifest_ends_where_a_transaction_is_full(operations: int | None, end
 def test_a_manifest_whose_first_part_is_too_much_is_refused() -> None:
     with pytest.raises(ManifestTooLarge, match=r"makes 8 writes.*takes 7"):
         fit_manifest(Manifest([part(0, 4, SEGMENT)], (), [part(0, 4)]), 7)
+
+
+def test_a_rewrite_whose_manifest_ends_early_leaves_the_files_behind_it_in_the_table() -> None:
+    job = Job(
+        id="0a1b", kind="rewrite", stream=1, topic="t", topic_id="7f-3", partition=0,
+        start=0, end=10, created_ms=0,
+    )  # fmt: skip
+    inputs = [data_file_key(job, start, start + 5, "a") for start in (0, 5)]
+    job.inputs = list(inputs)
+    decide = fix_manifest(job, Manifest([part(0, 5)]), 0)
+    _, fixed = decide({keys.job(0, 1): Entry(keys.job(0, 1), encode(job), 1)})
+    assert fixed is not None
+    assert (fixed.end, fixed.inputs) == (5, inputs[:1])
 
 
 def test_an_index_that_does_not_fit_a_job_stops_the_swap() -> None:

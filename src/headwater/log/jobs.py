@@ -102,15 +102,40 @@ def data_file_key(job: Job, start: int, end: int, attempt: str, kind: int = PARQ
 
 
 _FILE = re.compile(
-    rf"{TABLES}[^/]+/(?:data|segments)/\d+/\d+-\d+-(\w+)-\w+"
-    rf"(?:\.parquet|\{SEGMENT_SUFFIX}|\{INDEX_SUFFIX})"
+    rf"{TABLES}([^/]+)/(?:data|segments)/(\d+)/(\d+)-(\d+)-(\w+)-\w+"
+    rf"(\.parquet|\{SEGMENT_SUFFIX}|\{INDEX_SUFFIX})"
 )
+_COPY = re.compile(r".*-[0-9a-f]+p\d+\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """What the key of a job's file says."""
+
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+    job: str
+    suffix: str
+    is_copy: bool
+    """Whether it has a part of its range's records, for a table that is a copy of the log."""
+
+
+def parse_file_key(key: str) -> FileName | None:
+    """None where no job writes such keys."""
+    found = _FILE.fullmatch(key)
+    if found is None:
+        return None
+    topic_id, partition, start, end, job, suffix = found.groups()
+    is_copy = _COPY.fullmatch(key) is not None
+    return FileName(topic_id, int(partition), int(start), int(end), job, suffix, is_copy)
 
 
 def job_of_file(key: str) -> str | None:
     """The id of the job that a file was written for; None where no job writes such keys."""
-    found = _FILE.fullmatch(key)
-    return None if found is None else found.group(1)
+    found = parse_file_key(key)
+    return None if found is None else found.job
 
 
 def check_manifest(
@@ -225,6 +250,8 @@ def fix_manifest(job: Job, manifest: Manifest, now_ms: int) -> Decide[Job | None
         there.files = list(manifest.files)
         there.set_aside = list(manifest.set_aside)
         there.copies = list(manifest.copies)
+        # What lies behind an early end stays in the table too.
+        there.inputs = [key for key in there.inputs if not _starts_at(key, end)]
         writes.put(keys.job(0, job.stream), encode(there))
         for file in (*manifest.files, *manifest.copies):
             for key in object_keys(file.kind, file.key):
@@ -233,6 +260,12 @@ def fix_manifest(job: Job, manifest: Manifest, now_ms: int) -> Decide[Job | None
         return writes, there
 
     return decide
+
+
+def _starts_at(key: str, offset: int) -> bool:
+    """Whether a file begins at an offset or behind it."""
+    name = parse_file_key(key)
+    return name is not None and name.start >= offset
 
 
 def mark_committed(job: Job) -> Decide[Job | None]:
