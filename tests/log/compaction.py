@@ -1,7 +1,7 @@
 """A compactor without Spark: it reads a range as a consumer would and writes one Parquet file."""
 
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 from headwater.clock import Clock
 from headwater.engine import Read, Topic
 from headwater.log.engine import LogEngine
-from headwater.log.formats import SEGMENT
+from headwater.log.file_notes import NOTES, encode_notes
+from headwater.log.formats import SEGMENT, IndexEntry
 from headwater.log.index import entries_between
 from headwater.log.job_steps import JobSteps
 from headwater.log.jobs import DataFile, Job, data_file_key
@@ -27,7 +28,11 @@ from headwater.wire.columnar import decode
 
 
 def parquet_file(
-    batches: bytes, *, dropped: Collection[int] = (), row_group_bytes: int = 2000
+    batches: bytes,
+    *,
+    dropped: Collection[int] = (),
+    row_group_bytes: int = 2000,
+    entries: Sequence[IndexEntry] = (),
 ) -> tuple[bytes, int, list[int]]:
     """Batches with their offsets set as a Parquet file; its rows and their timestamps."""
     rows = decode(batches, 0)
@@ -35,6 +40,7 @@ def parquet_file(
     rows = rows.filter(pa.array(kept))
     sink = io.BytesIO()
     with parquet_writer(sink) as (writer, _):
+        writer.add_key_value_metadata({NOTES: encode_notes(entries)})
         if rows.num_rows:
             for table in row_groups([to_table(rows)], row_group_bytes):
                 writer.write_table(table, row_group_size=table.num_rows)
@@ -103,7 +109,8 @@ class Compactor:
 
     async def write(self, job: Job, batches: bytes, start: int, end: int, **how: Any) -> DataFile:
         """Write the batches of a range as a file of an attempt of its own."""
-        data, rows, times = parquet_file(batches, **how)
+        entries = [one async for one in entries_between(self.meta, job.stream, start, end)]
+        data, rows, times = parquet_file(batches, entries=entries, **how)
         file = self._file(job, start, end, len(data), rows, times)
         await self.objects.put(file.key, [data])
         return file

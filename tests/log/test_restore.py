@@ -193,12 +193,11 @@ async def test_a_copy_of_the_objects_in_another_kind_of_store_is_read_there() ->
     await place.restore()
     async with place.engine() as engine:
         assert values(await read_all(engine, "t")) == [b"a", b"b"]
-    moved = decode(Job, place.meta.database.entries[keys.job(0, job.stream)].value)
-    assert [file.store for file in (*moved.files, *moved.copies)] == ["s3", "s3"]
+    assert not (await place.meta.scan("d/0000/job/", "d/0000/job0")).entries
 
 
 def open_job(topic: Topic, store: str) -> Job:
-    """One that has its manifest, and ends after the restore."""
+    """One that is open when the snapshot is taken: how it went on the snapshot does not know."""
     file = DataFile(
         key="f", store=store, size=1, rows=1, start=0, end=1, min_timestamp=0, max_timestamp=0
     )

@@ -13,6 +13,9 @@ from headwater.cli.place import store_options
 if TYPE_CHECKING:
     from headwater.config import Settings
     from headwater.log.restore import Restoration, Watch
+    from headwater.pipeline.table_restores import SettledTables
+
+MOST_NAMED = 20
 
 _EPILOG = """\b
 Examples:
@@ -47,10 +50,11 @@ def restore(
     """Restore a cluster's metadata from its objects.
 
     The metadata store that it is restored into has to be empty. Stop all brokers first. The newest
-    snapshot is taken, and records that were written to objects after it are appended again. Before
-    they are read, brokers that were left running with another metadata store get 15 s to notice
-    that they are superseded. The cluster gets a new restore epoch, so that consumers which had read
-    further than the snapshot learn of it.
+    snapshot is taken, and records that were written to objects after it are put back: those of
+    files and merged objects at their offsets, others behind them. Before they are read, brokers
+    that were left running with another metadata store get 15 s to notice that they are superseded.
+    Tables are set to what the log holds then. The cluster gets a new restore epoch, so that
+    consumers which had read further than what came back learn of it.
     """
     from headwater.cli.check_progress import CheckProgress
 
@@ -64,10 +68,12 @@ def restore(
     with CheckProgress(sys.stderr) as progress:
         work = _restore(settings, snapshot, progress.at, dry_run=dry_run, wait=not no_wait)
         done = asyncio.run(work)
+    tables = None if dry_run else asyncio.run(_settle(settings))
     if as_json:
-        print_json(_as_json(done, dry_run=dry_run))
+        print_json(_as_json(done, tables, dry_run=dry_run))
     else:
         _print(done, dry_run=dry_run)
+        _print_tables(tables)
 
 
 async def _list(settings: "Settings") -> list[str]:
@@ -87,6 +93,7 @@ async def _restore(
     from headwater.log.claim import SUPERSEDED_SECONDS
     from headwater.log.restore import restore as bring_back
     from headwater.meta.urls import open_store
+    from headwater.pipeline.table_restores import TableHoldings
 
     url = settings.metadata_url
     if dry_run and missing_file(url) is not None:
@@ -102,17 +109,35 @@ async def _restore(
                 dry_run=dry_run,
                 wait_s=SUPERSEDED_SECONDS if wait else 0,
                 watch=watch,
+                holdings=TableHoldings(objects, settings.objects_url),
             )
         finally:
             await meta.close()
 
 
-def _as_json(done: "Restoration", *, dry_run: bool) -> dict[str, Any]:
+async def _settle(settings: "Settings") -> "SettledTables | None":
+    """Set tables to what the log holds; None where nothing here reads tables."""
+    import importlib.util
+
+    from headwater.cli.table_place import address_of, table_settings
+    from headwater.pipeline.place import open_place
+    from headwater.pipeline.table_restores import settle_tables
+
+    if importlib.util.find_spec("pyiceberg") is None:
+        return None
+    async with open_place(address_of(settings), table_settings(settings)) as place:
+        return await settle_tables(place)
+
+
+def _as_json(
+    done: "Restoration", tables: "SettledTables | None", *, dry_run: bool
+) -> dict[str, Any]:
     import msgspec
 
     told = asdict(done)
     told["description"] = msgspec.to_builtins(done.description)
     told["found"]["strangers"] = sorted(done.found.strangers)
+    told["tables"] = None if tables is None else asdict(tables)
     return {**told, "dry_run": dry_run}
 
 
@@ -127,19 +152,39 @@ def _print(done: "Restoration", *, dry_run: bool) -> None:
         f"{counted(done.keys, 'key')}; its restore epoch is {done.epoch}."
     )
     click.echo(
-        f"Newer records that were found in objects: {found.records} ({byte_size(found.bytes)}); "
+        f"Newer records that were found in objects: {found.records} ({byte_size(found.bytes)}), "
+        f"{counted(found.files, 'file')} of tables among them; "
         f"batches that were there already: {found.duplicates}."
     )
+    if found.lost:
+        click.echo(f"Lost between them: the records of {counted(found.lost, 'offset')}.")
     if found.strangers:
         click.echo(
             f"Not restored: records of {counted(len(found.strangers), 'partition')} whose topics "
             "are not in the snapshot."
         )
-    if done.adopted:
+    if found.unplaced:
         click.echo(
-            f"Kept: {counted(done.adopted, 'file')} of tables that are newer than the snapshot."
+            f"Kept, because it has records without a place in the log: "
+            f"{counted(len(found.unplaced), 'object')}."
         )
+        for key in found.unplaced[:MOST_NAMED]:
+            click.echo(f"  {key}")
+        if len(found.unplaced) > MOST_NAMED:
+            click.echo(f"  and {len(found.unplaced) - MOST_NAMED} more: --json names all")
     click.echo(
-        "Not to be found in objects: records that were committed inline after the snapshot, "
-        "and topics, settings and committed offsets that are newer."
+        "Not to be found in objects: records that were committed inline after the snapshot and "
+        "neither merged nor compacted, and topics, settings and committed offsets that are newer."
     )
+
+
+def _print_tables(tables: "SettledTables | None") -> None:
+    if tables is None:
+        return
+    if tables.tables:
+        click.echo(
+            f"Set to what the log holds: {counted(len(tables.tables), 'table')}; "
+            f"{counted(len(tables.removed), 'file')} cut, {len(tables.added)} added."
+        )
+    for failure in tables.failures:
+        click.echo(f"Not set yet, the next compaction does it: {failure}")

@@ -6,7 +6,16 @@ A survey reads every index entry, page by page, so it takes about a second per h
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from headwater.log.formats import INLINE, WAL, Cluster, IndexEntry, ObjectRecord, Tail, TopicRecord
+from headwater.log.formats import (
+    HOLE,
+    INLINE,
+    WAL,
+    Cluster,
+    IndexEntry,
+    ObjectRecord,
+    Tail,
+    TopicRecord,
+)
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, prefix_end
 from headwater.meta.values import decode
@@ -54,7 +63,7 @@ async def survey(meta: MetadataStore) -> Survey:
         if place.kind == INLINE:
             found.inline_entries += 1
             found.inline_bytes += place.length
-        elif place.kind != WAL:
+        elif place.kind not in (WAL, HOLE):
             found.files += 1
             found.file_bytes += place.length
     objects = keys.objects(DOMAIN)

@@ -12,8 +12,10 @@ from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, 
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.claim import refuse_unfinished, watch_claim
 from headwater.log.cleanup import TopicCleaner
+from headwater.log.filler import HoleSource
 from headwater.log.follow import Follower
 from headwater.log.formats import (
+    HOLE,
     INLINE,
     PARQUET,
     SEGMENT,
@@ -136,6 +138,7 @@ class LogEngine:
             files={
                 PARQUET: self._parquet,
                 SEGMENT: SegmentSource(stores, **reading),
+                HOLE: HoleSource(leader_epoch=cluster.epoch),
             },
             cache=cache,
         )

@@ -7,8 +7,12 @@ producer changes nothing for those that read committed records.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
+from headwater.log.formats import IndexEntry
+from headwater.log.pieces import Piece, make_spanning_piece
+from headwater.log.sources import Extent, whole
 from headwater.wire.batch import CONTROL, TRANSACTIONAL
 from headwater.wire.record_walk import NO_TIMESTAMP
 from headwater.wire.records import Record, encode_batch
@@ -32,3 +36,20 @@ def filler_batches(start: int, end: int) -> list[bytes]:
         )
         for first in range(start, end, MAX_SPAN)
     ]
+
+
+class HoleSource:
+    """See ``sources.PieceSource``: takes readers past what was lost."""
+
+    def __init__(self, *, leader_epoch: int) -> None:
+        self._leader_epoch = leader_epoch
+
+    def is_large(self, _entry: IndexEntry) -> bool:
+        return False
+
+    async def extents(self, entry: IndexEntry) -> Sequence[Extent]:
+        return [whole(entry)]
+
+    async def piece(self, _stream: int, entry: IndexEntry, _extent: Extent | None) -> Piece:
+        batches = filler_batches(entry.start, entry.end)
+        return make_spanning_piece(batches, entry.start, entry.end, self._leader_epoch)

@@ -12,6 +12,11 @@ PARQUET = 2
 """The records are the rows of a Parquet file, a data file of the topic's table."""
 SEGMENT = 3
 """The batches are in a ``.kfs`` file, byte for byte, with a sparse ``.index`` beside it."""
+HOLE = 4
+"""The offsets were given out and their records were lost with the metadata store. Readers are taken
+past them; no object stands behind the entry."""
+OBJECTLESS = (INLINE, HOLE)
+"""The kinds of entries that no object stands behind."""
 
 
 class ProducerState(msgspec.Struct, array_like=True):

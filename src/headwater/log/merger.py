@@ -320,7 +320,10 @@ class Merger:
                 logger.warning("stream %d: cannot merge its entries: %s", planned.stream, error)
         if not read:
             return []
-        data, placements = encode_section([chunk for chunk, _ in read], self._clock.now_ms())
+        starts = [planned.run[0].start for _, planned in read]
+        data, placements = encode_section(
+            [chunk for chunk, _ in read], self._clock.now_ms(), starts
+        )
         self._next_object += 1
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
         await pause(PUT_SECONDS)

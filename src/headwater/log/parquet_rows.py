@@ -5,7 +5,7 @@ offset, and statistics of offset and timestamp for every row group.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -122,18 +122,33 @@ def read_piece(footer: Footer, extent: Extent, data: bytearray, leader_epoch: in
     Raises ``CorruptMessage`` where it cannot be decoded.
     """
     try:
-        file = pq.ParquetFile(
-            pa.PythonFile(_Part(extent.position, data), mode="r"),
-            metadata=footer.metadata,
-            pre_buffer=False,
-            page_checksum_verification=True,
-        )
-        table = file.read_row_group(extent.row_group, columns=footer.columns, use_threads=False)
+        table = _read_columns(footer, extent, data, footer.columns)
         (rows,) = table.combine_chunks().to_batches()
         batches = list(_batches(rows, extent.start, extent.end))
     except DAMAGE as error:
         raise CorruptMessage(f"row group {extent.row_group}: {error}") from error
     return make_spanning_piece(batches, extent.start, extent.end, leader_epoch)
+
+
+def read_columns(
+    footer: Footer, extent: Extent, data: bytearray, columns: Sequence[str]
+) -> list[Any]:
+    """Columns of one row group as arrays. Raises ``CorruptMessage`` as ``read_piece`` does."""
+    try:
+        table = _read_columns(footer, extent, data, columns)
+        return [table.column(name).to_numpy() for name in columns]
+    except DAMAGE as error:
+        raise CorruptMessage(f"row group {extent.row_group}: {error}") from error
+
+
+def _read_columns(footer: Footer, extent: Extent, data: bytearray, columns: Sequence[str]) -> Any:
+    file = pq.ParquetFile(
+        pa.PythonFile(_Part(extent.position, data), mode="r"),
+        metadata=footer.metadata,
+        pre_buffer=False,
+        page_checksum_verification=True,
+    )
+    return file.read_row_group(extent.row_group, columns=list(columns), use_threads=False)
 
 
 def warm_up() -> None:

@@ -101,7 +101,7 @@ class ParquetSource:
             self._footers.move_to_end(entry.key)
             return known
         rows = await self._rows()
-        tail = await self._tail(entry)
+        tail = await footer_bytes(store_of(self._objects, entry), entry)
         async with self._at_once:
             footer: Footer = await self._offload(partial(rows.parse_footer, tail, entry))
         if entry.key not in self._footers:
@@ -111,20 +111,6 @@ class ParquetSource:
             _, dropped = self._footers.popitem(last=False)
             self._footer_bytes -= dropped.size
         return footer
-
-    async def _tail(self, entry: IndexEntry) -> bytearray:
-        """A file's end from where its footer begins, or from before that."""
-        store = store_of(self._objects, entry)
-        guess = min(FOOTER_GUESS, entry.length)
-        tail = await store.get_range(entry.key, entry.length - guess, guess)
-        if len(tail) < TRAILER or tail[-len(MAGIC) :] != MAGIC:
-            raise CorruptMessage(f"{entry.key} is no whole Parquet file")
-        needed = int.from_bytes(tail[-TRAILER : -len(MAGIC)], "little") + TRAILER
-        if needed > entry.length:
-            raise CorruptMessage(f"the footer of {entry.key} is longer than the file")
-        if needed > guess:
-            tail = await store.get_range(entry.key, entry.length - needed, needed)
-        return tail
 
     async def _rows(self) -> ModuleType:
         if self._module is None:
@@ -141,6 +127,20 @@ class ParquetSource:
                     )
                 raise KafkaStorageError("this broker lacks what reads Parquet files") from error
         return self._module
+
+
+async def footer_bytes(store: ObjectStore, entry: IndexEntry) -> bytearray:
+    """A file's end from where its footer begins, or from before that."""
+    guess = min(FOOTER_GUESS, entry.length)
+    tail = await store.get_range(entry.key, entry.length - guess, guess)
+    if len(tail) < TRAILER or tail[-len(MAGIC) :] != MAGIC:
+        raise CorruptMessage(f"{entry.key} is no whole Parquet file")
+    needed = int.from_bytes(tail[-TRAILER : -len(MAGIC)], "little") + TRAILER
+    if needed > entry.length:
+        raise CorruptMessage(f"the footer of {entry.key} is longer than the file")
+    if needed > guess:
+        tail = await store.get_range(entry.key, entry.length - needed, needed)
+    return tail
 
 
 def _import_rows() -> ModuleType:

@@ -1,7 +1,8 @@
 """Finding records that were committed after a snapshot of the metadata was taken.
 
-A WAL object says which streams' batches it holds, and nothing of their offsets: those are given by
-the commit. So what came after a snapshot is appended again, in the order in which it was written:
+A flush's object says which streams' batches it holds, and nothing of their offsets: those are given
+by the commit. Merged objects and files do state offsets, and say which of these batches they hold
+(``placement``). Other batches are appended again, in the order in which they were written:
 
 - Within an incarnation that order is exact: sections were committed as they were numbered. Between
   incarnations it is that of the brokers' clocks, so records of one partition that went through
@@ -12,8 +13,8 @@ the commit. So what came after a snapshot is appended again, in the order in whi
   sequence numbers tell. All others are taken, whatever is missing before them and in whatever
   order they come; one that was refused when it was sent is not told from one that was lost.
 
-What cannot be found: records that travelled inside metadata transactions, and topics, partitions,
-settings and committed offsets that are newer than the snapshot.
+What cannot be found: records that travelled inside metadata transactions and were neither merged
+nor compacted, and topics, partitions, settings and committed offsets newer than the snapshot.
 """
 
 import heapq
@@ -25,9 +26,12 @@ from headwater.log.formats import Incarnation, ProducerState, Tail
 from headwater.log.judge import judge
 from headwater.log.wal_object import ChunkInfo, find_sections
 from headwater.objects.store import ObjectInfo
-from headwater.wire.batch import batch_sizes, next_sequence, trusted_batch
+from headwater.wire.batch import HEADER, batch_sizes, next_sequence, trusted_batch
 
 WAL: Final = "wal/"
+MERGED: Final = "merged-"
+CRC_FIELD: Final = 4
+"""Of a batch's header."""
 SKEW_MS: Final = 10 * 60 * 1000
 """How far brokers' clocks may be apart."""
 
@@ -42,6 +46,8 @@ class FoundBatch:
     producer_epoch: int
     base_sequence: int
     max_timestamp: int
+    crc: int | None = None
+    """Of its bytes from the attributes on; None where these bytes are not at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,11 @@ def incarnation_of(key: str) -> str:
     return key.split("/")[1]
 
 
+def is_merged(key: str) -> bool:
+    """Whether an object holds what was committed before, inline or in other objects."""
+    return key.rpartition("/")[2].startswith(MERGED)
+
+
 def candidate(
     info: ObjectInfo, incarnation: Incarnation | None, *, recorded: bool
 ) -> Candidate | None:
@@ -84,8 +95,8 @@ def candidate(
 
     ``recorded`` says that the snapshot has a record of the object.
     """
-    if info.key.rpartition("/")[2].startswith("merged-"):
-        return None  # it holds what others hold, whose objects are still there
+    if is_merged(info.key):
+        return None if recorded else Candidate(info)
     if incarnation is None:
         return None if recorded else Candidate(info)
     key, position, committed = incarnation.section
@@ -116,13 +127,24 @@ def newer_sections(
             continue  # left behind by an incarnation that was fenced before the snapshot
         new = chunks[of.committed :] if position == of.position else chunks
         if new:
-            found = [FoundChunk(info, _batches(data, position, info)) for info in new]
+            found = [FoundChunk(info, found_batches(_chunk(data, position, info))) for info in new]
             yield FoundSection(of.info.key, position, created_ms, found)
 
 
-def _batches(data: bytearray, section: int, info: ChunkInfo) -> list[FoundBatch]:
+def merged_sections(data: bytearray, key: str) -> Iterator[FoundSection]:
+    """The sections of an object that a merge wrote."""
+    for position, created_ms, chunks in find_sections(data):
+        found = [FoundChunk(info, found_batches(_chunk(data, position, info))) for info in chunks]
+        yield FoundSection(key, position, created_ms, found)
+
+
+def _chunk(data: bytearray, section: int, info: ChunkInfo) -> memoryview:
     start = section + info.position
-    chunk = memoryview(data)[start : start + info.length]
+    return memoryview(data)[start : start + info.length]
+
+
+def found_batches(chunk: memoryview) -> list[FoundBatch]:
+    """The headers of a chunk's batches."""
     found = []
     for position, size, count in batch_sizes(chunk):
         batch = trusted_batch(chunk[position : position + size])
@@ -134,6 +156,7 @@ def _batches(data: bytearray, section: int, info: ChunkInfo) -> list[FoundBatch]
                 batch.producer_epoch,
                 batch.base_sequence,
                 batch.max_timestamp,
+                HEADER.unpack_from(batch.data)[CRC_FIELD],
             )
         )
     return found
@@ -159,9 +182,8 @@ def in_order(sections: Iterable[FoundSection]) -> Iterator[FoundSection]:
 
 @dataclass(frozen=True, slots=True)
 class Regained:
-    """A stream's tail, and which batches of idempotent producers it has."""
+    """Which batches of idempotent producers a stream has."""
 
-    tail: Tail
     known: Mapping[int, tuple[int, int]]
     """By producer, the epoch and the last sequence that the snapshot has."""
     appended: set[tuple[int, int, int]] = field(default_factory=set)
@@ -174,9 +196,17 @@ class Regained:
             for producer, state in tail.producers.items()
             if state.batches
         }
-        return cls(tail, known)
+        return cls(known)
+
+    def add(self, batch: FoundBatch) -> None:
+        """A batch stands in the restored stream."""
+        if batch.producer_id >= 0:
+            self.appended.add((batch.producer_id, batch.producer_epoch, batch.base_sequence))
 
     def has(self, batch: FoundBatch) -> bool:
+        """Whether a batch of an idempotent producer stands there already."""
+        if batch.producer_id < 0:
+            return False
         if (batch.producer_id, batch.producer_epoch, batch.base_sequence) in self.appended:
             return True
         epoch, last = self.known.get(batch.producer_id, (-1, 0))
@@ -185,30 +215,23 @@ class Regained:
         return batch.producer_epoch < epoch
 
 
-def append_again(stream: Regained, batches: Iterable[FoundBatch], now_ms: int) -> list[int]:
-    """Append batches; returns the numbers of those that are there already.
+def append_again(tail: Tail, offset: int, batch: FoundBatch, now_ms: int) -> None:
+    """Take a batch at an offset into the producers' states.
 
     A producer whose batch before this one was lost begins anew with it. One whose later batch is
     there already, for it went through a broker whose clock is behind, gets this one after it.
     """
-    left_out: list[int] = []
-    tail = stream.tail
-    for number, batch in enumerate(batches):
-        later = None
-        if batch.producer_id >= 0:
-            if stream.has(batch):
-                left_out.append(number)
-                continue
-            stream.appended.add((batch.producer_id, batch.producer_epoch, batch.base_sequence))
-            state = tail.producers.get(batch.producer_id)
-            if state is not None and not _is_next(state, batch):
-                del tail.producers[batch.producer_id]
-                later = None if _is_after(state, batch) else state
-        if judge(tail, [batch], now_ms):
-            left_out.append(number)
-        if later is not None:
-            tail.producers[batch.producer_id] = later
-    return left_out
+    if batch.producer_id < 0:
+        return
+    later = None
+    state = tail.producers.get(batch.producer_id)
+    if state is not None and not _is_next(state, batch):
+        del tail.producers[batch.producer_id]
+        later = None if _is_after(state, batch) else state
+    tail.high_watermark = offset
+    judge(tail, [batch], now_ms)
+    if later is not None:
+        tail.producers[batch.producer_id] = later
 
 
 def _is_next(state: ProducerState, batch: FoundBatch) -> bool:

@@ -17,7 +17,7 @@ from hashlib import sha256
 
 from headwater.clock import Clock
 from headwater.log.formats import (
-    INLINE,
+    OBJECTLESS,
     PARQUET,
     SEGMENT,
     IndexEntry,
@@ -49,7 +49,7 @@ def release(
     ``generation`` is the layout's new one, so that no other transaction notes under this key.
     """
     suffix = f"{stream:020d}/{generation:012d}"
-    plain = [entry for entry in gone if entry.kind not in (INLINE, PARQUET)]
+    plain = [entry for entry in gone if entry.kind not in (*OBJECTLESS, PARQUET)]
     tabled = [entry for entry in gone if entry.kind == PARQUET]
     for prefix, entries in ((keys.releases(0), plain), (keys.table_releases(0), tabled)):
         if entries:

@@ -9,11 +9,14 @@ objects grow, sections follow each other, and bytes of a flush that failed may l
     chunk index  per chunk, sorted by stream: stream u64 | position in section u64 | length u32
                  | records u32 | batches u32 | first block u32 | max timestamp i64
     block index  per block: position in chunk u32 | first record u32 | max timestamp i64
+    starts       per chunk: its first offset i64; only with the flag STARTS
     bodies       the chunks' record batches back to back, bytes as the producers sent them
     footer       CRC32C of all before it u32 | magic "OWWH"
 
 A block is a run of whole batches of about 64 KiB, so that a reader finds an offset or a
-timestamp in a large chunk with one small read. ``flags`` is reserved for a codec and key id.
+timestamp in a large chunk with one small read. Merged chunks have their offsets already when they
+are written: their object states them, so that a restore can put them back. The other flags are
+reserved for a codec and key id; a reader that does not know ``STARTS`` passes over the table.
 """
 
 import struct
@@ -31,10 +34,13 @@ MAGIC = b"HWWO"
 FOOTER_MAGIC = b"OWWH"
 VERSION = 1
 BLOCK_BYTES = 64 * 1024
+STARTS = 1
+UNKNOWN_START = -1
 
 HEADER = struct.Struct(">4sHHqQII")
 CHUNK = struct.Struct(">QQIIIIq")
 BLOCK = struct.Struct(">IIq")
+START = struct.Struct(">q")
 FOOTER = struct.Struct(">I4s")
 
 
@@ -94,6 +100,8 @@ class ChunkInfo:
     blocks_position: int
     """Where its block index begins in the section."""
     blocks: int
+    start: int = UNKNOWN_START
+    """Its first offset, if its object states it."""
 
 
 def join_batches(stream: int, batches: Sequence[Batch]) -> Chunk:
@@ -126,19 +134,22 @@ def concatenate_chunks(stream: int, chunks: Sequence[tuple[Buffer, Sequence[int]
 
 
 def encode_section(
-    chunks: Sequence[Chunk], created_ms: int
+    chunks: Sequence[Chunk], created_ms: int, starts: Sequence[int] = ()
 ) -> tuple[list[Buffer], list[Placement]]:
     """The section's parts, ready to be written, and each chunk's placement.
 
     ``chunks`` are sorted by stream; their buffers are not copied and must not change before
-    the object is written.
+    the object is written. ``starts`` are their first offsets, where they are known.
     """
     blocks = [_blocks(chunk.batches) for chunk in chunks]
     block_count = sum(map(len, blocks))
     blocks_start = HEADER.size + CHUNK.size * len(chunks)
-    position = blocks_start + BLOCK.size * block_count
+    position = blocks_start + BLOCK.size * block_count + START.size * len(starts)
     length = position + sum(chunk.length for chunk in chunks) + FOOTER.size
-    head = bytearray(HEADER.pack(MAGIC, VERSION, 0, created_ms, length, len(chunks), block_count))
+    flags = STARTS if starts else 0
+    head = bytearray(
+        HEADER.pack(MAGIC, VERSION, flags, created_ms, length, len(chunks), block_count)
+    )
     placements: list[Placement] = []
     first_block = 0
     for chunk, own in zip(chunks, blocks, strict=True):
@@ -152,6 +163,8 @@ def encode_section(
     for own in blocks:
         for block in own:
             head += BLOCK.pack(block.position, block.first_record, block.max_timestamp)
+    for _, start in zip(chunks, starts, strict=bool(starts)):
+        head += START.pack(start)
     parts: list[Buffer] = [head, *(part for chunk in chunks for part in chunk.parts)]
     checksum = 0
     for part in parts:
@@ -189,7 +202,7 @@ def parse_section(data: bytes | bytearray) -> Iterator[ChunkInfo]:
     """
     if len(data) < HEADER.size + FOOTER.size:
         raise CorruptMessage(f"{len(data)} bytes are too few for a WAL object")
-    magic, version, _flags, _created, length, chunks, blocks = HEADER.unpack_from(data)
+    magic, version, flags, _created, length, chunks, blocks = HEADER.unpack_from(data)
     checksum, footer_magic = FOOTER.unpack_from(data, len(data) - FOOTER.size)
     if magic != MAGIC or footer_magic != FOOTER_MAGIC:
         raise CorruptMessage("not a WAL object: its magic is wrong")
@@ -199,7 +212,8 @@ def parse_section(data: bytes | bytearray) -> Iterator[ChunkInfo]:
         raise CorruptMessage(f"a section of {length} bytes has {len(data)}")
     if crc32c(memoryview(data)[: -FOOTER.size]) != checksum:
         raise CorruptMessage("a WAL object's checksum does not match its bytes")
-    bodies = HEADER.size + CHUNK.size * chunks + BLOCK.size * blocks
+    starts = HEADER.size + CHUNK.size * chunks + BLOCK.size * blocks
+    bodies = starts + (START.size * chunks if flags & STARTS else 0)
     if bodies + FOOTER.size > len(data):
         raise CorruptMessage(f"{chunks} chunks and {blocks} blocks do not fit the object")
     rows = [CHUNK.unpack_from(data, HEADER.size + CHUNK.size * row) for row in range(chunks)]
@@ -218,6 +232,9 @@ def parse_section(data: bytes | bytearray) -> Iterator[ChunkInfo]:
             max_timestamp,
             blocks_start + BLOCK.size * first,
             next_first - first,
+            START.unpack_from(data, starts + START.size * number)[0]
+            if flags & STARTS
+            else UNKNOWN_START,
         )
 
 

@@ -5,11 +5,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from headwater.errors import HeadwaterError
-from headwater.log.formats import INLINE, PARQUET, SEGMENT, WAL, IndexEntry, Layout, Tail
+from headwater.log.formats import (
+    HOLE,
+    INLINE,
+    OBJECTLESS,
+    PARQUET,
+    SEGMENT,
+    WAL,
+    IndexEntry,
+    Layout,
+    Tail,
+)
 from headwater.log.jobs import CREATED, INDEX_SWAPPED, Job
 from headwater.wire.batch import split_batches
 
-KINDS = (INLINE, WAL, PARQUET, SEGMENT)
+KINDS = (INLINE, WAL, PARQUET, SEGMENT, HOLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ def _entry_problems(entry: IndexEntry) -> Iterator[str]:
         yield f"{where} is empty"
     if entry.kind not in KINDS:
         yield f"{where} is of kind {entry.kind}, which this release does not know"
-    elif entry.kind != INLINE and (not entry.key or entry.length <= 0):
+    elif entry.kind not in OBJECTLESS and (not entry.key or entry.length <= 0):
         yield f"{where} names {entry.length} bytes of object {entry.key!r}"
 
 

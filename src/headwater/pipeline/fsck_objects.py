@@ -8,7 +8,7 @@ the record that keeps the object.
 from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import dataclass, field
 
-from headwater.log.formats import INLINE, IndexEntry, ObjectRecord, Release
+from headwater.log.formats import OBJECTLESS, IndexEntry, ObjectRecord, Release
 from headwater.log.jobs import INDEX_SWAPPED, TABLES, Job, job_of_file
 from headwater.log.releases import object_keys
 from headwater.meta import keys
@@ -58,7 +58,7 @@ class Inventory:
 
 def references(stream: int, entry: IndexEntry) -> Iterator[Reference]:
     """What an index entry refers to."""
-    if entry.kind != INLINE:
+    if entry.kind not in OBJECTLESS:
         for key in object_keys(entry.kind, entry.key):
             yield key, entry.part, stream
 

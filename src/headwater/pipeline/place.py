@@ -75,6 +75,7 @@ async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[P
             metadata_url=address.metadata_url,
             objects_url=address.objects_url,
             cluster_id=cluster.id,
+            epoch=cluster.epoch,
         )
         stack.callback(commits.close)
         yield Place(

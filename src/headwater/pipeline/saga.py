@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -33,6 +33,7 @@ from headwater.pipeline.runner import Runner
 from headwater.pipeline.streams import StoredTopic, read_entries, read_holes, read_layout
 from headwater.pipeline.summary import Summary, Watcher
 from headwater.pipeline.table_commits import TableCommits
+from headwater.pipeline.table_restores import settle_table
 from headwater.pipeline.table_upkeep import let_files_go
 from headwater.pipeline.task import Cleaning, RangeResult, RangeTask, pack
 from headwater.topic_configs import number, table_partitioning
@@ -46,6 +47,38 @@ REWRITE_ATTEMPTS: Final = 5
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Threads(Protocol):
+    """Where a saga's blocking calls run."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run tasks, which may take long."""
+        ...
+
+    async def ask_catalog(self, question: Callable[[], T]) -> T:
+        """Ask the catalog; one question at a time."""
+        ...
+
+    def close(self) -> None:
+        """Wait for the catalog's last answer."""
+        ...
+
+
+class OwnThreads:
+    """Threads of this process: the loop's, and one for the catalog."""
+
+    def __init__(self) -> None:
+        self._catalog = ThreadPoolExecutor(1, "headwater-catalog")
+
+    async def run(self, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(work)
+
+    async def ask_catalog(self, question: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._catalog, question)
+
+    def close(self) -> None:
+        self._catalog.shutdown()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +117,7 @@ class Saga:
         runner: Runner,
         file_bytes: int,
         watcher: Watcher,
+        threads: Threads,
     ) -> None:
         self._meta = meta
         self._objects = objects
@@ -94,11 +128,9 @@ class Saga:
         self._file_bytes = file_bytes
         self._watcher = watcher
         self._steps = JobSteps(meta, clock)
-        self._thread = ThreadPoolExecutor(1, "headwater-catalog")
-
-    def close(self) -> None:
-        """Wait for what runs on the thread for the catalog."""
-        self._thread.shutdown()
+        self._settled: set[str] = set()
+        """The topics whose tables are of the cluster's restore epoch."""
+        self._threads = threads
 
     async def keep_tables(self, topics: Sequence[StoredTopic]) -> None:
         """Keep the history of these tables short, and let files go that left the log.
@@ -142,8 +174,8 @@ class Saga:
                 written.append(OwnedJob(owned.topic, later))
         if not tasks:
             return written
-        results = await asyncio.to_thread(
-            self._runner.run, tasks, lambda done: self._watcher.tasks(done, len(tasks))
+        results = await self._threads.run(
+            lambda: self._runner.run(tasks, lambda done: self._watcher.tasks(done, len(tasks)))
         )
         self._watcher.tasks(len(tasks), len(tasks))
         by_job: dict[str, list[RangeResult]] = {}
@@ -267,6 +299,9 @@ class Saga:
         topic = group[0].topic
         jobs = [owned.job for owned in group]
         try:
+            if topic.id not in self._settled:
+                await settle_table(self._meta, self._objects, topic, self._tables, self._in_catalog)
+                self._settled.add(topic.id)
             if jobs[0].kind in REPLACING:
                 outcome = await self._rewrite(topic, jobs)
             else:
@@ -309,10 +344,9 @@ class Saga:
     async def _in_catalog(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the catalog, for as long as it takes to answer."""
         wait = FIRST_WAIT_S
-        loop = asyncio.get_running_loop()
         while True:
             try:
-                return await loop.run_in_executor(self._thread, lambda: function(*args, **kwargs))
+                return await self._threads.ask_catalog(lambda: function(*args, **kwargs))
             except CatalogUnavailable as error:
                 self._watcher.waiting(str(error))
             await asyncio.sleep(wait)

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.errors import HeadwaterError, ObjectNotFound, OffsetOutOfRange, StoreUnavailable
-from headwater.log.formats import PARQUET, IndexEntry
+from headwater.log.formats import HOLE, PARQUET, IndexEntry
 from headwater.meta.values import decode
 from headwater.pipeline.object_reads import ObjectReads, open_reads
 from headwater.pipeline.source_filters import Wanted
@@ -93,7 +93,9 @@ def read_entries(
     """
     from headwater.pipeline.source_columns import chunk_batches, parquet_batches, trimmed
 
-    inside = [entry for entry in entries if entry.end > start and entry.start < end]
+    inside = [
+        entry for entry in entries if entry.end > start and entry.start < end and entry.kind != HOLE
+    ]
     for is_file, run in groupby(inside, lambda entry: entry.kind == PARQUET):
         found: Iterator[Any]
         if is_file:

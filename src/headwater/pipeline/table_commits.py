@@ -15,7 +15,7 @@ from headwater.tables.names import TableName, table_name
 from headwater.tables.settings import TableSettings
 
 if TYPE_CHECKING:
-    from headwater.tables.commit import Outcome, TopicTable
+    from headwater.tables.commit import Outcome, Settled, Settlement, TopicTable
     from headwater.tables.watermarks import Range
 
 
@@ -30,12 +30,14 @@ class TableCommits:
         metadata_url: str,
         objects_url: str,
         cluster_id: str,
+        epoch: int = 0,
     ) -> None:
         self._settings = settings
         self._data = data
         self._metadata_url = metadata_url
         self._objects_url = objects_url
         self._cluster_id = cluster_id
+        self.epoch = epoch
         self._catalog: Any = None
         self._opening = Lock()
 
@@ -107,6 +109,19 @@ class TableCommits:
             for job in jobs
         ]
         return rewrite_files(self.table(topic), rewrites)
+
+    def missing(self, topic: StoredTopic, keys: Collection[str]) -> list[str] | None:
+        """The files that a topic's table lacks; None if it needs no settling after a restore."""
+        from headwater.tables.commit import is_settled, missing_files
+
+        table = self.table(topic)
+        return None if is_settled(table) else missing_files(table, keys)
+
+    def settle(self, topic: StoredTopic, settlement: "Settlement") -> "Settled":
+        """Set a table to what the log holds after a restore. Raises as ``append``."""
+        from headwater.tables.commit import settle_files
+
+        return settle_files(self.table(topic), settlement)
 
     def expire(self, topic: StoredTopic, now_ms: int) -> int:
         """Drop the snapshots that are not kept; returns how many."""
@@ -200,6 +215,7 @@ class TableCommits:
                 topic=topic.name,
                 topic_id=topic.id,
                 first_stream=topic.streams[0],
+                epoch=self.epoch,
             ),
             objects_url=self._objects_url,
         )

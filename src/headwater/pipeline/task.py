@@ -15,6 +15,7 @@ from uuid import uuid4
 import msgspec
 
 from headwater.errors import ConfigurationError, HeadwaterError, ObjectNotFound
+from headwater.log.file_notes import NOTES, encode_notes
 from headwater.log.formats import INLINE, WAL, IndexEntry
 from headwater.log.jobs import DataFile, Job, data_file_key
 from headwater.meta.values import decode, encode
@@ -218,6 +219,8 @@ def _write_file(
     from headwater.tables.parquet import FileTarget, write_range
 
     job = task.job
+    # A copy has not all records of its range: it is never put back into a log.
+    chunks = {} if job.kind == BOTH else {NOTES: encode_notes(entries)}
     if job.kind in DENSE:
         from headwater.pipeline.segment_files import write_segment
 
@@ -235,6 +238,7 @@ def _write_file(
             "headwater.topic-id": job.topic_id,
             "headwater.stream": str(job.stream),
             "headwater.job": job.id,
+            **chunks,
         },
     )
     if task.cleaning is not None:

@@ -16,6 +16,7 @@ from headwater.pipeline.copies import release_copies
 from headwater.pipeline.fsck_report import CheckWatcher
 from headwater.pipeline.place import Place
 from headwater.pipeline.streams import StoredTopic, read_topics
+from headwater.pipeline.table_restores import settle_tables
 from headwater.pipeline.table_upkeep import let_files_go
 
 T = TypeVar("T")
@@ -50,6 +51,8 @@ async def keep_tables(place: Place, names: Collection[str], watcher: CheckWatche
     began = time.monotonic()
     summary = UpkeepSummary()
     topics = await read_topics(place.meta, names)
+    settled = await settle_tables(place)
+    summary.failures += settled.failures
     try:
         await release_copies(place)
         released = await let_files_go(place.meta, place.clock, place.tables, _in_thread)

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from headwater.errors import CatalogUnavailable, CommitConflict
-from headwater.log.jobs import DataFile
+from headwater.errors import CatalogUnavailable, CommitConflict, TableMismatch
+from headwater.log.jobs import DataFile, parse_file_key
 from headwater.tables.catalog_errors import catalog_errors
-from headwater.tables.live_files import live_files
-from headwater.tables.locations import object_location
+from headwater.tables.live_files import every_live_file, live_files
+from headwater.tables.locations import object_key, object_location
 from headwater.tables.names import TableName, dotted
 from headwater.tables.snapshots import Change, check_history, snapshot_id, try_change
 from headwater.tables.statistics import iceberg_file
-from headwater.tables.topic_tables import TableOwner, load_table
+from headwater.tables.topic_tables import EPOCH, TableOwner, load_table
 from headwater.tables.watermarks import Append, plan_appends, watermark_property
 
 if TYPE_CHECKING:
@@ -32,6 +32,14 @@ Result = TypeVar("Result")
 ATTEMPTS: Final = 20
 FIRST_WAIT_S: Final = 0.01
 LONGEST_WAIT_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The files that a settlement put into a table, and those that it took out."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +145,84 @@ def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> Outcome:
     return _change(target, decide)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What a table is to hold after a restore."""
+
+    files: Mapping[str, DataFile | None]
+    """By key: the table's files. Those that it may lack have their statistics."""
+    copied_jobs: Collection[str] = ()
+    """The jobs whose segments are in the log: the table keeps the copies that they brought."""
+    watermarks: Mapping[int, int]
+
+
+def is_settled(target: TopicTable) -> bool:
+    """Whether a table is of the cluster's restore epoch; one that does not exist will be."""
+    with catalog_errors(f"table {dotted(target.name)}"):
+        if not target.catalog.table_exists(target.name):
+            return True
+    return epoch_of(load_table(target.catalog, target.name, target.owner)) >= target.owner.epoch
+
+
+def missing_files(target: TopicTable, keys: Collection[str]) -> list[str]:
+    """Those of the keys that the table lacks. Raises as ``append_files``."""
+    table = load_table(target.catalog, target.name, target.owner)
+    with catalog_errors(f"table {dotted(target.name)}"):
+        live = live_files(table, keys, objects_url=target.objects_url)
+    return [key for key in keys if key not in live]
+
+
+def settle_files(target: TopicTable, settlement: Settlement) -> Settled:
+    """Set a table to what the log holds, in one snapshot, once in a restore epoch.
+
+    Files that the log does not have leave the table, those that it has come in, and the
+    watermarks are the log's. Raises as ``append_files``.
+    """
+
+    def decide(table: "Table") -> tuple[Change | None, Settled]:
+        if epoch_of(table) >= target.owner.epoch:
+            return None, Settled()
+        there = {
+            object_key(target.objects_url, location) or location: file
+            for location, file in every_live_file(table).items()
+        }
+        added = {
+            key: file
+            for key, file in settlement.files.items()
+            if key not in there and file is not None and file.rows
+        }
+        removed = {
+            key: file
+            for key, file in there.items()
+            if key not in settlement.files and not _is_copy_of(key, settlement.copied_jobs)
+        }
+        change = Change(
+            commit=f"restore:{target.owner.epoch}:{target.owner.topic_id}",
+            added=[_entry(target, table, file) for file in added.values()],
+            removed=list(removed.values()),
+            properties={
+                EPOCH: str(target.owner.epoch),
+                **{
+                    watermark_property(stream): str(mark)
+                    for stream, mark in settlement.watermarks.items()
+                },
+            },
+        )
+        return change, Settled(tuple(sorted(added)), tuple(sorted(removed)))
+
+    return _change(target, decide, any_epoch=True)
+
+
+def _is_copy_of(key: str, jobs: Collection[str]) -> bool:
+    name = parse_file_key(key)
+    return name is not None and name.is_copy and name.job in jobs
+
+
+def epoch_of(table: "Table") -> int:
+    """The restore epoch that a table's files and watermarks are of."""
+    return int(table.properties.get(EPOCH, "0"))
+
+
 def remove_files(target: TopicTable, keys: Sequence[str]) -> frozenset[str]:
     """Take files that lie below the log's start out of the table; returns those that it had.
 
@@ -159,7 +245,10 @@ def remove_files(target: TopicTable, keys: Sequence[str]) -> frozenset[str]:
 
 
 def _change(
-    target: TopicTable, decide: "Callable[[Table], tuple[Change | None, Result]]"
+    target: TopicTable,
+    decide: "Callable[[Table], tuple[Change | None, Result]]",
+    *,
+    any_epoch: bool = False,
 ) -> Result:
     """Load, decide, commit; again from the start where a rival was faster."""
     name = dotted(target.name)
@@ -167,6 +256,11 @@ def _change(
     for _ in range(ATTEMPTS):
         table = load_table(target.catalog, target.name, target.owner)
         check_history(table, name)
+        if not any_epoch and epoch_of(table) != target.owner.epoch:
+            raise TableMismatch(
+                f"table {name} is of restore epoch {epoch_of(table)} and the cluster of "
+                f"{target.owner.epoch}: headwater table maintain sets it to what the log holds"
+            )
         with catalog_errors(f"table {name}"), contextlib.suppress(FileNotFoundError):
             # A rival's expiry deletes manifests that this look at the table still needs.
             change, result = decide(table)

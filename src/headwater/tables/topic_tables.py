@@ -37,6 +37,8 @@ TOPIC: Final = "headwater.topic"
 TOPIC_ID: Final = "headwater.topic-id"
 FIRST_STREAM: Final = "headwater.first-stream"
 PARTITION_BY: Final = "headwater.partition-by"
+EPOCH: Final = "headwater.restore-epoch"
+"""The restore epoch that the table's files and watermarks are of; absent: 0."""
 LAST_SNAPSHOT: Final = "headwater.snapshot"
 """The snapshot that the last commit made."""
 
@@ -65,6 +67,8 @@ class TableOwner:
     first_stream: int
     """The stream of partition 0. Streams are numbered upwards and never twice, so of two topics
     that had one name the later has the greater one."""
+    epoch: int = 0
+    """The cluster's restore epoch."""
 
 
 def ensure_table(
@@ -157,6 +161,7 @@ def _create(
         TOPIC: owner.topic,
         TOPIC_ID: owner.topic_id,
         FIRST_STREAM: str(owner.first_stream),
+        EPOCH: str(owner.epoch),
         PARTITION_BY: partitioning,
     }
     for depth in range(1, len(name)):

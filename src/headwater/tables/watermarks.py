@@ -3,6 +3,10 @@
 A table has a watermark for each stream: every offset below it is in the table or was never to
 be. It is a table property, changed in the same commit as the files, so that it survives the
 expiry of snapshots and refuses whoever brings a range that is there already.
+
+Watermarks are of one restore epoch, which the table states (``topic_tables.EPOCH``): a restore may
+give offsets anew. In another epoch than the cluster's a table takes no change but the one that sets
+it to what the log holds (``commit.settle_files``).
 """
 
 from collections.abc import Mapping, Sequence

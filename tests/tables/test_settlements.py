@@ -1,0 +1,61 @@
+"""A table is set to what the log holds, once in a restore epoch, and takes nothing of another."""
+
+from dataclasses import replace
+
+import pytest
+
+from headwater.errors import TableMismatch
+from headwater.tables.commit import (
+    Settlement,
+    append_files,
+    is_settled,
+    missing_files,
+    remove_files,
+    settle_files,
+)
+from headwater.tables.watermarks import watermarks
+from tests.tables.world import NAME, World, rows, span
+
+
+def restored(world: World, epoch: int = 1) -> World:
+    return replace(world, owner=replace(world.owner, epoch=epoch))
+
+
+def test_a_table_is_set_to_the_files_of_the_log(world: World) -> None:
+    before = world.target()
+    kept, cut = world.append(0, 0, 5), world.append(0, 5, 9)
+    append_files(before, [kept])
+    append_files(before, [cut])
+    lacked = world.append(0, 5, 7, job="lacked")
+    target = restored(world).target(create=False)
+    assert not is_settled(target)
+    (own,), (other,) = kept.files, lacked.files
+    assert missing_files(target, [own.key, other.key]) == [other.key]
+    settlement = Settlement(files={own.key: None, other.key: other}, watermarks={100: 7})
+    settled = settle_files(target, settlement)
+    assert (settled.added, settled.removed) == ((other.key,), (cut.files[0].key,))
+    assert rows(target) == span(0, 0, 7)
+    assert watermarks(target.catalog.load_table(NAME).properties) == {100: 7}
+    append_files(target, [world.append(0, 7, 9, job="next")])
+    assert rows(target) == span(0, 0, 9)
+    assert is_settled(target)
+    assert settle_files(target, settlement).removed == (), "it is done once"
+    assert rows(target) == span(0, 0, 9)
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+def test_a_table_takes_nothing_from_a_process_of_another_restore_epoch(
+    world: World, epoch: int
+) -> None:
+    target = restored(world).target()
+    there = world.append(0, 0, 5)
+    append_files(target, [there])
+    other = restored(world, epoch).target(create=False)
+    append = world.append(0, 5, 9)
+    for change in (
+        lambda: append_files(other, [append]),
+        lambda: remove_files(other, [there.files[0].key]),
+    ):
+        with pytest.raises(TableMismatch, match="is of restore epoch 1 and the cluster of"):
+            change()
+    assert rows(target) == span(0, 0, 5)
