@@ -11,7 +11,7 @@ that two of them do the same work: which manifest counts is decided in the metad
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 from uuid import uuid4
@@ -25,7 +25,7 @@ from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.pipeline.planner import RangePlan, Rules
 from headwater.pipeline.runner import Runner
-from headwater.pipeline.saga import OwnedJob, Run, Saga
+from headwater.pipeline.saga import OwnedJob, OwnThreads, Run, Saga, Threads
 from headwater.pipeline.settings import PipelineSettings
 from headwater.pipeline.strategies import Strategy, cleaning, compacting, rewriting
 from headwater.pipeline.streams import (
@@ -57,6 +57,8 @@ class Compactor:
         runner: Runner,
         settings: PipelineSettings,
         watcher: Watcher | None = None,
+        new_id: Callable[[], str] = lambda: uuid4().hex,
+        threads: Threads | None = None,
     ) -> None:
         self._meta = meta
         self._clock = clock
@@ -64,7 +66,9 @@ class Compactor:
         self._watcher = watcher or NoWatcher()
         self._steps = JobSteps(meta, clock)
         self._pins = Pins(meta, clock)
-        self._process = uuid4().hex[:8]
+        self._new_id = new_id
+        self._process = new_id()[:8]
+        self._threads = threads or OwnThreads()
         self._saga = Saga(
             meta=meta,
             objects=objects,
@@ -74,11 +78,12 @@ class Compactor:
             runner=runner,
             file_bytes=settings.file_bytes,
             watcher=self._watcher,
+            threads=self._threads,
         )
 
     def close(self) -> None:
         """Wait for what the catalog was asked last."""
-        self._saga.close()
+        self._threads.close()
 
     async def follow(self, names: Collection[str]) -> None:
         """Compact for ever what is large, old or in many pieces; errors are told and outlived."""
@@ -207,7 +212,7 @@ class Compactor:
         created = []
         for plan, generation, topic, partition in plans[:ROUND_STREAMS]:
             job = Job(
-                id=uuid4().hex,
+                id=self._new_id(),
                 kind=plan.kind,
                 stream=topic.streams[partition],
                 topic=topic.name,
