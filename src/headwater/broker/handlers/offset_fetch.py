@@ -81,7 +81,8 @@ async def _fetch(services: Services, asked: Any, *, by_id: bool) -> Values:
                 named.append((one, topic))
                 name = _name(one, topic, by_id=by_id)
                 if name is not None:
-                    wanted.update(((name, index), None) for index in one.partition_indexes)
+                    async for index in in_turns(one.partition_indexes):
+                        wanted[name, index] = None
             code, offsets = await services.groups.fetch(
                 asked.group_id, list(wanted), member_id=member[0], epoch=member[1]
             )
