@@ -95,7 +95,7 @@ def inject(faults: str) -> None:
                     committer, "commit_part", how, lambda part, *_: [c.data for c in part.chunks]
                 )
             case "after-commit":
-                before(writer, "settle", how, lambda _w, batches, *_: [b.data for b in batches])
+                before(writer, "settle_part", how, lambda chunks, *_: [c.data for c in chunks])
             case "before-swap":
                 before(merger.Merger, "_swap", how, lambda *_: [STRIKE])
             case "after-swap":

@@ -18,8 +18,16 @@ def files(root: Path) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file()]
 
 
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+def open_descriptors(directory: Path) -> int:
+    """How many files below a directory this process has open."""
+    return sum(_is_below(directory, link) for link in Path("/proc/self/fd").iterdir())
+
+
+def _is_below(directory: Path, link: Path) -> bool:
+    try:
+        return link.readlink().is_relative_to(directory)
+    except FileNotFoundError:  # the descriptor of the listing itself
+        return False
 
 
 class Trace:

@@ -15,7 +15,12 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import ConfigurationError, ObjectNotFound, StoreUnavailable
+from headwater.errors import (
+    ConfigurationError,
+    ObjectNotFound,
+    ObjectStoreUnavailable,
+    StoreUnavailable,
+)
 from headwater.objects.local import LocalDirectory
 from headwater.objects.names import TEMPORARY
 from tests.objects.local_files import Trace, fail, files, left_behind, open_descriptors
@@ -169,12 +174,12 @@ async def test_many_directories_keep_few_descriptors_open(
     tmp_path: Path, executor: Executor
 ) -> None:
     store = LocalDirectory(tmp_path, executor=executor)
-    before = open_descriptors()
+    before = open_descriptors(tmp_path)
     for number in range(300):
         await store.put(f"d{number}/x", [b"1"])
-    assert open_descriptors() <= before + 256
+    assert open_descriptors(tmp_path) <= before + 256
     await store.close()
-    assert open_descriptors() <= before
+    assert open_descriptors(tmp_path) <= before
 
 
 async def test_an_append_is_durable_and_only_the_first_names_the_file(
@@ -221,7 +226,7 @@ async def test_an_append_is_not_taken_for_durable_where_another_was_told_of_its_
         done = await asyncio.gather(
             growing.append([b"two"]), growing.append([b"three"]), return_exceptions=True
         )
-        assert [type(each) for each in done] == [StoreUnavailable] * 2
+        assert [type(each) for each in done] == [ObjectStoreUnavailable] * 2
         await store.close()
 
 
@@ -236,7 +241,7 @@ async def test_a_name_is_not_taken_for_durable_where_another_was_told_of_its_err
             store.put("wal/2.wo", [b"two"]), store.put("wal/3.wo", [b"three"]),
             return_exceptions=True,
         )  # fmt: skip
-        assert [type(each) for each in done] == [StoreUnavailable] * 2
+        assert [type(each) for each in done] == [ObjectStoreUnavailable] * 2
         await store.close()
 
 
@@ -296,7 +301,10 @@ async def test_what_is_in_the_page_cache_takes_no_hop(
 
 @pytest.mark.parametrize("code", [errno.EAGAIN, errno.EOPNOTSUPP, errno.EIO])
 async def test_what_is_not_in_the_page_cache_is_read_by_the_executor(
-    counted: tuple[LocalDirectory, _Counting], monkeypatch: pytest.MonkeyPatch, code: int
+    counted: tuple[LocalDirectory, _Counting],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    code: int,
 ) -> None:
     store, executor = counted
     read = os.preadv
@@ -307,10 +315,10 @@ async def test_what_is_not_in_the_page_cache_is_read_by_the_executor(
         return read(number, buffers, offset)
 
     monkeypatch.setattr(os, "preadv", cold)
-    before = open_descriptors()
+    before = open_descriptors(tmp_path)
     assert await store.get_range("a/b", 3, 7) == b"3456789"
     assert executor.asked == 1
-    assert open_descriptors() == before
+    assert open_descriptors(tmp_path) == before
 
 
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, None])
