@@ -10,6 +10,7 @@ from headwater.engine import Topic
 from headwater.log.engine import LogEngine
 from headwater.log.formats import HOLE, INLINE, PARQUET, SEGMENT, WAL, IndexEntry
 from headwater.log.index import entries_between
+from headwater.log.releases import TableReleases
 from headwater.log.settings import LogSettings
 from headwater.wire.batch import Batch, split_batches
 from headwater.wire.records import Record, encode_batch
@@ -174,6 +175,9 @@ async def test_a_file_without_a_note_of_its_chunks_is_kept_and_told_of() -> None
         assert await log_of(engine) == before
         await place.collector().collect_lost_files()
         await place.collector().collect_released()
+        releases = TableReleases(place.meta, place.clock)
+        await releases.note(0, [key])  # as for the tables of topics that are gone
+        assert not [noted async for noted in releases.waiting()]
         assert [info.key async for info in place.objects.list(key)] == [key]
 
 

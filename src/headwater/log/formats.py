@@ -112,6 +112,8 @@ class Incarnation(Value):
 
 
 GROWING = 0
+ADOPTED = 0
+"""Who holds an object with records that a restore found no place for: no stream has this number."""
 
 
 class ObjectRecord(Value):

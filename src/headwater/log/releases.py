@@ -17,6 +17,7 @@ from hashlib import sha256
 
 from headwater.clock import Clock
 from headwater.log.formats import (
+    ADOPTED,
     OBJECTLESS,
     PARQUET,
     SEGMENT,
@@ -100,7 +101,8 @@ class TableReleases:
         for file in files:
             stored = await self._meta.get(keys.object_record(0, file, 0))
             live = [] if stored is None else decode(ObjectRecord, stored.value).live
-            chunks += [(file, 0, owner) for owner in live]
+            # What a restore found no place for is kept, whatever becomes of its table.
+            chunks += [(file, 0, owner) for owner in live if owner != ADOPTED]
         if not chunks:
             return
         # Named by what it holds, so that whoever notes the same again changes nothing.

@@ -13,6 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from headwater.log.formats import (
+    ADOPTED,
     GROWING,
     PARQUET,
     SEGMENT,
@@ -44,8 +45,6 @@ from headwater.topic_configs import compaction_target, topic_defaults
 
 PRODUCER_IDS_SKIPPED: Final = 2**32
 """More than can have been given out since the snapshot: living producers keep theirs."""
-ADOPTED: Final = 0
-"""Who holds an object with records that have no place: no stream has this number."""
 
 
 @dataclass(slots=True)

@@ -12,11 +12,10 @@ import time
 from typing import Final
 
 from headwater.errors import CatalogUnavailable, TableMismatch
-from headwater.log.formats import DeletedTopic, Release
+from headwater.log.formats import ADOPTED, DeletedTopic, Release
 from headwater.log.job_steps import JobSteps
 from headwater.log.jobs import CREATED, job_of_file
 from headwater.log.pins import Pins
-from headwater.log.restored import ADOPTED
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import horizon
 from headwater.meta import keys
