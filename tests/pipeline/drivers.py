@@ -39,7 +39,7 @@ CLAIM_MS: Final = 300
 
 _PRELOADED: Final = (
     "tests.pipeline.drivers",
-    "pyiceberg.catalog.sql",
+    "headwater.tables.metadata_catalog",
     "headwater.pipeline.chunks",
     "headwater.pipeline.clean_task",
     "headwater.pipeline.segment_files",
@@ -127,20 +127,21 @@ async def _main(order: Drive) -> None:
 
 
 def _die_in_commit(point: str) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
+    from headwater.tables.metadata_catalog import MetadataCatalog
 
     if point == "committing":
-        _replace(SqlCatalog, "commit_table", before=kill_this_process)
+        _replace(MetadataCatalog, "commit_table", before=kill_this_process)
     elif point == "told":
-        _replace(SqlCatalog, "commit_table", after=kill_this_process)
+        _replace(MetadataCatalog, "commit_table", after=kill_this_process)
     else:
-        _replace(SqlCatalog, "_write_metadata", after=kill_this_process)
+        _replace(MetadataCatalog, "write_metadata", after=kill_this_process)
 
 
 def _die_at_touch(place: Place, number: int) -> None:
     """Die at the ``number``-th touch, from 1: there is one before and one after every write."""
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.io.pyarrow import PyArrowFile
+
+    from headwater.tables.metadata_catalog import MetadataCatalog
 
     touches = itertools.count(1)
 
@@ -148,7 +149,7 @@ def _die_at_touch(place: Place, number: int) -> None:
         if next(touches) == number:
             kill_this_process()
 
-    _replace(SqlCatalog, "commit_table", before=touch, after=touch)
+    _replace(MetadataCatalog, "commit_table", before=touch, after=touch)
     _replace(PyArrowFile, "create", before=touch)
     _replace(type(place.objects), "delete", before=touch, awaited=True)
     _replace(type(place.meta), "transact", before=touch, after=touch, awaited=True)

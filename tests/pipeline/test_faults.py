@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import StoreError
+from headwater.errors import StorageFull, StoreError
 from headwater.log.formats import WAL
 from headwater.log.jobs import Job
 from headwater.pipeline.place import open_place
@@ -275,7 +274,7 @@ def no_space(*_args: object, **_more: object) -> None:
 
 
 def database_is_full(*_args: object, **_more: object) -> None:
-    raise sqlite3.OperationalError("database or disk is full")
+    raise StorageFull("the metadata database has no space left")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +282,7 @@ def database_is_full(*_args: object, **_more: object) -> None:
     [
         ("headwater.tables.outputs._publish", no_space),
         ("headwater.tables.durable_io.DurableFile.create", no_space),
-        ("pyiceberg.catalog.sql.SqlCatalog.commit_table", database_is_full),
+        ("headwater.tables.metadata_catalog.MetadataCatalog.commit_table", database_is_full),
     ],
     ids=["data files", "table metadata", "catalog"],
 )
