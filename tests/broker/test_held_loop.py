@@ -22,14 +22,14 @@ async def leases(store: MetadataStore) -> list[Entry]:
 async def test_a_held_loop_costs_a_broker_neither_its_registration_nor_its_shards(
     tmp_path: Path,
 ) -> None:
-    async with serving(tmp_path, **{"broker.session_timeout_s": 1}):
+    async with serving(tmp_path, **{"broker.session_timeout_s": 2}):
         store = await SqliteStore.open(tmp_path / "metadata.db", SystemClock())
         try:
             async with asyncio.timeout(20):
                 while len(before := await leases(store)) < 1 + SHARDS:
                     await asyncio.sleep(0.1)
-            hold_loop(2)
-            await asyncio.sleep(1.5)  # what would have been lost is noticed
+            hold_loop(4)
+            await asyncio.sleep(2.5)  # what would have been lost is noticed
             assert await leases(store) == before
         finally:
             await store.close()
