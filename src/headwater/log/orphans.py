@@ -4,13 +4,15 @@ The incarnation is fenced first, by deleting its key, so that it can no longer c
 are its objects without a record deleted.
 
 A bucket of a million objects is not listed over and over. Whoever fences an incarnation leaves a
-note, and one broker of all searches what that incarnation wrote: at once, and again when no PUT of
-it can be under way any more; then the note goes. Objects that no note leads to are found by a
-search of everything, which that broker makes when it starts and once a day.
+note, and one broker of all searches what that incarnation wrote: at once, then after pauses that
+double, and for the last time when no PUT of it can be under way any more; then the note goes.
+Objects that no note leads to are found by a search of everything, which that broker makes when it
+starts and once a day.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from headwater.clock import Clock
@@ -30,6 +32,14 @@ OBJECTS_AT_ONCE: Final = 1_000
 SETTLED_MS: Final = 60 * 60 * 1000
 """Longer than a PUT can be under way."""
 SEARCH_ALL_MS: Final = 24 * 60 * 60 * 1000
+
+
+@dataclass(slots=True)
+class _Searches:
+    """When the objects of a fenced incarnation were first searched, and when they are next."""
+
+    first_ms: int
+    next_ms: int
 
 
 class OrphanCollector:
@@ -53,8 +63,8 @@ class OrphanCollector:
         self._require_own_objects = require_own_objects
         self.missing_since: dict[str, int] = {}
         """Incarnations that are not registered, and when this process first missed them."""
-        self._searched: dict[str, int] = {}
-        """Fenced incarnations whose objects were searched, and when that was first done."""
+        self._searches: dict[str, _Searches] = {}
+        """Fenced incarnations whose objects were searched."""
         self._searched_all: int | None = None
 
     async def collect(self, living: Collection[str], *, search: bool) -> int:
@@ -65,7 +75,7 @@ class OrphanCollector:
         """
         await self._fence_missing(living)
         if not search:
-            self._searched, self._searched_all = {}, None
+            self._searches, self._searched_all = {}, None
             return 0
         now_ms = self._clock.now_ms()
         deleted = await self._search_fenced(now_ms)
@@ -99,14 +109,16 @@ class OrphanCollector:
             entry.key.removeprefix(keys.fenced(0)) for entry in await self._entries(keys.fenced(0))
         ]
         for name in noted:
-            first_ms = self._searched.get(name)
-            if first_ms is None:
-                deleted += await self._search(f"{WAL_PREFIX}{name}/")
-                self._searched[name] = now_ms
-            elif first_ms + SETTLED_MS <= now_ms:
-                deleted += await self._search(f"{WAL_PREFIX}{name}/")
+            searches = self._searches.setdefault(name, _Searches(first_ms=now_ms, next_ms=now_ms))
+            if searches.next_ms > now_ms:
+                continue
+            deleted += await self._search(f"{WAL_PREFIX}{name}/")
+            age_ms = now_ms - searches.first_ms
+            if age_ms >= SETTLED_MS:
                 await self._forget(name)
-                del self._searched[name]
+                del self._searches[name]
+            else:
+                searches.next_ms = now_ms + max(age_ms, self._settings.gc_interval_ms)
         return deleted
 
     async def _search(self, prefix: str) -> int:
