@@ -200,3 +200,16 @@ async def test_a_topic_is_not_given_the_table_of_another(broker: RunningBroker) 
     answer = await broker.call(19, 7, topics=topics, timeout=1000, validate_only=False)
     assert [each.error_code for each in answer.topics] == [40, 0, 40]
     assert await configs(broker) == {name: "lake.raw.t", "retention.ms": "5"}
+
+
+async def test_a_table_name_is_not_unset_if_another_topic_has_the_one_of_the_template(
+    broker: RunningBroker,
+) -> None:
+    name = "headwater.table.name"
+    await broker.create_topic("t", headwater_table_name="lake.raw.t")
+    await broker.create_topic("u", headwater_table_name="headwater.t")
+    assert await alter(broker, (name, DELETE, None)) == 40
+    assert await alter(broker, (name, SET, "")) == 40
+    assert await configs(broker) == {name: "lake.raw.t"}
+    assert await alter(broker, (name, DELETE, None), resource_name="u") == 0
+    assert await alter(broker, (name, DELETE, None)) == 0

@@ -22,21 +22,22 @@ class TableNames:
     async def check(
         self, topic: str, configs: Mapping[str, str], before: Mapping[str, str] | None = None
     ) -> None:
-        """Raises ``InvalidConfig`` if the configured table is that of another topic.
+        """Raises ``InvalidConfig`` if the table that the topic is given is that of another topic.
 
-        ``before`` are the topic's configurations so far: a name that stays is not judged again.
+        ``before`` are the topic's configurations so far: a name that stays is not judged again,
+        and one that is unset gives the topic the template's name.
         """
-        wanted = text(configs, CONFIG)
-        if not wanted or (before is not None and text(before, CONFIG) == wanted):
+        wanted, name = text(configs, CONFIG), self._name(topic, configs)
+        stays = not wanted if before is None else self._name(topic, before) == name
+        if stays:
             return
         if self._owners is None:
             self._owners = await self._read()
-        name = self._name(topic, configs)
         owner = self._owners.setdefault(name, topic)
         if owner != topic:
             raise InvalidConfig(
-                f"Invalid value {wanted} for configuration {CONFIG}: table {dotted(name)} is that "
-                f"of topic {owner}"
+                f"Invalid value {wanted or '(unset)'} for configuration {CONFIG}: table "
+                f"{dotted(name)} is that of topic {owner}"
             )
 
     async def _read(self) -> dict[TableName, str]:
