@@ -102,8 +102,16 @@ def is_one_of(text: str, *, choices: tuple[str, ...]) -> None:
         raise ValueError(f"String must be one of: {', '.join(choices)}")
 
 
-def is_list_of(text: str, *, choices: tuple[str, ...]) -> None:
+def _full_items(text: str) -> list[str]:
+    """The items of a list without an empty one. Raises ``ValueError``: Kafka takes none either."""
     items = list_value(text)
+    if trimmed(text) and len(items) != text.count(",") + 1:
+        raise ValueError("it has an empty item")
+    return items
+
+
+def is_list_of(text: str, *, choices: tuple[str, ...]) -> None:
+    items = _full_items(text)
     if len(set(items)) != len(items):
         raise ValueError("it has duplicate values")
     for item in items:
@@ -111,7 +119,7 @@ def is_list_of(text: str, *, choices: tuple[str, ...]) -> None:
 
 
 def is_throttled_replicas(text: str) -> None:
-    for item in list_value(text):
+    for item in _full_items(text):
         if item == "*":
             continue
         partition, colon, broker = item.partition(":")

@@ -49,7 +49,9 @@ def test_every_default_passes_its_own_check(name: str) -> None:
      ("retention.ms", "1_000"), ("retention.ms", ""), ("retention.ms", "1 000"),
      ("retention.ms", "1.0"), ("retention.ms", "5\u00a0"), ("retention.ms", "--5"),
      ("min.cleanable.dirty.ratio", "0.1_5"), ("min.cleanable.dirty.ratio", "nan"),
-     ("compression.gzip.level", "0_9"), ("leader.replication.throttled.replicas", "1:²")],
+     ("cleanup.policy", "compact,,delete"), ("cleanup.policy", "delete,"), ("cleanup.policy", ","),
+     ("leader.replication.throttled.replicas", "1:2,"), ("compression.gzip.level", "0_9"),
+     ("leader.replication.throttled.replicas", "1:²")],
 )  # fmt: skip
 def test_illegal_values_are_refused(name: str, value: str) -> None:
     with pytest.raises(InvalidConfig, match=name):
