@@ -1,12 +1,16 @@
 """Work on records stays within one bound, whoever asks for it."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from headwater.errors import MessageTooLarge
+from headwater.extras import install_command
+from headwater.log import record_work
 from headwater.log.record_work import AT_ONCE, FIRST_ROOM, RecordWork
 
 
@@ -117,3 +121,17 @@ async def test_the_compiled_walk_is_loaded_off_the_loop() -> None:
     assert not work.walks_all
     await work.warm_up()
     assert work.walks_all
+
+
+async def test_a_broker_that_cannot_load_the_compiled_walk_names_what_adds_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def missing() -> ModuleType:
+        raise ImportError("No module named 'numba'")
+
+    monkeypatch.setattr(record_work, "_load_kernel", missing)
+    work = RecordWork()
+    with caplog.at_level(logging.INFO):
+        await work.warm_up()
+    assert not work.walks_all
+    assert f"with the extra `table` all are: {install_command('table')} adds it" in caplog.text

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from types import ModuleType
 
 import pytest
 
 from headwater.engine import Topic
+from headwater.errors import ConfigurationError
+from headwater.extras import install_command
+from headwater.log import surviving_files
 from headwater.log.engine import LogEngine
 from headwater.log.formats import HOLE, INLINE, PARQUET, SEGMENT, WAL, IndexEntry
 from headwater.log.index import entries_between
@@ -79,6 +83,26 @@ async def test_a_file_that_is_newer_than_the_snapshot_is_put_back_at_its_offsets
     async with place.engine() as engine:
         assert await log_of(engine) == before
         assert await engine.end_of_epoch(topic, 0, 0) == 20
+
+
+async def test_a_restore_that_cannot_read_files_of_tables_names_what_adds_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing() -> ModuleType:
+        raise ImportError("No module named 'pyarrow'")
+
+    place = Place()
+    async with place.engine(settings=OBJECTS_ONLY) as engine:
+        topic = await engine.topics.create("t", 1, {})
+        await add(engine, "a", count=5)
+        await place.snapshot()
+        await add(engine, "b", count=5)
+        await compactor(place).compact(engine, topic)
+    place.lose_metadata()
+    monkeypatch.setattr(surviving_files, "_import_survey", missing)
+    with pytest.raises(ConfigurationError) as refused:
+        await place.restore()
+    assert str(refused.value).endswith(f"{install_command('table')} adds it")
 
 
 async def test_what_a_merge_took_from_the_metadata_store_is_put_back_at_its_offsets() -> None:

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Final, TypeVar
 
 from headwater.errors import MessageTooLarge
+from headwater.extras import install_command
 from headwater.log.parquet_source import Offload, in_thread
 from headwater.wire.record_walk import RecordSearch, Walk, search, walk
 
@@ -58,7 +59,9 @@ class RecordWork:
             kernel = await self._offload(_load_kernel)
         except ImportError:
             logger.info(
-                "Of each batch the first records are checked; with the extra `table` all are"
+                "Of each batch the first records are checked; with the extra `table` all are: "
+                "%s adds it",
+                install_command("table"),
             )
             return
         except Exception:  # numba raises what it likes where it finds no place for its cache

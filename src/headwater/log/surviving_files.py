@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from headwater.errors import ConfigurationError, CorruptMessage
+from headwater.extras import install_command
 from headwater.log.file_notes import ChunkNote
 from headwater.log.formats import PARQUET, SEGMENT, IndexEntry
 from headwater.log.jobs import FileName
@@ -106,8 +107,8 @@ class FileSurvey:
                 self._parquet = await self._offload(_import_survey)
             except ImportError as error:
                 raise ConfigurationError(
-                    f"files of tables are to be restored, and what reads them is missing: {error}; "
-                    "install Headwater with its extra `table`"
+                    f"a restore with files of tables needs the extra `table` ({error}): "
+                    f"{install_command('table')} adds it"
                 ) from error
         return self._parquet
 
