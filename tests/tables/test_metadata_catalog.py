@@ -132,6 +132,14 @@ def test_nothing_is_read_or_changed_during_a_restore(world: World, catalog: Cata
     [
         (TableSettings(catalog="sql"), "is a file of this host"),
         (TableSettings(catalog_uri="sqlite:////srv/catalog.db"), "is a file of this host"),
+        (TableSettings(catalog_uri="sqlite+pysqlite:////srv/c.db"), "is a file of this host"),
+        (
+            TableSettings(
+                catalog_uri="postgresql://c/d", catalog_options="uri=sqlite:////srv/c.db"
+            ),
+            "is a file of this host",
+        ),
+        (TableSettings(catalog="in-memory"), "is in the memory of this process"),
         (TableSettings(catalog="metadata", catalog_uri="http://c"), "has no address of its own"),
     ],
 )

@@ -5,9 +5,11 @@ Unless they name another it is the cluster's own, in its metadata store. ``sql``
 as they are.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from headwater.errors import CatalogUnavailable, ConfigurationError, StoreUnavailable
 from headwater.extras import require_extra
@@ -27,7 +29,6 @@ METADATA: Final = "metadata"
 """The type of the cluster's own catalog."""
 
 _OPENING_ATTEMPTS = 5
-_LOCAL_DATABASE = "sqlite:"
 
 
 def open_catalog(
@@ -82,19 +83,30 @@ def catalog_properties(
         raise ConfigurationError(
             f"tables need metadata that other processes can reach, not {metadata_url}"
         )
-    if uri is not None and uri.startswith(_LOCAL_DATABASE) and not is_embedded(metadata_url):
-        raise ConfigurationError(
-            f"the table catalog {uri} is a file of this host, and the cluster's metadata in "
-            f"{shown(metadata_url)} is not: unset tables.catalog and tables.catalog_uri to keep "
-            "the tables there too"
-        )
-    return {
+    properties = {
         "type": kind,
         **({"uri": uri} if uri is not None else {}),
         "warehouse": object_location(objects_url, "tables"),
         **storage_properties(objects_url),
         **parse_options(settings.catalog_options),
     }
+    if not is_embedded(metadata_url) and (local := _local_catalog(properties)) is not None:
+        raise ConfigurationError(
+            f"the table catalog {local}, and the cluster's metadata in {shown(metadata_url)} is "
+            "not: unset tables.catalog and tables.catalog_uri to keep the tables there too"
+        )
+    return properties
+
+
+def _local_catalog(properties: Mapping[str, str]) -> str | None:
+    """What a catalog is that other hosts cannot reach; None if they can."""
+    uri = properties.get("uri", "")
+    if properties["type"] == "in-memory":
+        return "is in the memory of this process"
+    # A driver may stand behind the database: sqlite+pysqlite:///catalog.db
+    if urlsplit(uri).scheme.partition("+")[0] == "sqlite":
+        return f"{uri} is a file of this host"
+    return None
 
 
 def parse_options(text: str) -> dict[str, str]:
