@@ -3,11 +3,14 @@
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from headwater.broker import idle_memory
 from headwater.broker.idle_memory import BUSY_FRACTION, IDLE_SECONDS, Idleness, give_memory_back
+from headwater.log.engine import LogEngine
+from tests.broker.serving import serving
 
 LOOK = 10.0
 
@@ -57,6 +60,23 @@ async def test_caches_are_released_before_the_heap_is_trimmed(
     task.cancel()
     await asyncio.wait([task])
     assert done == ["caches", "heap"]
+
+
+async def test_a_running_broker_releases_its_engines_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = asyncio.Event()
+
+    async def release(_: LogEngine) -> None:
+        released.set()
+
+    monkeypatch.setattr(LogEngine, "release_memory", release)
+    monkeypatch.setattr(idle_memory, "trim_heap", lambda: None)
+    monkeypatch.setattr(idle_memory, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(idle_memory, "IDLE_SECONDS", 0.02)
+    monkeypatch.setattr(idle_memory, "BUSY_FRACTION", 1_000)
+    async with serving(tmp_path), asyncio.timeout(30):
+        await released.wait()
 
 
 FREED_BETWEEN_USED_BLOCKS = """
