@@ -139,6 +139,16 @@ def test_more_elements_than_any_request_has_are_refused() -> None:
         parse_request(with_header(20, 4, topics, flexible=True))
 
 
+def test_null_arrays_do_not_raise_the_number_of_elements() -> None:
+    """Each partition of this topic has null in place of its replicas."""
+    partition = struct.pack(">i", 0) + b"\0\0"
+    topic = b"\2t" + encode_unsigned(100_001) + partition * 100_000 + b"\0"
+    for topics, refused in ((2, False), (3, True)):
+        frame = struct.pack(">i", 1_000) + encode_unsigned(topics + 1) + topic * topics + b"\0"
+        with pytest.raises(MalformedRequest) if refused else contextlib.nullcontext():
+            parse_request(with_header(45, 0, frame, flexible=True))
+
+
 def test_tagged_fields_that_the_schema_does_not_have_are_skipped() -> None:
     known = parse_request(with_header(2, 6, b"\xff\xff\xff\xff\0\1" + b"\0", flexible=True))
     tags = b"\2" + b"\x07\3abc" + b"\x63\0"

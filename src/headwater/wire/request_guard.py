@@ -151,7 +151,8 @@ class _Compiler:
         source = self._source
         count = self._length("int32", flexible=flexible)
         self._check_null(count, field.name, nullable=field.nullable)
-        source.line(f"elements -= {count}")
+        with source.block(f"if {count} > 0:"):  # null is -1, and must not add to what is left
+            source.line(f"elements -= {count}")
         with source.block(f"if {count} > end - position or elements < 0:"):
             source.line(f"fail({field.name!r}, {count})")
         if field.type in FIXED:
