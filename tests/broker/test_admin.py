@@ -1,11 +1,15 @@
 """Log directories, elections, reassignments, producers and transactions."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headwater.broker.handlers import list_transactions
 from headwater.broker.handlers.describe_log_dirs import local_directory, shown_url
+from headwater.groups.bounds import MAX_PATTERN_CHARS
+from headwater.groups.consumer.patterns import fault_in
 from tests.broker.running import RunningBroker, batch, produce_fields, running_broker
 
 DESCRIBE_LOG_DIRS, ALTER_LOG_DIRS, ELECT, REASSIGN, LIST_REASSIGNMENTS = 35, 34, 43, 45, 46
@@ -175,3 +179,23 @@ async def test_a_pattern_of_transactional_ids_must_be_one(
         transactional_id_pattern=pattern,
     )  # fmt: skip
     assert response.error_code == code
+
+
+async def test_a_pattern_of_transactional_ids_is_bounded_and_compiled_in_a_thread(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def checked(pattern: str) -> str | None:
+        threads.append(threading.current_thread())
+        return fault_in(pattern)
+
+    monkeypatch.setattr(list_transactions, "fault_in", checked)
+    fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+    for pattern in ("a" * MAX_PATTERN_CHARS, "a" * (MAX_PATTERN_CHARS + 1), r"\p{L}" * 800):
+        response = await broker.call(
+            LIST_TRANSACTIONS, 2, **fields, transactional_id_pattern=pattern
+        )
+        assert response.error_code == (0 if pattern == "a" * MAX_PATTERN_CHARS else 128)
+    assert len(threads) == 3
+    assert threading.main_thread() not in threads

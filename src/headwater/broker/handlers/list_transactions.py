@@ -2,18 +2,18 @@
 
 Behaviour: there are no transactions yet, so none is listed; filters are checked all the same.
 A state that Kafka does not have is named in the answer. Codes: 128 a pattern that RE2, which
-Kafka uses too, does not take.
+Kafka uses too, does not take, or that is larger than one of a consumer group may be.
 
 Notes by version: a least duration from 1 on, a pattern for transactional ids from 2 on.
 """
 
+import asyncio
 from typing import Any, Final
-
-import re2
 
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
+from headwater.groups.consumer.patterns import fault_in
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
 
@@ -25,13 +25,11 @@ _STATES: Final = frozenset(
 )  # fmt: skip
 
 
-def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, call: Call) -> Values:
     """No transactions, and which filters made no sense."""
-    if pattern := getattr(request, "transactional_id_pattern", None):
-        try:
-            re2.compile(pattern)
-        except re2.error:
-            return {"error_code": Code.INVALID_REGULAR_EXPRESSION}
+    pattern = getattr(request, "transactional_id_pattern", None)
+    if pattern and await asyncio.to_thread(fault_in, pattern) is not None:
+        return {"error_code": Code.INVALID_REGULAR_EXPRESSION}
     return {
         "unknown_state_filters": [
             state for state in dict.fromkeys(request.state_filters) if state not in _STATES

@@ -21,7 +21,7 @@ import re2
 from headwater.engine import Topic, Topics
 from headwater.groups.bounds import MAX_PATTERN_CHARS
 
-__all__ = ("NOTHING", "Matched", "TopicPatterns", "match")
+__all__ = ("NOTHING", "Matched", "TopicPatterns", "fault_in", "match")
 
 MATCH_SECONDS: Final = 0.5
 """Processor time that one pattern may take; 100,000 topics take an ordinary one 0.15 s."""
@@ -69,6 +69,13 @@ def match(pattern: str, names: frozenset[str], before: Matched = NOTHING) -> Mat
         if matches(name.encode()):
             found.add(name)
     return Matched(names, before.topics if found == before.topics else frozenset(found))
+
+
+def fault_in(pattern: str) -> str | None:
+    """Why a pattern is not accepted, None if it is. Compiling takes time: call it in a thread."""
+    fault = match(pattern, frozenset()).fault
+    _forget_compiled()
+    return fault
 
 
 class TopicPatterns:
@@ -134,5 +141,9 @@ class TopicPatterns:
 
 def _match_all(patterns: Mapping[str, Matched], names: frozenset[str]) -> dict[str, Matched]:
     found = {pattern: match(pattern, names, before) for pattern, before in patterns.items()}
-    re2.purge()  # it keeps 128 compiled patterns, of up to max_mem each
+    _forget_compiled()
     return found
+
+
+def _forget_compiled() -> None:
+    re2.purge()  # it keeps 128 compiled patterns, of up to max_mem each
