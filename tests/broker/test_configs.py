@@ -1,9 +1,11 @@
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headwater.broker.handlers import describe_configs
+from headwater.broker.config_changes import Scheme
+from headwater.broker.handlers import describe_configs, incremental_alter_configs
 from headwater.broker.services import Call
 from headwater.errors import InvalidConfig
 from headwater.topic_configs import (
@@ -154,6 +156,20 @@ async def test_configurations_are_described_with_their_sources(broker: RunningBr
     assert (entry.value, entry.config_source, entry.config_type) == ("5", 1, 5)
     assert [(one.name, one.source) for one in entry.synonyms] == [("retention.ms", 1)]
     assert entry.documentation
+
+
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+def test_list_operations_on_long_lists_take_linear_time(operation: int) -> None:
+    name = "leader.replication.throttled.replicas"
+    present = ",".join(f"{n}:1" for n in range(4_500))
+    given = ",".join(f"{n}:2" for n in range(4_500))
+    one = SimpleNamespace(name=name, config_operation=operation, value=given)
+    scheme = Scheme(lambda _: None, lambda configs, name, _: configs[name])
+    change = incremental_alter_configs._change_of(SimpleNamespace(configs=[one]), scheme)
+    began = time.thread_time()
+    changed = change({name: present})
+    assert time.thread_time() - began < 0.2
+    assert changed[name] == (f"{present},{given}" if operation == APPEND else present)
 
 
 async def test_appending_makes_no_value_longer_than_a_reply_can_carry(

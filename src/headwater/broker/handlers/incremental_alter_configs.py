@@ -59,9 +59,11 @@ def _apply(configs: dict[str, str], scheme: Scheme, one: Any) -> None:
     items = list_value(scheme.listed(configs, one.name, operation))
     given = list_value(one.value)
     if operation == "APPEND":
-        items += [item for item in given if item not in items]
+        present = frozenset(items)  # a list may have thousands of items
+        items += [item for item in given if item not in present]
     else:
-        items = [item for item in items if item not in given]
+        removed = frozenset(given)
+        items = [item for item in items if item not in removed]
     configs[one.name] = ",".join(items)
 
 
