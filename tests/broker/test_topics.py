@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from headwater.broker.settings import BrokerSettings
+from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST
 from tests.broker.running import RunningBroker, running_broker
 
 DEFAULTS: dict[str, Any] = {
@@ -251,3 +252,17 @@ async def test_one_request_adds_a_bounded_number_of_partitions(broker: RunningBr
     asked = [{"name": name, "count": 6_000, "assignments": None} for name in ("a", "b")]
     response = await broker.call(37, 3, topics=asked, timeout=1000, validate_only=True)
     assert [one.error_code for one in response.results] == [0, 44]
+
+
+async def test_more_assignments_than_partitions_allowed_are_refused_unread(
+    broker: RunningBroker,
+) -> None:
+    """No broker has the id 9, which would be answered with 39."""
+    count = MAX_PARTITIONS_PER_REQUEST + 1
+    numbered = [{"partition_index": n, "broker_ids": [9]} for n in range(count)]
+    (created,) = await create(broker, {**ASSIGNED, "assignments": numbered}, validate_only=True)
+    assert created.error_code == 44
+    await create(broker, {})
+    asked = {"name": "t", "count": 1 + count, "assignments": [{"broker_ids": [9]}] * count}
+    raised = await broker.call(37, 3, topics=[asked], timeout=1000, validate_only=True)
+    assert raised.results[0].error_code == 44

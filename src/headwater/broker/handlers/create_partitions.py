@@ -44,7 +44,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             added = await _check(services, asked)
             budget -= added
             if budget < 0:
-                raise PolicyViolation(f"Unable to add {added} partitions more in one request.")
+                raise _too_many(added)
             quota.take(added)
             if not request.validate_only:
                 await services.engine.topics.add_partitions(name, asked.count)
@@ -52,6 +52,10 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             result |= {"error_code": error.code, "error_message": str(error)}
         results.append(result)
     return {"results": results, "throttle_time": quota.throttle_ms}
+
+
+def _too_many(added: int) -> PolicyViolation:
+    return PolicyViolation(f"Unable to add {added} partitions more in one request.")
 
 
 async def _check(services: Services, asked: Any) -> int:
@@ -68,6 +72,8 @@ async def _check(services: Services, asked: Any) -> int:
     added: int = asked.count - present
     if asked.assignments is None:
         return added
+    if added > MAX_PARTITIONS_PER_REQUEST:
+        raise _too_many(added)
     if len(asked.assignments) != added:
         raise InvalidReplicaAssignment(
             f"Attempted to add {added} additional partition(s), but only "

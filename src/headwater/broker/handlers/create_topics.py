@@ -64,9 +64,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             partitions = check_size(services, asked)
             budget -= partitions
             if budget < 0:
-                raise PolicyViolation(
-                    f"Unable to perform excessively large batch operation: {partitions} partitions"
-                )
+                raise _too_many(partitions)
             result = await _create(
                 services, asked, partitions, quota, collisions, tables, request.validate_only
             )
@@ -149,6 +147,12 @@ def check_size(services: Services, asked: Any) -> int:
     )
 
 
+def _too_many(partitions: int) -> PolicyViolation:
+    return PolicyViolation(
+        f"Unable to perform excessively large batch operation: {partitions} partitions"
+    )
+
+
 def _check_assignments(services: Services, asked: Any) -> int:
     if asked.replication_factor != -1:
         raise InvalidRequest(
@@ -158,6 +162,8 @@ def _check_assignments(services: Services, asked: Any) -> int:
         raise InvalidRequest(
             "A manual partition assignment was specified, but numPartitions was not set to -1."
         )
+    if len(asked.assignments) > MAX_PARTITIONS_PER_REQUEST:
+        raise _too_many(len(asked.assignments))
     seen: set[int] = set()
     factor: int | None = None
     for assignment in asked.assignments:
