@@ -12,6 +12,7 @@ import pytest
 from headwater.broker import acceptor, server
 from headwater.broker.acceptor import Acceptor
 from headwater.broker.config_entries import BrokerLayers
+from headwater.broker.config_rules import check_broker_configs
 from headwater.broker.connection_limits import (
     RESERVED_DESCRIPTORS,
     AddressCounts,
@@ -43,6 +44,15 @@ def test_what_was_changed_counts_before_what_was_given_at_start() -> None:
     assert connection_limits(settings, layers, 10_000) == ConnectionLimits(10, 5)
     layers = BrokerLayers({}, {"max.connections.per.ip": "2"})
     assert connection_limits(settings, layers, 10_000) == ConnectionLimits(50, 2)
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])
+def test_a_limit_is_read_as_it_was_checked(name: str) -> None:
+    """Kafka trims control characters, which Python's ``int`` refuses: nobody could connect."""
+    value = "\x0110\x02"
+    check_broker_configs({name: value})
+    limits = connection_limits(BrokerSettings(), BrokerLayers({}, {name: value}), 10_000)
+    assert 10 in (limits.total, limits.per_address)
 
 
 def test_connections_leave_file_descriptors_to_the_stores() -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from headwater.broker.config_entries import BrokerLayers
 from headwater.broker.settings import BrokerSettings
+from headwater.config_values import whole_number
 
 MAX_CONNECTIONS: Final = "max.connections"
 MAX_CONNECTIONS_PER_IP: Final = "max.connections.per.ip"
@@ -45,8 +46,8 @@ def connection_limits(
     """What holds at the moment, where the process may open so many file descriptors."""
     given = {**static_limits(settings), **layers.cluster, **layers.own}
     return ConnectionLimits(
-        total=min(int(given[MAX_CONNECTIONS]), connection_descriptors(descriptors)),
-        per_address=int(given[MAX_CONNECTIONS_PER_IP]),
+        total=min(whole_number(given[MAX_CONNECTIONS]), connection_descriptors(descriptors)),
+        per_address=whole_number(given[MAX_CONNECTIONS_PER_IP]),
     )
 
 
