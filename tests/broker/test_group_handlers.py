@@ -1,10 +1,13 @@
 """The group APIs between the wire and the groups, in every version that changes something."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from headwater.broker.handlers import list_groups
+from headwater.broker.services import Call
 from headwater.errors import CoordinatorNotAvailable, NotCoordinator
 from headwater.groups.requests import (
     ClassicDescription,
@@ -18,6 +21,8 @@ from headwater.groups.requests import (
     SyncReply,
 )
 from headwater.wire.error_codes import Code
+from headwater.work_budget import TURN_ELEMENTS
+from tests.broker.fake_groups import FakeGroups
 from tests.broker.scripted import Fixture
 
 FIND, JOIN, HEARTBEAT, LEAVE, SYNC = 10, 11, 12, 13, 14
@@ -286,6 +291,25 @@ async def test_groups_are_listed_by_state_and_type_whatever_the_case(
     if version >= 5:
         shown = {group.group_id: (group.group_state, group.group_type) for group in reply.groups}
         assert shown == {one.group: (one.state, one.kind) for one in LISTED if one.group in names}
+
+
+async def test_very_many_groups_are_listed_in_turns() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    count = 10 * TURN_ELEMENTS
+    listed = [Listed(f"g{number}", "", "Empty", "classic") for number in range(count)]
+    services: Any = SimpleNamespace(groups=FakeGroups(list=listed))
+    task = asyncio.create_task(other())
+    reply = await list_groups.handle(services, SimpleNamespace(), Call(0, None, ""))
+    task.cancel()
+    assert len(reply["groups"]) == count
+    assert turns == 9
 
 
 @pytest.mark.parametrize("version", range(7))

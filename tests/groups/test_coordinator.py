@@ -16,6 +16,7 @@ from headwater.groups.requests import (
 )
 from headwater.meta.memory import MemoryStore
 from headwater.wire.error_codes import Code
+from headwater.work_budget import TURN_ELEMENTS
 from tests.groups.cluster import (
     SETTINGS,
     Brokers,
@@ -214,3 +215,22 @@ async def test_members_whose_pace_is_remembered_are_bounded(
     for member in "bc":
         assert pace.delay("g", member, 0.0) == 0.0
     assert pace.delay("g", "a", 0.0) == 0.0
+
+
+async def test_very_many_groups_are_listed_in_turns() -> None:
+    async with one_node(Topics(orders=1)) as node:
+        for number in range(3 * TURN_ELEMENTS):
+            await node.groups.commit(committing(f"g{number}", {("orders", 0): 1}))
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        listed = await node.groups.list()
+        task.cancel()
+        assert len(listed) == 3 * TURN_ELEMENTS
+        assert turns == 2

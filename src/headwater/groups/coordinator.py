@@ -29,6 +29,7 @@ from headwater.groups.requests import (
 )
 from headwater.groups.shards import OFFSETS_MARK, Group, Write
 from headwater.wire.error_codes import Code
+from headwater.work_budget import Turn, yield_turn
 
 
 class Coordinator(Driver):
@@ -188,7 +189,10 @@ class Coordinator(Driver):
 
     async def list(self) -> Sequence[Listed]:
         listed = []
+        turn = Turn()
         for shard in await self._keeper.obtain_all():
+            if turn.spend(len(shard.groups)):
+                await yield_turn()
             if not self._keeper.vouched(shard):
                 continue
             for group in shard.groups.values():

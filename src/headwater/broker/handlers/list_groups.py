@@ -15,6 +15,7 @@ from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.wire.api_versions import ApiKey
+from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
@@ -29,7 +30,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                 "group_state": one.state,
                 "group_type": one.kind,
             }
-            for one in await services.groups.list()
+            async for one in in_turns(await services.groups.list())
             if (not states or one.state.lower() in states)
             and (not kinds or one.kind.lower() in kinds)
         ]
