@@ -21,6 +21,7 @@ def test_it_says_what_arrow_says() -> None:
             "name": pa.array(["a", "b"] * 5),
             "pairs": pa.array([[{"k": 1, "v": 2.5}]] * 10),
             "flag": pa.array([True] * 10),
+            "small": pa.array([None, *range(9)], pa.int32()),
         }
     )
     file = io.BytesIO()
@@ -40,8 +41,9 @@ def test_it_says_what_arrow_says() -> None:
             if wanted.has_dictionary_page:
                 pages.append(wanted.dictionary_page_offset)
             assert column.first_byte == min(pages)
-            integer = wanted.physical_type == "INT64"
+            integer = wanted.physical_type in ("INT32", "INT64")
             statistics = wanted.statistics
+            assert (column.values, column.nulls) == (wanted.num_values, statistics.null_count)
             bounds = (statistics.min_raw, statistics.max_raw) if integer else None
             assert column.bounds == bounds
 
@@ -64,3 +66,36 @@ def test_a_cut_footer_is_damage(data: st.DataObject) -> None:
 def test_deep_nesting_is_damage() -> None:
     with pytest.raises(FooterDamage, match="nested"):
         describe(b"\xfc" * 10_000 + b"\x00")
+
+
+def leaf(name: int, value: bytes) -> bytes:
+    """Statistics of an INT32 with one binary field."""
+    return bytes([name << 4 | 8, len(value)]) + value + b"\x00"
+
+
+def footer_with(statistics: bytes) -> bytes:
+    """A footer of one INT32 column: its schema, and a row group."""
+    column = (
+        b"\x15\x02"  # 1: type
+        b"\x29\x18\x01a"  # 3: path
+        b"\x26\x02"  # 5: values
+        b"\x26\x02"  # 7: bytes
+        b"\x26\x08"  # 9: place
+        b"\x3c" + statistics + b"\x00"  # 12
+    )
+    group = b"\x19\x1c\x3c" + column + b"\x00\x26\x02\x00"  # 1: columns, 3: rows
+    return b"\x29\x1c\x15\x02\x00\x29\x1c" + group + b"\x00"
+
+
+@pytest.mark.parametrize("name", [1, 2, 5, 6])
+def test_a_value_of_another_length_than_its_column_is_damage(name: int) -> None:
+    assert describe(footer_with(leaf(name, b"1234"))).groups[0].rows == 1
+    with pytest.raises(FooterDamage, match="another length"):
+        describe(footer_with(leaf(name, b"12345")))
+
+
+def test_a_field_that_is_there_twice_is_damage() -> None:
+    """Arrow reads the fields of both into one."""
+    hidden = leaf(5, b"") + b"\x08\x18" + leaf(6, b"1234")
+    with pytest.raises(FooterDamage, match="twice"):
+        describe(footer_with(hidden))

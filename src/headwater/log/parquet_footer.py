@@ -21,9 +21,14 @@ _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT, _UUID = 7, 8, 9, 10, 11, 12, 13
 _FIXED: Final = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8, _UUID: 16}
 _MAX_DEPTH: Final = 12
 _MAX_VARINT: Final = 10
+_INT32: Final = 1
 _INT64: Final = 2
-_WIDTH: Final = 8
-"""Bytes of an INT64 in statistics."""
+_BYTE_ARRAY: Final = 6
+_WIDTHS: Final = {0: 1, _INT32: 4, _INT64: 8, 4: 4, 5: 8}
+"""Bytes of a least or greatest value, by the physical types that have a width of their own."""
+_LEAST: Final = (2, 6)
+_GREATEST: Final = (1, 5)
+"""The fields of statistics: Parquet's first releases had others, which Arrow reads too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,10 @@ class ColumnChunk:
     path: tuple[str, ...]
     first_byte: int
     length: int
+    values: int
+    nulls: int | None
     bounds: tuple[int, int] | None
-    """The least and the greatest value, of an INT64 column that has them."""
+    """The least and the greatest value, of a column of whole numbers that has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,11 @@ def describe(data: bytes | bytearray | memoryview) -> Description:
         raise FooterDamage(f"the footer is damaged: {type(error).__name__}") from error
 
 
+def width_of(column: ColumnChunk) -> int:
+    """Bytes of a value of a column that has bounds."""
+    return _WIDTHS[column.type]
+
+
 def _group(group: dict[int, Any], types: list[int]) -> RowGroup:
     columns = [_column(chunk[3]) for chunk in group[1]]
     if [column.type for column in columns] != types:
@@ -81,16 +93,20 @@ def _column(column: dict[int, Any]) -> ColumnChunk:
         path=tuple(name.decode() for name in column[3]),
         first_byte=first,
         length=_number(column, 7),
+        values=_number(column, 5),
+        nulls=column.get(12, {}).get(3),
         bounds=_bounds(column),
     )
 
 
 def _bounds(column: dict[int, Any]) -> tuple[int, int] | None:
     statistics = column.get(12, {})
-    if column[1] != _INT64 or 5 not in statistics or 6 not in statistics:
-        return None
-    if len(statistics[5]) != _WIDTH or len(statistics[6]) != _WIDTH:
+    values = [statistics[name] for name in (*_LEAST, *_GREATEST) if name in statistics]
+    width = _WIDTHS.get(column[1])
+    if column[1] != _BYTE_ARRAY and any(len(value) != width for value in values):
         raise FooterDamage("the least or greatest value of a column has another length")
+    if column[1] not in (_INT32, _INT64) or 5 not in statistics or 6 not in statistics:
+        return None
     return (
         int.from_bytes(statistics[6], "little", signed=True),
         int.from_bytes(statistics[5], "little", signed=True),
@@ -113,9 +129,9 @@ class _Fields:
     """Lists of structs, or of binaries where there is None."""
 
 
-_STATISTICS: Final = _Fields(binaries=frozenset({5, 6}))
+_STATISTICS: Final = _Fields(numbers=frozenset({3}), binaries=frozenset({*_LEAST, *_GREATEST}))
 _COLUMN: Final = _Fields(
-    numbers=frozenset({1, 7, 9, 11}), lists={3: None}, structs={12: _STATISTICS}
+    numbers=frozenset({1, 5, 7, 9, 11}), lists={3: None}, structs={12: _STATISTICS}
 )
 _FILE: Final = _Fields(
     lists={
@@ -138,6 +154,9 @@ class _Reader:
         while (header := self._byte()) & 15:
             kind, step = header & 15, header >> 4
             name = name + step if step else self._zigzag()
+            if name in found:
+                # Arrow takes the one in with the other, so that both could differ from either.
+                raise FooterDamage("a field is there twice")
             if name in wanted.numbers and kind in _VARINTS:
                 found[name] = self._zigzag()
             elif name in wanted.binaries and kind == _BINARY:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from headwater.errors import CorruptMessage
 from headwater.log.filler import filler_batches
 from headwater.log.formats import IndexEntry
-from headwater.log.parquet_footer import FooterDamage, RowGroup, describe
+from headwater.log.parquet_footer import Description, FooterDamage, RowGroup, describe
 from headwater.log.parquet_source import MAGIC, TRAILER
 from headwater.log.pieces import Piece, make_spanning_piece
 from headwater.log.sources import Extent
@@ -47,27 +47,36 @@ class Footer:
 
 
 def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
-    """The footer at the end of ``tail``. Raises ``CorruptMessage`` where it does not fit.
+    """The footer at the end of ``tail``. Raises ``CorruptMessage`` where it does not fit."""
+    found, metadata = read_footer(tail, entry.key)
+    extents = [_extent(number, group, entry) for number, group in enumerate(found.groups)]
+    there = metadata.schema.to_arrow_schema().names
+    if missing := set(COLUMNS) - set(there):
+        raise CorruptMessage(f"{entry.key} has no column {', '.join(sorted(missing))}")
+    columns = [name for name in (*COLUMNS, ATTRIBUTES) if name in there]
+    size = int.from_bytes(tail[-TRAILER : -len(MAGIC)], "little")
+    return Footer(metadata, columns, _joined(extents, entry), size)
 
-    Arrow is not asked about row groups and columns: see ``parquet_footer``.
+
+def read_footer(tail: bytearray, key: str) -> tuple[Description, Any]:
+    """What the footer at the end of ``tail`` says, and Arrow's metadata, to read rows with.
+
+    Arrow is asked about row groups and columns by nobody who did not ask this before: see
+    ``parquet_footer``. Raises ``CorruptMessage`` if the footer is damaged.
     """
     size = int.from_bytes(tail[-TRAILER : -len(MAGIC)], "little")
     try:
         if size > len(tail) - TRAILER:
             raise FooterDamage("it is longer than what there is of the file")
         found = describe(tail[-TRAILER - size : -TRAILER])
-        extents = [_extent(number, group, entry) for number, group in enumerate(found.groups)]
         # The reader looks for the magic at both ends, and for nothing between them yet.
         metadata = pq.read_metadata(pa.BufferReader(MAGIC + tail))
-        there = metadata.schema.to_arrow_schema().names
+        metadata.schema.to_arrow_schema()
     except DAMAGE as error:
-        raise CorruptMessage(f"{entry.key}: {error}") from error
-    if metadata.num_row_groups != len(extents) or metadata.num_columns != len(found.types):
-        raise CorruptMessage(f"{entry.key}: the footer can be read in two ways")
-    if missing := set(COLUMNS) - set(there):
-        raise CorruptMessage(f"{entry.key} has no column {', '.join(sorted(missing))}")
-    columns = [name for name in (*COLUMNS, ATTRIBUTES) if name in there]
-    return Footer(metadata, columns, _joined(extents, entry), size)
+        raise CorruptMessage(f"{key}: {error}") from error
+    if metadata.num_row_groups != len(found.groups) or metadata.num_columns != len(found.types):
+        raise CorruptMessage(f"{key}: the footer can be read in two ways")
+    return found, metadata
 
 
 def _extent(number: int, group: RowGroup, entry: IndexEntry) -> Extent:

@@ -133,14 +133,23 @@ async def footer_bytes(store: ObjectStore, entry: IndexEntry) -> bytearray:
     """A file's end from where its footer begins, or from before that."""
     guess = min(FOOTER_GUESS, entry.length)
     tail = await store.get_range(entry.key, entry.length - guess, guess)
+    needed = footer_length(tail, entry)
+    if needed > guess:
+        tail = await store.get_range(entry.key, entry.length - needed, needed)
+    return tail
+
+
+def footer_length(tail: bytearray, entry: IndexEntry) -> int:
+    """How many bytes of a file's end are its footer; ``tail`` are some of them.
+
+    Raises ``CorruptMessage`` if the file does not end as a Parquet file does.
+    """
     if len(tail) < TRAILER or tail[-len(MAGIC) :] != MAGIC:
         raise CorruptMessage(f"{entry.key} is no whole Parquet file")
     needed = int.from_bytes(tail[-TRAILER : -len(MAGIC)], "little") + TRAILER
     if needed > entry.length:
         raise CorruptMessage(f"the footer of {entry.key} is longer than the file")
-    if needed > guess:
-        tail = await store.get_range(entry.key, entry.length - needed, needed)
-    return tail
+    return needed
 
 
 def _import_rows() -> ModuleType:

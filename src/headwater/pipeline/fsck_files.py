@@ -2,7 +2,7 @@
 
 from headwater.errors import CorruptMessage
 from headwater.log.formats import PARQUET, SEGMENT, IndexEntry
-from headwater.log.parquet_source import FOOTER_GUESS, MAGIC, TRAILER
+from headwater.log.parquet_source import footer_bytes
 from headwater.log.releases import object_keys
 from headwater.log.segments import FOOTER, FOOTER_MAGIC, HEADER, parse_index
 from headwater.log.segments import MAGIC as SEGMENT_MAGIC
@@ -27,16 +27,7 @@ async def file_problem(entry: IndexEntry, store: ObjectStore) -> tuple[str | Non
 async def _parquet_rows(entry: IndexEntry, store: ObjectStore) -> int:
     from headwater.log.parquet_rows import parse_footer
 
-    guess = min(FOOTER_GUESS, entry.length)
-    tail = await store.get_range(entry.key, entry.length - guess, guess)
-    if len(tail) < TRAILER or tail[-len(MAGIC) :] != MAGIC:
-        raise CorruptMessage("it is no whole Parquet file")
-    needed = int.from_bytes(tail[-TRAILER : -len(MAGIC)], "little") + TRAILER
-    if needed > entry.length:
-        raise CorruptMessage("its footer is longer than the file")
-    if needed > guess:
-        tail = await store.get_range(entry.key, entry.length - needed, needed)
-    footer = parse_footer(tail, entry)
+    footer = parse_footer(await footer_bytes(store, entry), entry)
     notes = footer.metadata.metadata or {}
     said = tuple(notes.get(name, b"").decode() for name in (b"headwater.start", b"headwater.end"))
     if said != (str(entry.start), str(entry.end)):

@@ -12,6 +12,9 @@ import pyarrow.parquet as pq
 
 from headwater.errors import CorruptMessage
 from headwater.log.formats import SEGMENT, WAL, IndexEntry
+from headwater.log.parquet_footer import RowGroup
+from headwater.log.parquet_rows import DAMAGE, read_footer
+from headwater.log.parquet_source import FOOTER_GUESS, footer_length
 from headwater.log.segments import FOOTER, HEADER
 from headwater.pipeline.chunks import record_batches
 from headwater.pipeline.object_reads import ObjectReads
@@ -72,29 +75,43 @@ def parquet_batches(
     offsets = Span(start, end - 1)
     wanted = replace(wanted, offsets=wanted.offsets.meet(offsets.low, offsets.high))
     names = [name for name in SCHEMA.names if name in columns or name == "offset"]
+    described, metadata = read_footer(_footer_bytes(entry, reads), entry.key)
     try:
         file = pq.ParquetFile(
             pa.PythonFile(_Ranged(entry, reads), mode="r"),
+            metadata=metadata,
             pre_buffer=True,
             page_checksum_verification=True,
         )
-        for number in range(file.metadata.num_row_groups):
-            if _may_have(file.metadata.row_group(number), wanted):
+        for number, group in enumerate(described.groups):
+            if _may_have(group, wanted):
                 table = file.read_row_group(number, columns=names, use_threads=False)
                 for batch in table.combine_chunks().to_batches():
                     yield _as_decoded(batch)
-    except (pa.ArrowException, ValueError) as error:
+    except DAMAGE as error:
         raise CorruptMessage(f"{entry.key}: {error}") from error
 
 
-def _may_have(group: Any, wanted: Wanted) -> bool:
-    for index in range(group.num_columns):
-        column = group.column(index)
-        span = {"offset": wanted.offsets, "timestamp": wanted.times}.get(column.path_in_schema)
-        statistics = column.statistics if span is not None else None
-        if span is None or statistics is None or not statistics.has_min_max:
+def _footer_bytes(entry: IndexEntry, reads: ObjectReads) -> bytearray:
+    guess = min(FOOTER_GUESS, entry.length)
+    tail = reads.read(entry.key, entry.length - guess, guess)
+    needed = footer_length(tail, entry)
+    if needed > guess:
+        tail = reads.read(entry.key, entry.length - needed, needed)
+    return tail
+
+
+def _may_have(group: RowGroup, wanted: Wanted) -> bool:
+    spans: dict[tuple[str, ...], Span] = {
+        ("offset",): wanted.offsets,
+        ("timestamp",): wanted.times,
+    }
+    for column in group.columns:
+        span = spans.get(column.path)
+        if span is None or column.bounds is None:
             continue
-        if statistics.max_raw < span.low or statistics.min_raw > span.high:
+        least, greatest = column.bounds
+        if greatest < span.low or least > span.high:
             return False
     return True
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from headwater.errors import KafkaError, StoreError
+from headwater.errors import CorruptMessage, KafkaError, StoreError
 from headwater.log.formats import HOLE, INLINE, PARQUET, SEGMENT, WAL, IndexEntry
 from headwater.log.jobs import TABLES, DataFile, job_of_file
 from headwater.log.parquet_source import footer_bytes
@@ -131,7 +131,7 @@ async def settle_table(
     for key in missing:
         partition, entry = files[key]
         tail = await footer_bytes(objects, entry)
-        wanted[key] = await ask(partial(_data_file, tail, partition, entry))
+        wanted[key] = await ask(partial(data_file, tail, partition, entry))
     settlement = Settlement(files=wanted, copied_jobs=jobs, watermarks=watermarks)
     settled = await ask(lambda: tables.settle(topic, settlement))
     if done is not None:
@@ -152,22 +152,29 @@ def compacted_to(entries: Sequence[IndexEntry], log_start: int) -> int:
     return reached
 
 
-def _data_file(tail: bytearray, partition: int, entry: IndexEntry) -> DataFile:
-    """A file of the log as a job's manifest would have it, for the table that lacks it."""
-    from headwater.log.parquet_rows import parse_footer
-    from headwater.tables.statistics import encode_statistics
+def data_file(tail: bytearray, partition: int, entry: IndexEntry) -> DataFile:
+    """A file of the log as a job's manifest would have it, for the table that lacks it.
 
-    footer = parse_footer(tail, entry)
+    Raises ``CorruptMessage`` if its footer is damaged.
+    """
+    from headwater.log.parquet_rows import read_footer
+    from headwater.tables.statistics import described_statistics
+
+    footer, metadata = read_footer(tail, entry.key)
+    try:
+        stats = described_statistics(footer, (partition,))
+    except (KeyError, IndexError) as error:
+        raise CorruptMessage(f"{entry.key} has a column that no table has: {error}") from error
     return DataFile(
         key=entry.key,
         store=entry.store,
         size=entry.length,
-        rows=footer.metadata.num_rows,
+        rows=metadata.num_rows,
         start=entry.start,
         end=entry.end,
         min_timestamp=-1,
         max_timestamp=entry.max_timestamp,
-        stats=encode_statistics(footer.metadata, (partition,)),
+        stats=stats,
     )
 
 

@@ -14,6 +14,7 @@ from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
+from headwater.log.parquet_footer import ColumnChunk, Description, width_of
 from headwater.tables.schema import ICEBERG
 
 STATISTICS: Final = ("partition", "offset", "timestamp", "producer_id")
@@ -60,6 +61,54 @@ def encode_statistics(footer: Any, partition: tuple[int | None, ...]) -> bytes:
         }
     found["split_offsets"] = _spread(found["split_offsets"])
     return msgspec.json.encode(_Statistics(partition=list(partition), **found))
+
+
+def described_statistics(footer: Description, partition: tuple[int | None, ...]) -> bytes:
+    """As ``encode_statistics``, of a file that may be damaged: Arrow is not asked about it.
+
+    Raises ``KeyError`` if it has a column that no table has.
+    """
+    _, columns = _plan()
+    by_field: dict[int, list[ColumnChunk]] = {}
+    for group in footer.groups:
+        for column in group.columns:
+            by_field.setdefault(columns[".".join(column.path)], []).append(column)
+    kept = {field: by_field[field] for field in map(_field_id, STATISTICS) if field in by_field}
+    bounded = {
+        field: ([one.bounds for one in own if one.bounds is not None], width_of(own[0]))
+        for field, own in kept.items()
+        if all(one.bounds is not None for one in own)
+    }
+    found = _Statistics(
+        partition=list(partition),
+        record_count=sum(group.rows for group in footer.groups),
+        column_sizes={field: sum(one.length for one in own) for field, own in by_field.items()},
+        value_counts={field: sum(one.values for one in own) for field, own in kept.items()},
+        null_value_counts={
+            field: sum(one.nulls or 0 for one in kept[field])
+            for field in bounded
+            if any(one.nulls is not None for one in kept[field])
+        },
+        nan_value_counts={},
+        lower_bounds={
+            field: _bound(min(least for least, _ in bounds), width)
+            for field, (bounds, width) in bounded.items()
+        },
+        upper_bounds={
+            field: _bound(max(greatest for _, greatest in bounds), width)
+            for field, (bounds, width) in bounded.items()
+        },
+        split_offsets=_spread(sorted(group.columns[0].first_byte for group in footer.groups)),
+    )
+    return msgspec.json.encode(found)
+
+
+def _field_id(name: str) -> int:
+    return ICEBERG.find_field(name).field_id
+
+
+def _bound(value: int, width: int) -> str:
+    return base64.b64encode(value.to_bytes(width, "little", signed=True)).decode()
 
 
 def _spread(offsets: list[int]) -> list[int]:
