@@ -15,6 +15,7 @@ from headwater.log.engine import LogEngine
 from headwater.log.formats import HOLE, INLINE, PARQUET, SEGMENT, WAL, IndexEntry
 from headwater.log.index import entries_between
 from headwater.log.releases import TableReleases
+from headwater.log.restore import restore, snapshots_in
 from headwater.log.settings import LogSettings
 from headwater.wire.batch import Batch, split_batches
 from headwater.wire.records import Record, encode_batch
@@ -164,6 +165,37 @@ async def _merge_run(engine: LogEngine, topic: Topic, run: Sequence[IndexEntry])
 async def _no_pause(_seconds: float) -> None: ...
 
 
+@pytest.mark.parametrize("also_merged", [False, True])
+async def test_a_file_behind_records_that_were_deleted_is_put_back(also_merged: bool) -> None:
+    """What was never compacted and was deleted leaves a gap before it."""
+    place = Place(whole=True)
+    async with place.engine(settings=INLINE_ONLY) as engine:
+        topic = await engine.topics.create("t", 1, {})
+        await place.snapshot()
+        await add(engine, "a", "b", count=3)
+        if also_merged:
+            await engine._merger.merge(topic.streams)
+        await engine.delete_records(topic, 0, 6)
+        await add(engine, "c", "d", count=5)
+        await compactor(place).compact(engine, topic)
+        before = await log_of(engine)
+    place.lose_metadata()
+    done = await place.restore()
+    entries = await index_of(place, topic)
+    if also_merged:
+        # The table would never get what was merged, so the file is kept and told of.
+        assert [entry.kind for entry in entries] == [WAL]
+        assert done.adopted == 1
+        return
+    assert [(entry.kind, entry.start, entry.end) for entry in entries] == [
+        (HOLE, 0, 6),
+        (PARQUET, 6, 16),
+    ]
+    async with place.engine() as engine:
+        assert await log_of(engine) == before
+        assert await append(engine, "t", [batch("new")]) == 16
+
+
 async def test_a_chunk_takes_the_gap_between_what_its_broker_wrote_before_and_after() -> None:
     place = Place(whole=True)
     async with place.engine() as engine:
@@ -203,6 +235,32 @@ async def test_a_file_without_a_note_of_its_chunks_is_kept_and_told_of() -> None
         await releases.note(0, [key])  # as for the tables of topics that are gone
         assert not [noted async for noted in releases.waiting()]
         assert [info.key async for info in place.objects.list(key)] == [key]
+
+
+async def test_a_file_of_a_later_epoch_is_kept_by_a_restore_of_an_older_snapshot() -> None:
+    """Its offsets hold other records in that snapshot."""
+    place = Place(whole=True)
+    async with place.engine(settings=INLINE_ONLY) as engine:
+        topic = await engine.topics.create("t", 1, {})
+        await place.snapshot()
+        (empty,) = await snapshots_in(place.objects)
+        await add(engine, "lost", "lost too")
+        await place.snapshot()
+        (_, full) = await snapshots_in(place.objects)
+    place.lose_metadata()
+    await restore(place.meta, place.objects, place.clock, snapshot=empty)
+    async with place.engine(settings=INLINE_ONLY) as engine:
+        await add(engine, "a", "b")
+        await compactor(place).compact(engine, topic)
+    (file,) = [info.key async for info in place.objects.list("tables/")]
+    place.lose_metadata()
+    done = await restore(place.meta, place.objects, place.clock, snapshot=full)
+    assert done.found.unplaced == [file]
+    async with place.engine() as engine:
+        assert await log_of(engine) == {0: b"lost.0", 1: b"lost too.0"}
+        await place.collector().collect_lost_files()
+        await place.collector().collect_released()
+    assert [info.key async for info in place.objects.list("tables/")] == [file]
 
 
 async def test_objects_with_records_of_unknown_topics_are_kept_and_told_of() -> None:

@@ -14,6 +14,9 @@ Invariants, for every stream:
 - Offsets that were given out, below the last known one, and whose records are lost are a ``HOLE``.
 - What is compacted is a prefix of the log: it ends at ``compacted``. Chunks and holes below that
   are set aside, because the table took everything there that it will ever take.
+- A file behind a gap in that prefix is taken if some of its records are nowhere else, and nothing
+  is known to survive in the gap: what was there had been deleted. A chunk without known offsets
+  never goes into such a gap, because no job would compact it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -57,6 +60,8 @@ class Known:
     """Bytes by which it makes the stream's running size grow."""
     live: bool = False
     """Whether it is a file that its table has."""
+    has_chunks: bool = False
+    """Whether all of its offsets are in chunks that it notes, which are placed without it."""
 
     @property
     def start(self) -> int:
@@ -146,16 +151,24 @@ class StreamPlacement:
         self._loose: list[Loose] = []
         self.covered = Ranges()
         self.covered.add(0, end)
+        self._passed = Ranges()
+        """Gaps that the compacted prefix goes past."""
         self.compacted = _compacted(entries, end, log_start)
 
     def place_files(
-        self, files: Sequence[Known], *, mark: int | None, unreadable: int | None
+        self,
+        files: Sequence[Known],
+        *,
+        mark: int | None,
+        unreadable: int | None,
+        elsewhere: Ranges | None = None,
     ) -> list[Known]:
         """Take the files that carry the compacted prefix on; returns those that were taken.
 
         ``mark`` is the table's watermark, if it could be asked: below it, what no file has was
         never to be in the table. ``unreadable`` is where the table's first file begins that
-        cannot be read; from there on the table has nothing that counts.
+        cannot be read; from there on the table has nothing that counts. ``elsewhere`` are the
+        ranges of merged chunks, and of files that cannot be read.
         """
         taken: list[Known] = []
         rest = sorted(files, key=lambda each: (each.start, not each.live, -each.end))
@@ -169,10 +182,25 @@ class StreamPlacement:
             found = next((each for each in rest if each.start <= reach and self._fits(each)), None)
             if found is None:
                 self.compacted = reach
-                return taken
+                found = next(filter(self._fits, rest), None)
+                if found is None or found.has_chunks:
+                    return taken
+                if not self._may_pass(reach, found.start, unreadable, elsewhere):
+                    return taken
+                self._passed.add(reach, found.start)
             self._take_file(found)
             taken.append(found)
             self.compacted = found.end
+
+    def _may_pass(
+        self, start: int, end: int, unreadable: int | None, elsewhere: Ranges | None
+    ) -> bool:
+        """Whether nothing is known to survive in a gap of the compacted prefix."""
+        if unreadable is not None and unreadable < end:
+            return False
+        return not self.covered.touch(start, end) and not (
+            elsewhere and elsewhere.touch(start, end)
+        )
 
     def place_segments(self, files: Sequence[Known]) -> list[Known]:
         """Take the segments of a stream without a table, wherever they are."""
@@ -266,7 +294,10 @@ class StreamPlacement:
             gap = None
             if loose.before is not None:
                 gaps = self.covered.gaps(max(loose.after, self._end), loose.before)
-                gap = max((one for one in gaps if one[1] - one[0] >= loose.count), default=None)
+                open_gaps = (one for one in gaps if not self._passed.touch(*one))
+                gap = max(
+                    (one for one in open_gaps if one[1] - one[0] >= loose.count), default=None
+                )
             if gap is None:
                 last.append(loose)
                 continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from headwater.log.file_notes import ChunkNote
 from headwater.log.formats import WAL, IndexEntry
 from headwater.log.jobs import FileName, job_of_file, parse_file_key
-from headwater.log.placement import Known, Loose, PlacedBatch
+from headwater.log.placement import Known, Loose, PlacedBatch, Ranges
 from headwater.log.recovery import FoundChunk, FoundSection, Regained, incarnation_of
 from headwater.log.releases import object_keys
 from headwater.log.restored import Restored, TableHolding
@@ -37,9 +37,31 @@ class Rebuild:
         self._restored = restored
         self._regained: dict[int, Regained] = {}
         self._notes: dict[tuple[str, int], tuple[int, ChunkNote]] = {}
+        self._elsewhere: dict[int, Ranges] = {}
+        """By stream, what merged chunks have, or files that cannot be read."""
 
-    def place_files(self, files: Sequence[SurvivingFile], held: Mapping[str, TableHolding]) -> None:
-        """Put files into their streams. ``held``, by topic id, is of the tables that answered."""
+    def place_files(
+        self,
+        files: Sequence[SurvivingFile],
+        held: Mapping[str, TableHolding],
+        *,
+        damaged: Sequence[FileName] = (),
+        merged: Sequence[FoundSection] = (),
+    ) -> None:
+        """Put files into their streams. ``held``, by topic id, is of the tables that answered.
+
+        ``damaged`` are the files that cannot be read, ``merged`` the chunks that are placed later.
+        """
+        for name in damaged:
+            stream = self._restored.stream_of(name)
+            assert stream is not None
+            self._elsewhere.setdefault(stream, Ranges()).add(name.start, name.end)
+        for section in merged:
+            for chunk in section.chunks:
+                if chunk.info.start != UNKNOWN_START and chunk.info.records:
+                    start = chunk.info.start
+                    ranges = self._elsewhere.setdefault(chunk.info.stream, Ranges())
+                    ranges.add(start, start + chunk.info.records)
         by_stream: dict[int, list[SurvivingFile]] = defaultdict(list)
         for file in files:
             stream = self._restored.stream_of(file.name)
@@ -77,6 +99,7 @@ class Rebuild:
             wanted,
             mark=None if holding is None else holding.watermarks.get(stream, 0),
             unreadable=self._unreadable(partition, stream, readable, holding),
+            elsewhere=self._elsewhere.get(stream),
         )
 
     def _take(self, taken: Sequence[Known], stream: int) -> None:

@@ -137,8 +137,8 @@ async def restore(
     )
     held = await holdings(description, restored.by_topic_id)
     rebuild = Rebuild(restored)
-    rebuild.place_files(await finding.files(held), held)
-    sections = await finding.sections()
+    files, sections = await finding.files(held), await finding.sections()
+    rebuild.place_files(files, held, damaged=finding.damaged, merged=finding.merged)
     rebuild.place_merged(finding.merged, finding.sizes)
     rebuild.walk(in_order(sections), finding.sizes)
     restored.finish(epoch, clock.now_ms())
@@ -216,6 +216,8 @@ class _Finding:
     survey: FileSurvey
     watch: Watch
     merged: list[FoundSection] = field(default_factory=list)
+    damaged: list[FileName] = field(default_factory=list)
+    """The files that cannot be placed."""
     sizes: dict[str, int] = field(default_factory=dict)
 
     def _is_exact(self, info: ObjectInfo) -> bool:
@@ -229,7 +231,7 @@ class _Finding:
             name = parse_file_key(info.key)
             if name is None or name.suffix == INDEX_SUFFIX:
                 continue
-            if self.restored.note_file(info, name) and self._is_exact(info):
+            if self.restored.note_file(info, name, exact=self._is_exact(info)):
                 found.append((info, name))
         files: list[SurvivingFile] = []
         for number, (info, name) in enumerate(found):
@@ -242,6 +244,7 @@ class _Finding:
                 files.append(await self.survey.read(info, name, known_to, live=live))
             except (CorruptMessage, ObjectNotFound) as error:
                 logger.warning("a file cannot be placed: %s", error)
+                self.damaged.append(name)
         return files
 
     async def sections(self) -> list[FoundSection]:

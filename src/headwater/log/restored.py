@@ -127,6 +127,8 @@ class Restored:
         self._job_files = {file.key for job in self._jobs for file in (*job.files, *job.copies)}
         self.placements: dict[int, StreamPlacement] = {}
         self._files: dict[str, tuple[ObjectInfo, FileName]] = {}
+        self._foreign: set[str] = set()
+        """Those of them whose offsets are of another restore epoch."""
         self._indexed = {
             decode(IndexEntry, self._values[key]).key for own in self._index.values() for key in own
         }
@@ -163,13 +165,19 @@ class Restored:
             return None
         return topic.streams[name.partition]
 
-    def note_file(self, info: ObjectInfo, name: FileName) -> bool:
-        """Take note of a file; returns whether it may be newer than the snapshot."""
+    def note_file(self, info: ObjectInfo, name: FileName, *, exact: bool) -> bool:
+        """Take note of a file; returns whether it may be newer than the snapshot.
+
+        The offsets of one that is not ``exact`` are those of a later restore epoch.
+        """
         if info.key in self._indexed:
             return False
         if self.recorded(info.key) and info.key not in self._job_files:
             return False
         self._files[info.key] = (info, name)
+        if not exact:
+            self._foreign.add(info.key)
+            return False
         return self.stream_of(name) is not None and not name.is_copy
 
     def high_watermark(self, stream: int) -> int:
@@ -253,7 +261,7 @@ class Restored:
             stream = self.stream_of(name)
             if name.is_copy and name.job in self.used.jobs and stream is not None:
                 owner = stream  # its table has it, beside the segment in the log
-            elif stream is not None and self.placement(stream).covered.cover(name.start, name.end):
+            elif stream is not None and self._is_redundant(key, stream, name):
                 redundant[stream].append(_file_entry(key, name.start, name.end))
                 owner = stream
             else:
@@ -263,6 +271,11 @@ class Restored:
                 record = ObjectRecord(size=info.size, parts=1, live=[owner], created_ms=now_ms)
                 self._values[keys.object_record(0, each, 0)] = encode(record)
         return redundant
+
+    def _is_redundant(self, key: str, stream: int, name: FileName) -> bool:
+        """Whether the records of a file stand elsewhere at the same offsets."""
+        covered = self.placement(stream).covered
+        return key not in self._foreign and covered.cover(name.start, name.end)
 
     def _record_objects(self, now_ms: int) -> None:
         """Record what is in use, what has no place, and what garbage collection may delete."""

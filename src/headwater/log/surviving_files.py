@@ -17,7 +17,7 @@ from headwater.log.file_notes import ChunkNote
 from headwater.log.formats import PARQUET, SEGMENT, IndexEntry
 from headwater.log.jobs import FileName
 from headwater.log.parquet_source import Offload, footer_bytes
-from headwater.log.placement import Known, PlacedBatch
+from headwater.log.placement import Known, PlacedBatch, Ranges
 from headwater.log.recovery import FoundBatch, found_batches
 from headwater.log.releases import SEGMENT_SUFFIX, object_keys
 from headwater.log.segments import FOOTER, FOOTER_MAGIC, HEADER, MAGIC, VERSION, parse_index
@@ -85,7 +85,11 @@ class FileSurvey:
                 )
             )
             batches += [_batch(run) for run in runs if run.last >= known_to]
-        known = Known(entry, batches, survey.notes.size, live=live)
+        noted = Ranges()
+        for note in survey.notes.chunks:
+            noted.add(note.start, note.end)
+        has_chunks = noted.cover(name.start, name.end)
+        known = Known(entry, batches, survey.notes.size, live=live, has_chunks=has_chunks)
         return SurvivingFile(name, known, survey.notes.chunks)
 
     def _entry(self, info: ObjectInfo, name: FileName, kind: int) -> IndexEntry:
