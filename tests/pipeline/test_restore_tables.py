@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,9 +103,9 @@ async def test_compaction_goes_on_after_a_restore(drill: Drill) -> None:
     assert told["found"]["unplaced"] == []
     restored = drill.consume()
     assert restored[:1200] == compacted
-    assert {row.offset: row for row in restored}.items() <= {
-        row.offset: row for row in before
-    }.items() or len(restored) <= 1500
+    # What was neither compacted nor merged comes back once, at its offset or behind.
+    rest = Counter(row._replace(offset=0) for row in restored[1200:])
+    assert rest <= Counter(row._replace(offset=0) for row in before[1200:])
     drill.produce(900, 4)
     await drill.compact()
     rows = drill.consume()

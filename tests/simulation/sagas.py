@@ -127,7 +127,12 @@ class SimulatedTables:
 
     def missing(self, topic: StoredTopic, keys: Collection[str]) -> list[str] | None:
         self._catalog.fail()
-        if self._catalog.epochs.get(topic.id, self.epoch) >= self.epoch:
+        if topic.id not in self._catalog.files:
+            if not keys:
+                return None
+            self._catalog.files[topic.id] = {}
+            self._catalog.epochs[topic.id] = self.epoch - 1
+        if self._catalog.epochs[topic.id] >= self.epoch:
             return None
         return [key for key in keys if key not in self._catalog.files[topic.id]]
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import TableMismatch
+from headwater.pipeline.streams import StoredTopic
+from headwater.pipeline.table_commits import TableCommits
 from headwater.tables.commit import (
     Settlement,
     append_files,
@@ -13,8 +15,9 @@ from headwater.tables.commit import (
     remove_files,
     settle_files,
 )
+from headwater.tables.topic_tables import TOPIC_ID
 from headwater.tables.watermarks import watermarks
-from tests.tables.world import NAME, World, rows, span
+from tests.tables.world import NAME, OWNER, World, rows, span
 
 
 def restored(world: World, epoch: int = 1) -> World:
@@ -41,6 +44,49 @@ def test_a_table_is_set_to_the_files_of_the_log(world: World) -> None:
     assert is_settled(target)
     assert settle_files(target, settlement).removed == (), "it is done once"
     assert rows(target) == span(0, 0, 9)
+
+
+def test_a_table_that_was_never_made_gets_the_files_that_a_restore_put_back(world: World) -> None:
+    """A job that wrote its files and ended there made no table: the log has them all the same."""
+    topic = StoredTopic("orders", OWNER.topic_id, (OWNER.first_stream,), {})
+    found = world.append(0, 0, 5)
+    (file,) = found.files
+    commits = TableCommits(
+        world.settings,
+        data=world.directory,
+        metadata_url=world.metadata_url,
+        objects_url=world.objects_url,
+        cluster_id=OWNER.cluster_id,
+        epoch=1,
+    )
+    assert commits.missing(topic, []) is None, "a table that would be empty is not made"
+    assert commits.missing(topic, [file.key]) == [file.key]
+    settlement = Settlement(files={file.key: file}, watermarks={OWNER.first_stream: 5})
+    assert commits.settle(topic, settlement).added == (file.key,)
+    assert commits.missing(topic, [file.key]) is None
+    target = restored(world).target(create=False)
+    assert append_files(target, [world.append(0, 5, 9, job="next")]).refused == {}
+    assert rows(target) == span(0, 0, 9)
+    commits.close()
+
+
+def test_the_table_of_a_topic_that_was_created_again_does_not_hold_up_the_next_one(
+    world: World,
+) -> None:
+    append_files(world.target(), [world.append(0, 0, 5)])
+    topic = StoredTopic("orders", "id-2", (200,), {})
+    commits = TableCommits(
+        world.settings,
+        data=world.directory,
+        metadata_url=world.metadata_url,
+        objects_url=world.objects_url,
+        cluster_id=OWNER.cluster_id,
+        epoch=1,
+    )
+    assert commits.missing(topic, []) is None
+    assert commits.missing(topic, ["tables/id-2/file"]) == ["tables/id-2/file"]
+    assert commits.catalog.load_table(NAME).properties[TOPIC_ID] == "id-2"
+    commits.close()
 
 
 @pytest.mark.parametrize("epoch", [0, 2])

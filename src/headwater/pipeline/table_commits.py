@@ -111,10 +111,26 @@ class TableCommits:
         return rewrite_files(self.table(topic), rewrites)
 
     def missing(self, topic: StoredTopic, keys: Collection[str]) -> list[str] | None:
-        """The files that a topic's table lacks; None if it needs no settling after a restore."""
-        from headwater.tables.commit import is_settled, missing_files
+        """The files that a topic's table lacks; None if it needs no settling after a restore.
+
+        Makes the table if there is none and the log has files: the job that wrote them may have
+        ended before it made it. Raises as ``append``.
+        """
+        from headwater.tables.commit import has_table, is_settled, missing_files
+        from headwater.tables.topic_tables import ensure_table
 
         table = self.table(topic)
+        if not has_table(table):
+            if not keys:
+                return None
+            ensure_table(
+                table.catalog,
+                table.name,
+                # Of the epoch before, so that it takes no commit until it is settled.
+                replace(table.owner, epoch=self.epoch - 1),
+                objects_url=self._objects_url,
+                partitioning=topic_configs.table_partitioning(topic.configs),
+            )
         return None if is_settled(table) else missing_files(table, keys)
 
     def settle(self, topic: StoredTopic, settlement: "Settlement") -> "Settled":

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from pyiceberg.exceptions import NoSuchTableError
+
 from headwater.errors import CatalogUnavailable, CommitConflict, TableMismatch
 from headwater.log.jobs import DataFile, parse_file_key
 from headwater.tables.catalog_errors import catalog_errors
@@ -19,7 +21,7 @@ from headwater.tables.locations import object_key, object_location
 from headwater.tables.names import TableName, dotted
 from headwater.tables.snapshots import Change, check_history, snapshot_id, try_change
 from headwater.tables.statistics import iceberg_file
-from headwater.tables.topic_tables import EPOCH, TableOwner, load_table
+from headwater.tables.topic_tables import EPOCH, TOPIC_ID, TableOwner, load_table
 from headwater.tables.watermarks import Append, plan_appends, watermark_property
 
 if TYPE_CHECKING:
@@ -156,11 +158,18 @@ class Settlement:
     watermarks: Mapping[int, int]
 
 
-def is_settled(target: TopicTable) -> bool:
-    """Whether a table is of the cluster's restore epoch; one that does not exist will be."""
+def has_table(target: TopicTable) -> bool:
+    """Whether the topic's table is in the catalog; what has its name may be another's."""
     with catalog_errors(f"table {dotted(target.name)}"):
-        if not target.catalog.table_exists(target.name):
-            return True
+        try:
+            found = target.catalog.load_table(target.name)
+        except NoSuchTableError:
+            return False
+    return found.properties.get(TOPIC_ID) == target.owner.topic_id
+
+
+def is_settled(target: TopicTable) -> bool:
+    """Whether a table is of the cluster's restore epoch."""
     return epoch_of(load_table(target.catalog, target.name, target.owner)) >= target.owner.epoch
 
 
