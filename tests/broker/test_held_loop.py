@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from headwater.clock import SystemClock
-from headwater.groups.shards import SHARDS
+from headwater.groups.group import GROUPS
 from headwater.meta import keys
 from headwater.meta.sqlite import SqliteStore
 from headwater.meta.store import Entry, MetadataStore, prefix_end
@@ -26,7 +26,7 @@ async def test_a_held_loop_costs_a_broker_neither_its_registration_nor_its_shard
         store = await SqliteStore.open(tmp_path / "metadata.db", SystemClock())
         try:
             async with asyncio.timeout(20):
-                while len(before := await leases(store)) < 1 + SHARDS:
+                while len(before := await leases(store)) < 1 + GROUPS.count:
                     await asyncio.sleep(0.1)
             hold_loop(4)
             await asyncio.sleep(2.5)  # what would have been lost is noticed

@@ -12,6 +12,7 @@ from headwater.engine import ConfigChange, Topic
 from headwater.errors import UnknownTopicId, UnknownTopicOrPartition
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.coordinator import Coordinator
+from headwater.groups.group import GROUPS
 from headwater.groups.leases import Lease
 from headwater.groups.requests import (
     Client,
@@ -22,8 +23,6 @@ from headwater.groups.requests import (
     SyncRequest,
 )
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import SHARDS
-from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import MetadataStore, Session
 from headwater.meta.values import decode
@@ -223,8 +222,8 @@ class Cluster:
         """The shards' holders as the store has them."""
         return {
             number: decode(Lease, entry.value).broker
-            for number in range(SHARDS)
-            if (entry := self.database.entries.get(keys.coordinator_shard(number))) is not None
+            for number in range(GROUPS.count)
+            if (entry := self.database.entries.get(GROUPS.lease_key(number))) is not None
         }
 
 

@@ -16,8 +16,8 @@ from headwater.groups.bounds import (
 )
 from headwater.groups.classic.subscription import subscribed_topics
 from headwater.groups.consumer import records as stored
+from headwater.groups.group import GROUPS
 from headwater.groups.requests import CommittedOffset, JoinReply, SyncReply
-from headwater.groups.shards import shard_of
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits
 from headwater.wire.error_codes import Code
@@ -171,7 +171,9 @@ def test_group_whose_record_would_be_too_large_stays_as_it_was_alone(limits: Lim
         node = await cluster.node(1, store, topics=topics)
         await asyncio.sleep(1)
         groups = node.groups
-        beside = next(n for n in map(str, range(9999)) if shard_of(n) == shard_of("g"))
+        beside = next(
+            n for n in map(str, range(9999)) if GROUPS.shard_of(n) == GROUPS.shard_of("g")
+        )
         neighbour = asyncio.create_task(groups.join(beside, joining()))
         assert (await groups.consumer_heartbeat("g", beating("a", 0))).error == 0
         await groups.commit(committing("g", {("t", 0): 5}, member_id="a", epoch=1))

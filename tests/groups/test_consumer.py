@@ -5,6 +5,7 @@ from typing import NoReturn
 import msgspec
 
 from headwater.groups.consumer.members import Member
+from headwater.groups.group import TORN_MARK
 from headwater.groups.machine import Machine
 from headwater.groups.requests import (
     ClassicDescription,
@@ -12,7 +13,6 @@ from headwater.groups.requests import (
     ConsumerHeartbeatRequest,
 )
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import TORN_MARK
 from headwater.wire.error_codes import Code
 from tests.groups.consumer_world import CLIENT, World, settle
 

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from headwater.errors import CoordinatorNotAvailable, NotCoordinator
+from headwater.groups.group import GROUPS
 from headwater.groups.requests import HeartbeatRequest
-from headwater.groups.shards import SHARDS, shard_of
-from headwater.meta import keys
 from headwater.meta.sessions import RenewedSession
 from tests.groups.cluster import Cluster, committing, joining, simulated, syncing
 from tests.meta.faulty import FaultyStore
@@ -17,7 +16,7 @@ from tests.meta.faulty import FaultyStore
 async def test_a_broker_takes_all_shards_that_are_its_own(cluster: Cluster) -> None:
     node = await cluster.node(1)
     await asyncio.sleep(2)
-    assert cluster.holders() == dict.fromkeys(range(SHARDS), 1)
+    assert cluster.holders() == dict.fromkeys(range(GROUPS.count), 1)
     assert node.metrics.group_writes.value == 0
     await node.stop()
     assert cluster.holders() == {}
@@ -26,18 +25,22 @@ async def test_a_broker_takes_all_shards_that_are_its_own(cluster: Cluster) -> N
 @simulated
 async def test_a_newcomer_gets_its_share_and_groups_go_on_there(cluster: Cluster) -> None:
     first = await cluster.node(1)
-    name = next(name for name in map(str, range(9)) if cluster.brokers.chosen(shard_of(name)) == 1)
+    name = next(
+        name for name in map(str, range(9)) if cluster.brokers.chosen(GROUPS.shard_of(name)) == 1
+    )
     me = (await first.groups.join(name, joining())).member_id
     await first.groups.sync(name, syncing(me, 1, **{me: b"mine"}))
     second = await cluster.node(0)
     assert first.groups.coordinator(name) == second.groups.coordinator(name) == 1
     beat = HeartbeatRequest(member_id=me, instance_id=None, generation=1)
-    moved = cluster.brokers.chosen(shard_of(name)) == 0
+    moved = cluster.brokers.chosen(GROUPS.shard_of(name)) == 0
     for _ in range(20):
         await asyncio.sleep(5)
         where = first.groups.coordinator(name)
         assert await {0: second, 1: first}[where].groups.heartbeat(name, beat) == 0
-    assert cluster.holders() == {number: cluster.brokers.chosen(number) for number in range(SHARDS)}
+    assert cluster.holders() == {
+        number: cluster.brokers.chosen(number) for number in range(GROUPS.count)
+    }
     assert first.groups.coordinator(name) == (0 if moved else 1)
     await first.stop()
     await second.stop()
@@ -108,7 +111,7 @@ async def test_memory_answers_end_before_the_session_does(cluster: Cluster) -> N
     await asyncio.sleep(node.member.session.remaining - 0.6)
     await node.groups.heartbeat("g", beat)
     await asyncio.sleep(0.2)
-    assert keys.coordinator_shard(shard_of("g")) in cluster.database.entries
+    assert GROUPS.lease_key(GROUPS.shard_of("g")) in cluster.database.entries
     with pytest.raises(NotCoordinator):
         await node.groups.heartbeat("g", beat)
     await node.crash()
@@ -182,6 +185,8 @@ async def test_shards_without_groups_move_at_once(cluster: Cluster) -> None:
     await asyncio.sleep(5)
     second = await cluster.node(1)
     await asyncio.sleep(2)
-    assert cluster.holders() == {number: cluster.brokers.chosen(number) for number in range(SHARDS)}
+    assert cluster.holders() == {
+        number: cluster.brokers.chosen(number) for number in range(GROUPS.count)
+    }
     await first.stop()
     await second.stop()

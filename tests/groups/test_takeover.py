@@ -16,8 +16,9 @@ from headwater.errors import (
 )
 from headwater.groups.consumer import records as consumer
 from headwater.groups.consumer.members import Facts, Holding
+from headwater.groups.group import GROUPS
 from headwater.groups.requests import Client
-from headwater.groups.shards import SHARDS, Shard, shard_of
+from headwater.groups.shards import Shard
 from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Committed, Decide, Entry, Scan, T, Writes
@@ -67,7 +68,7 @@ async def test_a_lease_that_is_renewed_while_it_is_given_back_is_given_back(
     store = Scripted(database=cluster.database)
     first = await cluster.node(0, store)
     await asyncio.sleep(2)
-    name = next(name for name in map(str, range(99)) if shard_of(name) % 2 == 1)
+    name = next(name for name in map(str, range(99)) if GROUPS.shard_of(name) % 2 == 1)
     await first.groups.commit(committing(name, {("t", 0): 1}))
     second = await cluster.node(1)
     await asyncio.sleep(5)
@@ -123,7 +124,7 @@ def test_a_group_that_cannot_be_loaded_hinders_no_other_shard_nor_the_store(
 ) -> None:
     async def scenario(cluster: Cluster) -> None:
         bad, later = (
-            next(name for name in map(str, range(999)) if shard_of(name) == shard)
+            next(name for name in map(str, range(999)) if GROUPS.shard_of(name) == shard)
             for shard in (5, 9)
         )
         prefix = keys.records_of_group(5, bad)
@@ -132,13 +133,13 @@ def test_a_group_that_cannot_be_loaded_hinders_no_other_shard_nor_the_store(
         node = await cluster.node(1, store)
         await asyncio.sleep(11)
         assert store.transactions <= 4
-        assert len(list(node.groups._keeper.shards())) == SHARDS - 1
+        assert len(list(node.groups._keeper.shards())) == GROUPS.count - 1
         assert await node.groups.commit(committing(later, {("t", 0): 7})) == {("t", 0): 0}
         with pytest.raises(CoordinatorNotAvailable):
             await node.groups.commit(committing(bad, {("t", 0): 7}))
         cluster.database.apply(Writes(deletes=[prefix + name for name in records]))
         await asyncio.sleep(6)
-        assert len(list(node.groups._keeper.shards())) == SHARDS
+        assert len(list(node.groups._keeper.shards())) == GROUPS.count
         await node.stop()
 
     simulated(scenario)()
@@ -282,12 +283,12 @@ async def test_offsets_are_not_said_to_be_gone_before_their_deletion_is_durable(
 
 async def test_a_group_that_came_after_one_of_its_name_outlasts_it() -> None:
     store = MemoryStore()
-    shard = Shard(0, b"", 0, await store.session(10))
-    old = shard.group("g")
+    shard = Shard(GROUPS, 0, b"", 0, await store.session(10))
+    old = shard.entry("g")
     shard.forget(old)
-    new = shard.group("g")
+    new = shard.entry("g")
     shard.forget(old)
-    assert shard.groups == {"g": new}
+    assert shard.entries == {"g": new}
     await store.close()
 
 
@@ -299,8 +300,8 @@ async def test_renewal_that_the_watch_tells_of_first_is_no_loss_of_the_shard(
     node = await cluster.node(1, store)
     await asyncio.sleep(1)
     me = (await node.groups.join("g", joining())).member_id
-    lease = cluster.database.entries[keys.coordinator_shard(shard_of("g"))].value
+    lease = cluster.database.entries[GROUPS.lease_key(GROUPS.shard_of("g"))].value
     store.fates = [Fate(lands=False), Fate(after=2.0)]
     assert (await node.groups.sync("g", syncing(me, 1, **{me: b"all"}))).assignment == b"all"
-    assert cluster.database.entries[keys.coordinator_shard(shard_of("g"))].value != lease
+    assert cluster.database.entries[GROUPS.lease_key(GROUPS.shard_of("g"))].value != lease
     await node.stop()

@@ -10,14 +10,20 @@ import uvloop
 from headwater.groups.timers import Timers
 
 
-def group(number: int, deadline: float) -> Any:
-    return SimpleNamespace(
-        number=number,
-        name=f"group {number}",
-        machine=SimpleNamespace(deadline=deadline),
-        scheduled=None,
-        shard=SimpleNamespace(left=False),
-    )
+class Timed:
+    """An entry whose machine has a deadline."""
+
+    def __init__(self, number: int, deadline: float) -> None:
+        self.number = number
+        self.name = str(number)
+        self.machine: Any = SimpleNamespace(deadline=deadline)
+        self.scheduled: float | None = None
+        self.shard: Any = SimpleNamespace(left=False, kind=SimpleNamespace(noun="group"))
+
+    @property
+    def deadline(self) -> float | None:
+        deadline: float | None = self.machine.deadline
+        return deadline
 
 
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -25,14 +31,14 @@ def test_deadlines_that_are_past_already_are_seen_to_among_others(factory: Any) 
     async def main() -> list[int]:
         seen: list[int] = []
 
-        def due(one: Any, _now: float) -> None:
+        def due(one: Timed, _now: float) -> None:
             one.machine.deadline = None
             seen.append(one.number)
 
         timers = Timers(due)
         now = asyncio.get_running_loop().time()
         for number, after in enumerate((-1, -2, 0.02, 0.01)):
-            timers.watch(group(number, now + after))
+            timers.watch(Timed(number, now + after))
         async with asyncio.timeout(10):
             while len(seen) < 4:
                 await asyncio.sleep(0.001)
@@ -59,15 +65,15 @@ async def test_a_group_that_fails_stops_no_other_groups_timers(
 ) -> None:
     seen: list[int] = []
 
-    def due(one: Any, _now: float) -> None:
+    def due(one: Timed, _now: float) -> None:
         one.machine.deadline = None
         seen.append(one.number)
 
     timers = Timers(due)
     now = asyncio.get_running_loop().time()
-    broken = group(0, now)
+    broken = Timed(0, now)
     broken.machine = Broken(now + 0.01)
-    for one in (broken, group(1, now + 0.01), group(2, now + 0.03)):
+    for one in (broken, Timed(1, now + 0.01), Timed(2, now + 0.03)):
         timers.watch(one)
     async with asyncio.timeout(5):
         while len(seen) < 2:

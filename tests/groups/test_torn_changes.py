@@ -7,9 +7,9 @@ import pytest
 
 from headwater.errors import CoordinatorNotAvailable, StoreUnavailable
 from headwater.groups.consumer.embedded import write_assignment
+from headwater.groups.group import GROUPS
 from headwater.groups.requests import JoinReply, LeavingMember
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import shard_of
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, Limits, T
 from headwater.wire.error_codes import Code
@@ -69,7 +69,9 @@ def test_a_change_of_kind_that_was_written_in_part_leaves_no_members_behind(cut:
         topics, settings = Topics(t=MEMBERS), GroupSettings(initial_rebalance_delay_ms=100)
         store = Cut(Limits(operations=128), database=cluster.database)
         node = await cluster.node(1, store, topics=topics, settings=settings)
-        beside = next(n for n in map(str, range(9999)) if shard_of(n) == shard_of("g"))
+        beside = next(
+            n for n in map(str, range(9999)) if GROUPS.shard_of(n) == GROUPS.shard_of("g")
+        )
         await node.groups.commit(committing("g", {("t", 0): 5}))
         await node.groups.commit(committing(beside, {("t", 0): 7}))
         await join_classic(node, "g")
@@ -100,8 +102,8 @@ async def test_a_group_too_large_for_the_store_is_refused_and_stays_as_it_was(
     store = MemoryStore(Limits(operations=128, value_bytes=2**20), database=cluster.database)
     node = await cluster.node(1, store)
     await asyncio.sleep(1)
-    beside = next(n for n in map(str, range(9999)) if shard_of(n) == shard_of("g"))
-    elsewhere = next(n for n in map(str, range(9999)) if shard_of(n) != shard_of("g"))
+    beside = next(n for n in map(str, range(9999)) if GROUPS.shard_of(n) == GROUPS.shard_of("g"))
+    elsewhere = next(n for n in map(str, range(9999)) if GROUPS.shard_of(n) != GROUPS.shard_of("g"))
     await node.groups.commit(committing(beside, {("t", 0): 7}))
     for turn in range(2):
         joined = await node.groups.join("g", joining())

@@ -13,8 +13,9 @@ from headwater.errors import (
     StoreUnavailable,
     UnknownOutcome,
 )
-from headwater.groups.shards import OFFSETS_MARK, TORN_MARK, Shard, Write
-from headwater.groups.writer import Writer
+from headwater.groups.group import GROUPS, OFFSETS_MARK, TORN_MARK, Group
+from headwater.groups.shards import Shard, Write
+from headwater.groups.writer import WriteMetrics, Writer
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, Limits, T, Writes
@@ -60,26 +61,31 @@ class Bench:
         self._terms = 0
         self.metrics = Metrics()
         self.writer = Writer(
-            self.store, self.metrics, leave=self._leave, renew=self._renew, patience=0.2
+            self.store,
+            GROUPS.noun,
+            WriteMetrics(self.metrics.group_writes, self.metrics.group_write_seconds),
+            leave=self._leave,
+            renew=self._renew,
+            patience=0.2,
         )
 
     def _renew(self) -> bytes:
         self._terms += 1
         return b"lease %d" % self._terms
 
-    def _leave(self, shard: Shard, error: KafkaError) -> None:
+    def _leave(self, shard: Shard[Group], error: KafkaError) -> None:
         if not shard.left:
             shard.leave(error)
             self.left.append((shard.number, type(error)))
             self.writer.discard(shard, error)
 
-    async def shard(self, number: int) -> Shard:
+    async def shard(self, number: int) -> Shard[Group]:
         session = await self.store.session(60)
-        lease, key = self._renew(), keys.coordinator_shard(number)
+        lease, key = self._renew(), GROUPS.lease_key(number)
         await MemoryStore.transact(self.store, 0, [], lambda _: (Writes(puts={key: lease}), None))
-        return Shard(number, lease, 0, session)
+        return Shard(GROUPS, number, lease, 0, session)
 
-    def submit(self, shard: Shard, key: str, value: bytes | None) -> "asyncio.Future[str]":
+    def submit(self, shard: Shard[Group], key: str, value: bytes | None) -> "asyncio.Future[str]":
         done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.writer.submit(Write(shard, {key: value}, waiting=[(done, key)]))
         return done
@@ -148,9 +154,9 @@ async def test_a_group_is_marked_while_it_is_written_in_several_transactions() -
     records = keys.records_of_group(3, "g")
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     changes: dict[str, bytes | None] = {f"{records}{n}": b"x" for n in range(9)}
-    bench.writer.submit(Write(shard, changes, waiting=[(done, None)]))
-    await done
     mark = f"{records}{TORN_MARK}"
+    bench.writer.submit(Write(shard, changes, waiting=[(done, None)], torn_mark=mark))
+    await done
     first, *_, last = bench.store.transactions
     assert mark in first.puts
     assert mark in last.deletes
@@ -190,7 +196,7 @@ async def test_a_lost_answer_is_found_out_and_what_lands_late_changes_nothing(
     )
     assert await bench.submit(shard, "k", b"1") == "k"
     assert shard.lease != before
-    assert bench.value(keys.coordinator_shard(0)) == shard.lease
+    assert bench.value(GROUPS.lease_key(0)) == shard.lease
     assert await bench.submit(shard, "k", b"2") == "k"
     for late_keys, decide in bench.store.late:
         with pytest.raises(Exception):  # noqa: B017, PT011 - refused inside the transaction
@@ -273,15 +279,16 @@ async def test_a_large_group_is_written_in_parts_or_not_at_all() -> None:
     records = keys.records_of_group(3, "g")
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     changes: dict[str, bytes | None] = {f"{records}{n}": b"x" * 400_000 for n in range(9)}
-    bench.writer.submit(Write(shard, changes, waiting=[(done, None)]))
+    mark = f"{records}{TORN_MARK}"
+    bench.writer.submit(Write(shard, changes, waiting=[(done, None)], torn_mark=mark))
     await done
     written = bench.store.transactions
     assert max(sum(map(len, writes.puts.values())) for writes in written) < 2**20
-    assert f"{records}{TORN_MARK}" in written[0].puts
-    assert f"{records}{TORN_MARK}" in written[-1].deletes
+    assert mark in written[0].puts
+    assert mark in written[-1].deletes
     changes = {f"{records}{n}": b"y" * (2**18 * n) for n in range(6)}
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    bench.writer.submit(Write(shard, changes, waiting=[(failed, None)]))
+    bench.writer.submit(Write(shard, changes, waiting=[(failed, None)], torn_mark=mark))
     with pytest.raises(KafkaError):
         await failed
     assert bench.value(f"{records}0") == b"x" * 400_000

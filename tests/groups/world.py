@@ -15,10 +15,9 @@ from headwater.errors import (
     UnknownOutcome,
 )
 from headwater.groups.coordinator import Coordinator
+from headwater.groups.group import GROUPS
 from headwater.groups.leases import Lease
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import shard_of
-from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import Change, Committed, Decide, Entry, Limits, Scan, Session
@@ -254,7 +253,7 @@ class World:
 
     def holder(self, group: str) -> int | None:
         """Who has the lease as the store says, sessions that are due included."""
-        entry = self.database.entries.get(keys.coordinator_shard(shard_of(group)))
+        entry = self.database.entries.get(GROUPS.lease_key(GROUPS.shard_of(group)))
         return None if entry is None else decode(Lease, entry.value).broker
 
     async def ask(

@@ -9,6 +9,7 @@ from headwater.groups import offsets
 from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.driver import Driver
+from headwater.groups.group import OFFSETS_MARK, Group
 from headwater.groups.kinds import HAS_OFFSETS
 from headwater.groups.requests import (
     ClassicDescription,
@@ -27,7 +28,7 @@ from headwater.groups.requests import (
     SyncReply,
     SyncRequest,
 )
-from headwater.groups.shards import OFFSETS_MARK, Group, Write
+from headwater.groups.shards import Write
 from headwater.wire.error_codes import Code
 from headwater.work_budget import Turn, yield_turn
 
@@ -115,8 +116,8 @@ class Coordinator(Driver):
     async def commit(self, request: CommitRequest) -> Mapping[Partition, int]:
         shard = await self._shard(request.group)
         now, now_ms = self._now()
-        code = offsets.check_commit(shard.groups.get(request.group), request, now)
-        entry = shard.group(request.group)
+        code = offsets.check_commit(shard.entries.get(request.group), request, now)
+        entry = shard.entry(request.group)
         late = None
         if code in offsets.BY_EPOCH and isinstance(entry.machine, ConsumerGroup):
             late = partial(entry.machine.check_late_commit, request.member_id, request.epoch)
@@ -132,8 +133,7 @@ class Coordinator(Driver):
             entry.has_offsets = True
             # First, so that no offset is ever without it, whatever a transaction holds.
             changes = {entry.records_prefix + OFFSETS_MARK: HAS_OFFSETS, **changes}
-        if shard.committed_since is not None:
-            shard.committed_since.add(request.group)
+        self._sweeper.note_commit(entry)
         codes = await self._durable(Write(shard, changes), codes)
         self._metrics.offset_commits.inc()
         return codes
@@ -147,7 +147,7 @@ class Coordinator(Driver):
         epoch: int = -1,
     ) -> tuple[int, Mapping[Partition, CommittedOffset]]:
         shard = await self._shard(group)
-        entry = shard.groups.get(group)
+        entry = shard.entries.get(group)
         if entry is not None and entry.machine is not None:
             code = entry.machine.check_fetch(member_id, epoch)
             if code != Code.NONE:
@@ -175,7 +175,7 @@ class Coordinator(Driver):
         self, group: str, partitions: Collection[Partition]
     ) -> tuple[int, Mapping[Partition, int]]:
         shard = await self._shard(group)
-        entry = shard.groups.get(group)
+        entry = shard.entries.get(group)
         code = offsets.check_delete(entry)
         if entry is None or code != Code.NONE:
             self._vouch(shard)
@@ -195,7 +195,7 @@ class Coordinator(Driver):
                 await yield_turn()
             if not self._keeper.vouched(shard):
                 continue
-            for group in shard.groups.values():
+            for group in shard.entries.values():
                 machine = group.machine
                 if not group.exists:
                     continue
@@ -209,7 +209,7 @@ class Coordinator(Driver):
 
     async def describe_classic(self, group: str) -> ClassicDescription:
         shard = await self._shard(group)
-        entry = shard.groups.get(group)
+        entry = shard.entries.get(group)
         if entry is None or not entry.exists:
             self._vouch(shard)
             message = f"Group {group} not found."
@@ -225,7 +225,7 @@ class Coordinator(Driver):
 
     async def describe_consumer(self, group: str) -> ConsumerDescription:
         shard = await self._shard(group)
-        entry = shard.groups.get(group)
+        entry = shard.entries.get(group)
         if entry is not None and isinstance(entry.machine, ConsumerGroup):
             return await self._answer(entry, entry.machine.describe(self._image))
         self._vouch(shard)
@@ -235,7 +235,7 @@ class Coordinator(Driver):
 
     async def delete(self, group: str) -> int:
         shard = await self._shard(group)
-        entry = shard.groups.get(group)
+        entry = shard.entries.get(group)
         if entry is None or not entry.exists:
             self._vouch(shard)
             return Code.GROUP_ID_NOT_FOUND

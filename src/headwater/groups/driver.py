@@ -29,6 +29,7 @@ from headwater.groups.bounds import VALUE_MAX_BYTES, check_group_id
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.consumer.patterns import TopicPatterns
+from headwater.groups.group import GROUPS, TORN_MARK, Group
 from headwater.groups.heartbeat_pace import HeartbeatPace
 from headwater.groups.keeper import Keeper
 from headwater.groups.kinds import fill
@@ -36,9 +37,10 @@ from headwater.groups.leases import Members
 from headwater.groups.machine import SUPERSEDED, Effects, Ticket
 from headwater.groups.reads import scan_since
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import Group, Shard, Write, shard_of
+from headwater.groups.shards import Shard, Write
 from headwater.groups.sweeper import Sweeper
 from headwater.groups.timers import Timers
+from headwater.groups.writer import WriteMetrics
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Scan, prefix_end
 from headwater.telemetry.metrics import Metrics
@@ -88,7 +90,8 @@ class Driver:
         self._keeper = Keeper(
             meta,
             members,
-            metrics,
+            GROUPS,
+            metrics=WriteMetrics(metrics.group_writes, metrics.group_write_seconds),
             incarnation=f"{members.node_id}-{rng.getrandbits(64):016x}",
             load=self._load,
             margin=margin,
@@ -118,19 +121,19 @@ class Driver:
 
     def shards_held(self) -> int:
         """How many shards of groups this broker holds that have any."""
-        return sum(1 for shard in self._keeper.shards() if shard.groups)
+        return sum(1 for shard in self._keeper.shards() if shard.entries)
 
     # How requests find their group, and how answers leave
 
-    async def _shard(self, group: str) -> Shard:
+    async def _shard(self, group: str) -> Shard[Group]:
         check_group_id(group)
-        shard = self._keeper.held(group) or await self._keeper.obtain(shard_of(group))
+        shard = self._keeper.held(group) or await self._keeper.obtain(GROUPS.shard_of(group))
         if group in shard.reloading:
             raise CoordinatorLoading(f"group {group} is read again from the metadata store")
         return shard
 
     async def _group(self, name: str) -> Group:
-        return (await self._shard(name)).group(name)
+        return (await self._shard(name)).entry(name)
 
     async def _group_with_patterns(self, name: str, pattern: str | None = None) -> Group:
         """The group, once every pattern that its machine may look at is matched to the topics."""
@@ -191,13 +194,12 @@ class Driver:
         self._writer.submit(write)
         return await future
 
-    def _vouch(self, shard: Shard) -> None:
+    def _vouch(self, shard: Shard[Group]) -> None:
         if not self._keeper.vouched(shard):
             raise NotCoordinator("this broker's lease ran out before the answer")
 
     def _tidy(self, entry: Group) -> None:
-        if entry.forgettable:
-            entry.shard.forget(entry)
+        entry.shard.forget_if_empty(entry)
 
     # What machines give out
 
@@ -229,7 +231,11 @@ class Driver:
             else:
                 entry.records.add(name)
         prefix = entry.records_prefix
-        write = Write(entry.shard, {prefix + name: value for name, value in records.items()})
+        write = Write(
+            entry.shard,
+            {prefix + name: value for name, value in records.items()},
+            torn_mark=prefix + TORN_MARK,
+        )
         entry.last_write = write
         self._writer.submit(write)
 
@@ -241,7 +247,7 @@ class Driver:
 
     # From the store to machines
 
-    async def _load(self, shard: Shard) -> None:
+    async def _load(self, shard: Shard[Group]) -> None:
         prefix = keys.group_records(shard.number)
         found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.revision)
         self._take_in(shard, found)
@@ -265,7 +271,7 @@ class Driver:
         task.add_done_callback(self._reloads.discard)
         return error
 
-    async def _reload(self, shard: Shard, name: str) -> None:
+    async def _reload(self, shard: Shard[Group], name: str) -> None:
         prefix = keys.records_of_group(shard.number, name)
         try:
             await self._writer.settled(shard)
@@ -278,7 +284,7 @@ class Driver:
         finally:
             shard.reloading.discard(name)
 
-    def _take_in(self, shard: Shard, found: Scan) -> None:
+    def _take_in(self, shard: Shard[Group], found: Scan) -> None:
         now = self._loop.time()
         for group in fill(shard, found.entries, self._settings, self._rng, now):
             if group.machine is None and group.records:
@@ -286,5 +292,6 @@ class Driver:
                 # is of it would come back as members of a group to come.
                 prefix, records = group.records_prefix, group.records
                 group.records = set()
-                self._writer.submit(Write(shard, {prefix + name: None for name in records}))
+                changes: dict[str, bytes | None] = {prefix + name: None for name in records}
+                self._writer.submit(Write(shard, changes, torn_mark=prefix + TORN_MARK))
             self._timers.watch(group)

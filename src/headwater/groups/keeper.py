@@ -1,6 +1,6 @@
-"""Holding shards: taking leases, loading groups, leaving, and handing over.
+"""Holding shards: taking leases, loading entries, leaving, and handing over.
 
-A shard is held from the moment that its lease is written and its groups are loaded until it is
+A shard is held from the moment that its lease is written and its entries are loaded until it is
 left: because the session ran out, a write was refused, or its lease is handed to the broker that
 should have it. A broker that has come since gets its share by such hand-overs, slowly.
 """
@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Final, Generic
 
 from headwater.errors import (
     CoordinatorNotAvailable,
@@ -19,10 +19,9 @@ from headwater.errors import (
     StoreError,
 )
 from headwater.groups.leases import Leases, Members
-from headwater.groups.shards import SHARDS, Shard, again, shard_of
-from headwater.groups.writer import Writer
+from headwater.groups.shards import E, Shard, ShardKind, again
+from headwater.groups.writer import WriteMetrics, Writer
 from headwater.meta.store import MetadataStore
-from headwater.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +31,9 @@ SETTLE_SECONDS: Final = 10.0
 PATIENCE: Final = 5.0
 RELOAD_SECONDS: Final = 5.0
 
-Load = Callable[[Shard], Awaitable[None]]
 
-
-class Keeper:
-    """The shards of this broker. ``load`` fills a shard's groups from the store.
+class Keeper(Generic[E]):
+    """The shards of one kind that this broker holds. ``load`` reads a shard's entries.
 
     ``margin`` is how long before the session's certain end answers from memory stop.
     """
@@ -45,19 +42,23 @@ class Keeper:
         self,
         meta: MetadataStore,
         members: Members,
-        metrics: Metrics,
+        kind: ShardKind[E],
         *,
+        metrics: WriteMetrics,
         incarnation: str,
-        load: Load,
+        load: Callable[[Shard[E]], Awaitable[None]],
         margin: float,
     ) -> None:
         self._members = members
+        self._kind = kind
         self._load = load
         self._margin = margin
         self._loop = asyncio.get_running_loop()
-        self.leases = Leases(meta, members, incarnation)
-        self.writer = Writer(meta, metrics, leave=self.leave, renew=self.leases.next_value)
-        self._shards: list[Shard | None] = [None] * SHARDS
+        self.leases = Leases(meta, members, kind, incarnation)
+        self.writer = Writer(
+            meta, kind.noun, metrics, leave=self.leave, renew=self.leases.next_value
+        )
+        self._shards: list[Shard[E] | None] = [None] * kind.count
         self._opening: dict[int, asyncio.Future[KafkaError | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._look = asyncio.Event()
@@ -68,29 +69,29 @@ class Keeper:
         self._closing = False
         members.listen(self._look.set)
 
-    def held(self, name: str) -> Shard | None:
-        """The shard of a group, where requests may be answered from it at this moment."""
-        shard = self._shards[shard_of(name)]
+    def held(self, name: str) -> Shard[E] | None:
+        """The shard of an entry, where requests may be answered from it at this moment."""
+        shard = self._shards[self._kind.shard_of(name)]
         if shard is None or self._closing or not self.vouched(shard):
             return None
         return shard
 
-    def vouched(self, shard: Shard) -> bool:
+    def vouched(self, shard: Shard[E]) -> bool:
         """Nobody else can have the shard's lease yet."""
         return not shard.left and shard.session.remaining > self._margin
 
-    def shards(self) -> Iterator[Shard]:
+    def shards(self) -> Iterator[Shard[E]]:
         return (shard for shard in self._shards if shard is not None)
 
     def coordinator(self, name: str) -> int:
         """The broker that clients are sent to."""
-        number = shard_of(name)
+        number = self._kind.shard_of(name)
         holder = self.leases.holder(number)
         if holder is not None and self._members.lives(holder):
             return holder
         return self._members.chosen(number)
 
-    async def obtain(self, number: int) -> Shard:
+    async def obtain(self, number: int) -> Shard[E]:
         """Take and load a shard that is not held, or wait while that is under way.
 
         Raises ``NotCoordinator`` where it is another broker's, ``CoordinatorNotAvailable``
@@ -106,14 +107,14 @@ class Keeper:
         opening = self._opening.get(number)
         if opening is None:
             if not self._mine(number):
-                raise NotCoordinator("another broker coordinates this group")
+                raise NotCoordinator(f"another broker coordinates this {self._kind.noun}")
             self._open([number])
             opening = self._opening[number]
         try:
             async with asyncio.timeout(PATIENCE):
                 error = await asyncio.shield(opening)
         except TimeoutError:
-            raise CoordinatorNotAvailable("groups are being loaded") from None
+            raise CoordinatorNotAvailable(f"{self._kind.noun}s are being loaded") from None
         if error is not None:
             raise again(error)
         shard = self._shards[number]
@@ -121,16 +122,16 @@ class Keeper:
             raise NotCoordinator("this broker's lease ran out")
         return shard
 
-    async def obtain_all(self) -> list[Shard]:
+    async def obtain_all(self) -> list[Shard[E]]:
         """Every shard that is this broker's or should be."""
         held = []
-        for number in range(SHARDS):
+        for number in range(self._kind.count):
             if self._shards[number] is not None or number in self._opening or self._mine(number):
                 with suppress(NotCoordinator):
                     held.append(await self.obtain(number))
         return held
 
-    def leave(self, shard: Shard, error: KafkaError) -> None:
+    def leave(self, shard: Shard[E], error: KafkaError) -> None:
         """Stop answering for a shard; what waits for it gets the error."""
         if shard.left:
             return
@@ -152,8 +153,7 @@ class Keeper:
         error = NotCoordinator("this broker is stopping")
         held = list(self.shards())
         for shard in held:
-            for group in shard.groups.values():
-                group.refuse(error)
+            shard.refuse(error)
         await self.writer.close()
         for shard in held:
             self.leave(shard, error)
@@ -165,7 +165,7 @@ class Keeper:
                 async with asyncio.timeout(PATIENCE):
                     await self.leases.release(held)
             except (StoreError, TimeoutError) as reason:
-                logger.warning("leases of groups run out by themselves: %s", reason)
+                logger.warning("leases of %ss run out by themselves: %s", self._kind.noun, reason)
 
     def _mine(self, number: int) -> bool:
         if number in self._releasing or not self.leases.free(number):
@@ -174,7 +174,7 @@ class Keeper:
         # A lease that is ours without a shard is what an attempt with a lost answer left.
         return self._members.chosen(number) == node or self.leases.holder(number) == node
 
-    def _drop_if_lost(self, shard: Shard) -> bool:
+    def _drop_if_lost(self, shard: Shard[E]) -> bool:
         if shard.session.lost:
             self.leave(shard, NotCoordinator("this broker's session has ended"))
         return shard.left
@@ -183,7 +183,7 @@ class Keeper:
         shard = self._shards[number]
         # The watch may tell of a renewal before its own answer comes: the shard knows the value.
         if shard is not None and revision > shard.revision and value not in shard.leases:
-            self.leave(shard, NotCoordinator("this group's lease is gone"))
+            self.leave(shard, NotCoordinator(f"this {self._kind.noun}'s lease is gone"))
         self._look.set()
 
     async def _look_after(self) -> None:
@@ -195,7 +195,7 @@ class Keeper:
             for shard in list(self.shards()):
                 self._drop_if_lost(shard)
             if self.leases.followed and self._registered() and not self._closing:
-                wanted = [number for number in range(SHARDS) if self._wanted(number)]
+                wanted = [number for number in range(self._kind.count) if self._wanted(number)]
                 if wanted:
                     self._open(wanted)
                     await asyncio.wait(self._tasks)
@@ -219,7 +219,8 @@ class Keeper:
         task.add_done_callback(self._tasks.discard)
 
     async def _take(self, numbers: Collection[int]) -> None:
-        error: KafkaError = CoordinatorNotAvailable("groups could not be loaded")
+        noun = self._kind.noun
+        error: KafkaError = CoordinatorNotAvailable(f"{noun}s could not be loaded")
         try:
             session = self._members.session
             if session is None:
@@ -227,7 +228,7 @@ class Keeper:
                 return
             for shard in await self.leases.acquire(numbers, session):
                 self._opened(shard.number, await self._filled(shard))
-            error = NotCoordinator("another broker coordinates this group")
+            error = NotCoordinator(f"another broker coordinates this {noun}")
         except SessionLost:
             error = NotCoordinator("this broker's session has ended")
         except CoordinatorNotAvailable as reason:
@@ -238,18 +239,19 @@ class Keeper:
             for number in numbers:
                 self._opened(number, error)
 
-    async def _filled(self, shard: Shard) -> KafkaError | None:
-        """Load a shard's groups; why not, where that failed. The next request tries again."""
+    async def _filled(self, shard: Shard[E]) -> KafkaError | None:
+        """Load a shard's entries; why not, where that failed. The next request tries again."""
+        noun = self._kind.noun
         try:
             await self._load(shard)
         except StoreError as reason:
-            logger.warning("groups of shard %d cannot be loaded: %s", shard.number, reason)
+            logger.warning("%ss of shard %d cannot be loaded: %s", noun, shard.number, reason)
             self._retry_at[shard.number] = self._loop.time() + RELOAD_SECONDS
-            return CoordinatorNotAvailable(f"groups cannot be loaded: {reason}")
-        except Exception as reason:  # one shard's groups must not keep the others away
-            logger.exception("groups of shard %d cannot be loaded", shard.number)
+            return CoordinatorNotAvailable(f"{noun}s cannot be loaded: {reason}")
+        except Exception as reason:  # one shard must not keep the others away
+            logger.exception("%ss of shard %d cannot be loaded", noun, shard.number)
             self._retry_at[shard.number] = self._loop.time() + RELOAD_SECONDS
-            return CoordinatorNotAvailable(f"groups cannot be loaded: {reason!r}")
+            return CoordinatorNotAvailable(f"{noun}s cannot be loaded: {reason!r}")
         self._retry_at.pop(shard.number, None)
         self._shards[shard.number] = shard
         return None
@@ -262,16 +264,16 @@ class Keeper:
     async def _hand_over(self) -> None:
         """Give shards to the brokers that should have them.
 
-        Those without groups go at once and together; of the others one at a time, when it has
+        Those without entries go at once and together; of the others one at a time, when it has
         been clear for a while who should have them.
         """
         now, node = self._loop.time(), self._members.node_id
-        idle: list[Shard] = []
-        due: list[Shard] = []
+        idle: list[Shard[E]] = []
+        due: list[Shard[E]] = []
         for shard in self.shards():
             if self._members.chosen(shard.number) == node:
                 self._misplaced_since.pop(shard.number, None)
-            elif not shard.groups:
+            elif not shard.entries:
                 idle.append(shard)
             elif now - self._misplaced_since.setdefault(shard.number, now) >= SETTLE_SECONDS:
                 due.append(shard)
@@ -284,13 +286,13 @@ class Keeper:
             [shard for shard in self.shards() if self._members.chosen(shard.number) != node]
         )
 
-    async def _give_away(self, moving: Collection[Shard]) -> None:
+    async def _give_away(self, moving: Collection[Shard[E]]) -> None:
         if not moving:
             return
         self._releasing = {shard.number for shard in moving}
         for shard in moving:
             self._misplaced_since.pop(shard.number, None)
-            self.leave(shard, NotCoordinator("another broker takes this group over"))
+            self.leave(shard, NotCoordinator(f"another broker takes this {self._kind.noun} over"))
         try:
             await self.leases.release(moving)
         except StoreError as reason:

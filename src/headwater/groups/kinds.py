@@ -9,9 +9,10 @@ from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.classic.records import HEADER
 from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.consumer.records import GROUP
+from headwater.groups.group import OFFSETS_MARK, Group
 from headwater.groups.machine import Machine
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import OFFSETS_MARK, Group, Shard
+from headwater.groups.shards import Shard
 from headwater.meta import keys
 from headwater.meta.store import Entry
 from headwater.meta.values import Value, encode
@@ -36,7 +37,7 @@ def restore(
 
 
 def fill(
-    shard: Shard, entries: Sequence[Entry], settings: GroupSettings, rng: Random, now: float
+    shard: Shard[Group], entries: Sequence[Entry], settings: GroupSettings, rng: Random, now: float
 ) -> list[Group]:
     """Give a shard the groups that those records say."""
     groups = []
@@ -46,7 +47,7 @@ def fill(
         name, record = entry.key.removeprefix(prefix).split("/", 1)
         by_group.setdefault(unquote(name), {})[record] = entry.value
     for name, records in by_group.items():
-        group = shard.group(name)
+        group = shard.entry(name)
         group.has_offsets = records.pop(OFFSETS_MARK, None) is not None
         group.records = set(records)
         group.machine = restore(name, records, settings, rng, now)

@@ -14,11 +14,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from itertools import count
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol
 
 from headwater.errors import CoordinatorNotAvailable, StoreError, StoreUnavailable, UnknownOutcome
-from headwater.groups.shards import SHARDS, Shard
-from headwater.meta import keys
+from headwater.groups.shards import E, Shard, ShardKind
 from headwater.meta.store import Committed, MetadataStore, Session, Values, Writes, prefix_end
 from headwater.meta.values import Value, decode, encode
 
@@ -65,14 +64,17 @@ class Members(Protocol):
         ...
 
 
-class Leases:
-    """The leases of all shards as this broker knows them, and how it takes and returns its own.
+class Leases(Generic[E]):
+    """The leases of one kind of shards as this broker knows them; takes and returns its own.
 
     ``incarnation`` names this run of this broker and nothing else.
     """
 
-    def __init__(self, meta: MetadataStore, members: Members, incarnation: str) -> None:
+    def __init__(
+        self, meta: MetadataStore, members: Members, kind: ShardKind[E], incarnation: str
+    ) -> None:
         self._meta = meta
+        self._kind = kind
         self._members = members
         self._incarnation = incarnation
         self._terms = count(1)
@@ -97,7 +99,7 @@ class Leases:
         )
         return encode(lease)
 
-    async def acquire(self, shards: Collection[int], session: Session) -> list[Shard]:
+    async def acquire(self, shards: Collection[int], session: Session) -> list[Shard[E]]:
         """Take the shards that nobody else holds; whatever this broker wrote before is void.
 
         Raises ``CoordinatorNotAvailable`` where the store does not answer, ``SessionLost``
@@ -113,16 +115,16 @@ class Leases:
                 if asyncio.get_running_loop().time() >= deadline:
                     raise CoordinatorNotAvailable(f"cannot take a lease: {error}") from error
                 await asyncio.sleep(RETRY_SECONDS / 5)
-        taken = [_number(key) for key in committed.result]
+        taken = [self._kind.shard_of_lease(key) for key in committed.result]
         lease = decode(Lease, value)
         for number in taken:
             self._see(number, lease, committed.revision)
-        return [Shard(number, value, committed.revision, session) for number in taken]
+        return [Shard(self._kind, number, value, committed.revision, session) for number in taken]
 
     async def _put(
         self, shards: Collection[int], value: bytes, session: Session
     ) -> Committed[list[str]]:
-        wanted = [keys.coordinator_shard(shard) for shard in sorted(shards)]
+        wanted = [self._kind.lease_key(shard) for shard in sorted(shards)]
 
         def decide(values: Values) -> tuple[Writes, list[str]]:
             writes = Writes()
@@ -134,9 +136,9 @@ class Leases:
 
         return await self._meta.transact(0, wanted, decide)
 
-    async def release(self, shards: Collection[Shard]) -> None:
+    async def release(self, shards: Collection[Shard[E]]) -> None:
         """Give leases back, where they are still this broker's."""
-        held = {keys.coordinator_shard(shard.number): shard for shard in shards}
+        held = {shard.lease_key: shard for shard in shards}
 
         def decide(values: Values) -> tuple[Writes, list[int]]:
             writes, free = Writes(), []
@@ -156,20 +158,22 @@ class Leases:
 
     async def follow(self, changed: Callable[[int, bytes | None, int], None]) -> None:
         """Keep the view up to date for ever; ``changed`` hears of each shard's new value."""
+        prefix, number_of = self._kind.lease_prefix, self._kind.shard_of_lease
         while True:
             try:
-                found = await self._meta.scan(keys.COORDINATORS, prefix_end(keys.COORDINATORS))
-                there = {_number(entry.key): entry for entry in found.entries}
-                for number in range(SHARDS):
+                found = await self._meta.scan(prefix, prefix_end(prefix))
+                there = {number_of(entry.key): entry for entry in found.entries}
+                for number in range(self._kind.count):
                     entry = there.get(number)
                     value = None if entry is None else entry.value
                     self._note(number, value, found.revision, changed)
                 self.followed = True
-                async for changes in self._meta.watch(keys.COORDINATORS, found.revision):
+                async for changes in self._meta.watch(prefix, found.revision):
                     for change in changes:
-                        self._note(_number(change.key), change.value, change.revision, changed)
+                        number = number_of(change.key)
+                        self._note(number, change.value, change.revision, changed)
             except StoreError as error:
-                logger.warning("cannot follow the coordinators' leases: %s", error)
+                logger.warning("cannot follow the leases of %ss: %s", self._kind.noun, error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     def _note(
@@ -200,7 +204,3 @@ class Leases:
         if lease.broker != self._members.node_id:
             return False
         return lease.incarnation == self._incarnation or self._members.exclusive
-
-
-def _number(key: str) -> int:
-    return int(key.removeprefix(keys.COORDINATORS))

@@ -1,34 +1,65 @@
-"""What a coordinator keeps in memory: the shards that it holds, and the groups in them."""
+"""Shards: the parts that one kind of state is divided into, and what a broker holds of them.
+
+A shard's entries belong to the broker that has the shard's lease. Every kind of state has shards
+of its own, with their own leases: a ``ShardKind`` says how many and where.
+"""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Generic, Protocol, TypeVar
 from zlib import crc32
 
 from headwater.errors import KafkaError
-from headwater.groups.machine import Machine, Ticket
-from headwater.meta import keys
-from headwater.meta.store import Session, prefix_end
-
-SHARDS: Final = 64
-
-OFFSETS_MARK: Final = "+offsets"
-"""A group's record that says that it has committed offsets; no machine may use such a name."""
-
-TORN_MARK: Final = "+torn"
-"""A group's record while changes of it that belong together are written in several transactions.
-
-Who finds it has some of the changes and not the others; nobody was told of any.
-"""
+from headwater.meta.store import Session
 
 
-def shard_of(name: str) -> int:
-    """The shard of a group or transactional id.
+class ShardEntry(Protocol):
+    """One named thing of a held shard, such as a group, as its machine in memory."""
 
-    >>> shard_of("orders") == shard_of("orders")
-    True
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is lost if the entry is dropped from memory."""
+        ...
+
+    def refuse(self, error: KafkaError) -> None:
+        """Answer every request that waits for the entry with the error."""
+        ...
+
+
+E = TypeVar("E", bound=ShardEntry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardKind(Generic[E]):
+    """One kind of state that is divided into shards.
+
+    Leases are ephemeral keys: snapshots of the store leave out what is below ``lease_prefix``.
     """
-    return crc32(name.encode()) % SHARDS
+
+    noun: str
+    """What an entry is called in messages, in the singular."""
+    lease_prefix: str
+    """Below it are the leases of this kind's shards and no other keys."""
+    count: int
+    """How many shards there are; all brokers have to agree."""
+    make: Callable[["Shard[E]", str], E]
+    """Makes a blank entry of that name."""
+
+    def shard_of(self, name: str) -> int:
+        """The number of the shard that an entry of that name is in."""
+        return crc32(name.encode()) % self.count
+
+    def lease_key(self, shard: int) -> str:
+        """The key whose value says which broker holds the shard."""
+        return f"{self.lease_prefix}{shard:04d}"
+
+    def shard_of_lease(self, key: str) -> int:
+        """The number of the shard that a lease's key names."""
+        return int(key.removeprefix(self.lease_prefix))
 
 
 Waiting = tuple["asyncio.Future[Any]", Any]
@@ -42,10 +73,13 @@ class Write:
     ``ranges`` are deleted before ``changes`` are made; None in ``changes`` deletes.
     """
 
-    shard: "Shard"
+    shard: "Shard[Any]"
     changes: dict[str, bytes | None]
     ranges: tuple[tuple[str, str], ...] = ()
     waiting: list[Waiting] = field(default_factory=list)
+    torn_mark: str | None = None
+    """A key that is in the store as long as only some of the changes are, if they have to be
+    written in several transactions."""
     done: bool = False
     size: int = 0
     """About how many bytes it has; the writer weighs it."""
@@ -68,80 +102,8 @@ def again(error: KafkaError) -> KafkaError:
     return type(error)(*error.args)
 
 
-class Group:
-    """One group of a held shard: its machine if it has one, and what is under way for it.
-
-    A group without a machine only has offsets.
-    """
-
-    __slots__ = (
-        "has_offsets",
-        "last_write",
-        "machine",
-        "name",
-        "offsets_prefix",
-        "records",
-        "records_prefix",
-        "scheduled",
-        "shard",
-        "tickets",
-    )
-
-    def __init__(self, shard: "Shard", name: str) -> None:
-        self.shard = shard
-        self.name = name
-        self.machine: Machine | None = None
-        self.records: set[str] = set()
-        """The names of the machine's records."""
-        self.has_offsets = False
-        self.records_prefix = keys.records_of_group(shard.number, name)
-        self.offsets_prefix = keys.offsets_of_group(shard.number, name)
-        self.tickets: dict[Ticket, asyncio.Future[Any]] = {}
-        self.last_write: Write | None = None
-        self.scheduled: float | None = None
-        """The earliest time at which the timers will look at it."""
-
-    @property
-    def exists(self) -> bool:
-        """A client may know of it."""
-        return self.has_offsets or bool(self.records) or self.populated
-
-    @property
-    def populated(self) -> bool:
-        return self.machine is not None and not self.machine.empty
-
-    @property
-    def forgettable(self) -> bool:
-        """Nothing would be lost without it: no record, no offset, nobody who waits."""
-        machine = self.machine
-        return (
-            not self.records
-            and not self.has_offsets
-            and not self.tickets
-            and (self.last_write is None or self.last_write.done)
-            and (machine is None or (machine.empty and machine.deadline is None))
-        )
-
-    def removal(self) -> Write:
-        """What deletes the group with all that it has; requests to come find none."""
-        prefixes = (self.records_prefix, self.offsets_prefix)
-        self.machine = None
-        self.records.clear()
-        self.has_offsets = False
-        self.last_write = Write(self.shard, {}, tuple((p, prefix_end(p)) for p in prefixes))
-        return self.last_write
-
-    def refuse(self, error: KafkaError) -> None:
-        """Answer every request that waits for the machine with the error."""
-        tickets, self.tickets = self.tickets, {}
-        for future in tickets.values():
-            if not future.done():
-                future.set_exception(again(error))
-                future.exception()  # the request itself may get the error in another way
-
-
-class Shard:
-    """A shard that this broker holds, from the moment that its groups are loaded.
+class Shard(Generic[E]):
+    """A shard that this broker holds, from the moment that its entries are loaded.
 
     ``lease`` is what its key in the store has to hold, ``revision`` when it was written;
     ``leases`` are all that it may hold by writes whose answer was lost or is under way. A
@@ -149,39 +111,49 @@ class Shard:
     """
 
     __slots__ = (
-        "committed_since", "groups", "lease", "leases", "left", "number", "reloading", "revision",
-        "session", "written",
+        "entries", "kind", "lease", "lease_key", "leases", "left", "number", "reloading",
+        "revision", "session", "written",
     )  # fmt: skip
 
-    def __init__(self, number: int, lease: bytes, revision: int, session: Session) -> None:
+    def __init__(
+        self, kind: ShardKind[E], number: int, lease: bytes, revision: int, session: Session
+    ) -> None:
+        self.kind = kind
         self.number = number
+        self.lease_key = kind.lease_key(number)
         self.lease = lease
         self.leases = {lease}
         self.revision = revision
         self.written = revision
         """Of this broker's last write: what is read from before that is out of date."""
         self.session = session
-        self.groups: dict[str, Group] = {}
+        self.entries: dict[str, E] = {}
         self.reloading: set[str] = set()
-        """Groups that are read again from the store, and not in ``groups`` until they are."""
+        """Entries that are read again from the store, and not in ``entries`` until they are."""
         self.left = False
-        self.committed_since: set[str] | None = None
-        """While offsets are swept: the groups that committed since the sweep began."""
 
-    def group(self, name: str) -> Group:
-        """The group of that name, made where there is none."""
-        group = self.groups.get(name)
-        if group is None:
-            group = self.groups[name] = Group(self, name)
-        return group
+    def entry(self, name: str) -> E:
+        """The entry of that name, made where there is none."""
+        entry = self.entries.get(name)
+        if entry is None:
+            entry = self.entries[name] = self.kind.make(self, name)
+        return entry
 
-    def forget(self, group: Group) -> None:
-        if self.groups.get(group.name) is group:  # another of that name may have come since
-            del self.groups[group.name]
+    def forget(self, entry: E) -> None:
+        if self.entries.get(entry.name) is entry:  # another of that name may have come since
+            del self.entries[entry.name]
+
+    def forget_if_empty(self, entry: E) -> None:
+        if entry.is_empty:
+            self.forget(entry)
+
+    def refuse(self, error: KafkaError) -> None:
+        """Answer every request that waits for an entry with the error."""
+        for entry in self.entries.values():
+            entry.refuse(error)
 
     def leave(self, error: KafkaError) -> None:
-        """Stop for good: every request that waits for a machine gets the error."""
+        """Stop for good: every request that waits for an entry gets the error."""
         self.left = True
-        for group in self.groups.values():
-            group.refuse(error)
-        self.groups.clear()
+        self.refuse(error)
+        self.entries.clear()

@@ -14,8 +14,9 @@ from headwater.clock import Clock
 from headwater.engine import Topics
 from headwater.errors import KafkaError, StoreError
 from headwater.groups import expiry
+from headwater.groups.group import OFFSETS_MARK, Group
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import OFFSETS_MARK, Group, Shard, Write
+from headwater.groups.shards import Shard, Write
 from headwater.groups.writer import Writer
 from headwater.meta.store import MetadataStore
 
@@ -34,7 +35,7 @@ class Sweeper:
         clock: Clock,
         settings: GroupSettings,
         writer: Writer,
-        shards: Callable[[], Iterable[Shard]],
+        shards: Callable[[], Iterable[Shard[Group]]],
     ) -> None:
         self._meta = meta
         self._topics = topics
@@ -42,6 +43,8 @@ class Sweeper:
         self._settings = settings
         self._writer = writer
         self._shards = shards
+        self._committed_since: dict[Shard[Group], set[str]] = {}
+        """By shard that is being swept: the groups that committed since its sweep began."""
 
     async def run(self) -> None:
         while True:
@@ -52,10 +55,16 @@ class Sweeper:
                 except (StoreError, KafkaError) as error:
                     logger.warning("offsets of shard %d are not swept: %s", shard.number, error)
 
-    async def sweep(self, shard: Shard) -> None:
+    def note_commit(self, group: Group) -> None:
+        """Leave the group out of a sweep that is under way: it commits offsets."""
+        committed = self._committed_since.get(group.shard)
+        if committed is not None:
+            committed.add(group.name)
+
+    async def sweep(self, shard: Shard[Group]) -> None:
         """Remove what may go from one shard."""
         busy: set[str] = set()
-        shard.committed_since = busy
+        self._committed_since[shard] = busy
         try:
             await self._writer.settled(shard)
             seen = set()
@@ -65,7 +74,7 @@ class Sweeper:
                 topics = await expiry.existing_topics(self._topics, entries)
                 if shard.left:
                     return
-                group = shard.groups.get(name)
+                group = shard.entries.get(name)
                 if group is None or name in busy:
                     continue
                 keep = self._settings.offsets_retention_minutes * MINUTE_MS
@@ -74,14 +83,14 @@ class Sweeper:
                     self._without_offsets(group, due)
                 elif due:
                     self._writer.submit(Write(shard, dict.fromkeys(due)))
-            for group in list(shard.groups.values()):
+            for group in list(shard.entries.values()):
                 if group.name not in seen and group.name not in busy:
                     self._without_offsets(group, ())
             await self._writer.settled(shard)
-            for group in [group for group in shard.groups.values() if group.forgettable]:
-                shard.forget(group)
+            for group in list(shard.entries.values()):
+                shard.forget_if_empty(group)
         finally:
-            shard.committed_since = None
+            self._committed_since.pop(shard, None)
 
     def _without_offsets(self, group: Group, keys: Iterable[str]) -> None:
         """A group loses its last offsets; with no members either it goes altogether."""

@@ -11,11 +11,11 @@ How one can fail, and what follows:
   voids the attempt that may still be under way. Values are absolute, so that writing them twice
   does no harm; nobody else can have written in between.
 - The store is away for longer than ``patience``: the shards involved are left. What their
-  machines hold beyond the store is forgotten with them; whoever asks next takes the lease anew,
-  which voids what may still be under way, and reads the groups again.
+  entries hold beyond the store is forgotten with them; whoever asks next takes the lease anew,
+  which voids what may still be under way, and reads the entries again.
 - The store finds a transaction too large: its writes are written one by one. One that is too
-  large by itself fails for good, and its shard is left, because its group's machine is ahead of
-  the store; the other shards do not notice.
+  large by itself fails for good, and its shard is left, because its entry in memory is ahead
+  of the store; the other shards do not notice.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from headwater.errors import (
     CoordinatorNotAvailable,
@@ -35,11 +35,10 @@ from headwater.errors import (
     TransactionTooLarge,
     UnknownOutcome,
 )
-from headwater.groups.shards import OFFSETS_MARK, TORN_MARK, Shard, Write
-from headwater.meta import keys
+from headwater.groups.shards import Shard, Write
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.values import Value, encode
-from headwater.telemetry.metrics import Metrics
+from headwater.telemetry.metrics import Counter, Histogram
 
 logger = logging.getLogger(__name__)
 
@@ -49,20 +48,18 @@ PAUSES: Final = (0.01, 0.02, 0.05, 0.1, 0.2)
 
 
 class _Torn(Value):
-    """What stands under a ``TORN_MARK``."""
+    """What stands under a write's ``torn_mark``."""
 
 
 TORN: Final = encode(_Torn())
 
-_LOADED_AGAIN: Final = CoordinatorNotAvailable("the groups of this shard are loaded again")
-
-Leave = Callable[[Shard, KafkaError], None]
+Leave = Callable[[Shard[Any], KafkaError], None]
 
 
 class _LeaseLost(Exception):
     """Raised inside a transaction whose shards are not all this broker's; names those."""
 
-    def __init__(self, shards: list[Shard]) -> None:
+    def __init__(self, shards: list[Shard[Any]]) -> None:
         super().__init__()
         self.shards = shards
 
@@ -74,7 +71,7 @@ class _Batch:
     writes: list[Write] = field(default_factory=list)
     changes: dict[str, bytes | None] = field(default_factory=dict)
     ranges: list[tuple[str, str]] = field(default_factory=list)
-    shards: dict[Shard, set[bytes]] = field(default_factory=dict)
+    shards: dict[Shard[Any], set[bytes]] = field(default_factory=dict)
     """With the leases that may stand in the store, if an answer was lost."""
     size: int = 0
 
@@ -98,22 +95,33 @@ class _Batch:
         return (2 * changes if ranges else changes) + ranges + len(self.shards) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class WriteMetrics:
+    """What a writer counts: its transactions, and how long each took."""
+
+    transactions: Counter
+    seconds: Histogram
+
+
 class Writer:
     """Makes what is submitted durable; ``leave`` is told of shards that failed.
 
-    ``renew`` gives a lease that no other was the same as.
+    ``noun`` is what an entry of the shards is called in messages. ``renew`` gives a lease that
+    no other was the same as.
     """
 
     def __init__(
         self,
         meta: MetadataStore,
-        metrics: Metrics,
+        noun: str,
+        metrics: WriteMetrics,
         *,
         leave: Leave,
         renew: Callable[[], bytes],
         patience: float = 5.0,
     ) -> None:
         self._meta = meta
+        self._noun = noun
         self._metrics = metrics
         self._leave = leave
         self._renew = renew
@@ -127,8 +135,8 @@ class Writer:
     def submit(self, write: Write) -> None:
         """Write after all that was submitted before.
 
-        More than a transaction holds is written in several, in the order of its changes; their
-        group has its ``TORN_MARK`` from before the first to the last. Where a value is more
+        More than a transaction holds is written in several, in the order of its changes; its
+        ``torn_mark`` is in the store from before the first to the last. Where a value is more
         than the store takes, nothing of the write is written.
         """
         write.size = weight(write)
@@ -147,9 +155,10 @@ class Writer:
     def _split(self, write: Write, most: int) -> None:
         """Queue all but the last part of a write, which it becomes itself."""
         parts = _parts(write.changes, most)
-        if len(parts) > 1 and (marks := _torn_marks(write)):
-            self._queue.append(Write(write.shard, dict.fromkeys(marks, TORN)))
-            parts = _parts({**write.changes, **dict.fromkeys(marks)}, most)
+        mark = write.torn_mark
+        if len(parts) > 1 and mark is not None:
+            self._queue.append(Write(write.shard, {mark: TORN}))
+            parts = _parts({**write.changes, mark: None}, most)
         for part in parts[:-1]:
             first = Write(write.shard, part, write.ranges)
             first.size = weight(first)
@@ -158,7 +167,7 @@ class Writer:
         write.changes = parts[-1]
         write.size = weight(write)
 
-    async def settled(self, shard: Shard) -> None:
+    async def settled(self, shard: Shard[Any]) -> None:
         """Wait until all that was submitted for a shard is durable.
 
         Raises the ``KafkaError`` with which the shard is left before.
@@ -167,7 +176,7 @@ class Writer:
         self.submit(Write(shard, {}, waiting=[(done, None)]))
         await done
 
-    def discard(self, shard: Shard, error: KafkaError) -> None:
+    def discard(self, shard: Shard[Any], error: KafkaError) -> None:
         """Forget what a shard has queued; what is under way takes its course."""
         for write in self._queue:
             if write.shard is shard:
@@ -187,7 +196,7 @@ class Writer:
             try:
                 await self._write(batch)
             except Exception as reason:  # nobody may wait for what will not come
-                logger.exception("a write of groups failed oddly")
+                logger.exception("a write of %ss failed oddly", self._noun)
                 self._give_up(batch, reason)
             except BaseException as reason:
                 self._give_up(batch, reason)
@@ -236,8 +245,8 @@ class Writer:
             except StoreError as error:
                 self._give_up(batch, error)
                 return
-            self._metrics.group_writes.inc()
-            self._metrics.group_write_seconds.observe(loop.time() - started)
+            self._metrics.transactions.inc()
+            self._metrics.seconds.observe(loop.time() - started)
             for write in batch.writes:
                 write.succeed()
             return
@@ -251,7 +260,7 @@ class Writer:
             return
         for write in batch.writes:
             if write.shard.left:
-                write.fail(_LOADED_AGAIN)
+                write.fail(self._loaded_again())
                 continue
             alone = _Batch()
             alone.add(write)
@@ -259,7 +268,7 @@ class Writer:
             await self._write(alone, uncertain=uncertain)
 
     async def _attempt(self, batch: _Batch, *, renewing: bool) -> None:
-        leases = {keys.coordinator_shard(shard.number): shard for shard in batch.shards}
+        leases = {shard.lease_key: shard for shard in batch.shards}
         accepted = {key: frozenset(batch.shards[shard]) for key, shard in leases.items()}
         writes = Writes(
             puts={key: value for key, value in batch.changes.items() if value is not None},
@@ -292,10 +301,10 @@ class Writer:
                 shard.lease, shard.revision = writes.puts[key], committed.revision
                 shard.leases = {shard.lease}
 
-    def _without(self, batch: _Batch, shards: list[Shard]) -> _Batch:
+    def _without(self, batch: _Batch, shards: list[Shard[Any]]) -> _Batch:
         """Leave those shards; the rest of the batch as a batch of its own."""
         rest = _Batch()
-        error = NotCoordinator("another broker coordinates this group, or soon will")
+        error = NotCoordinator(f"another broker coordinates this {self._noun}, or soon will")
         for write in batch.writes:
             if write.shard in shards:
                 write.fail(error)
@@ -308,12 +317,18 @@ class Writer:
         return rest
 
     def _refuse(self, write: Write, reason: TransactionTooLarge) -> None:
-        logger.warning("a group is too large to be written: %s", reason)
-        write.fail(KafkaError(f"the metadata store does not take so large a group: {reason}"))
-        self._leave(write.shard, _LOADED_AGAIN)
+        noun = self._noun
+        logger.warning("a %s is too large to be written: %s", noun, reason)
+        write.fail(KafkaError(f"the metadata store does not take so large a {noun}: {reason}"))
+        self._leave(write.shard, self._loaded_again())
+
+    def _loaded_again(self) -> CoordinatorNotAvailable:
+        return CoordinatorNotAvailable(f"the {self._noun}s of this shard are loaded again")
 
     def _give_up(self, batch: _Batch, reason: BaseException) -> None:
-        logger.warning("groups cannot be written: %s", str(reason) or type(reason).__name__)
+        logger.warning(
+            "%ss cannot be written: %s", self._noun, str(reason) or type(reason).__name__
+        )
         error = CoordinatorNotAvailable(f"the metadata store does not take writes: {reason}")
         for write in batch.writes:
             write.fail(error)
@@ -338,15 +353,6 @@ def _parts(changes: dict[str, bytes | None], most: int) -> list[dict[str, bytes 
         parts[-1][key] = value
         size += weighs
     return parts
-
-
-def _torn_marks(write: Write) -> set[str]:
-    """The marks of the groups whose records would be written in part; offsets stand alone."""
-    prefix = keys.group_records(write.shard.number)
-    named = (
-        key.removeprefix(prefix).split("/", 1) for key in write.changes if key.startswith(prefix)
-    )
-    return {f"{prefix}{group}/{TORN_MARK}" for group, record in named if record != OFFSETS_MARK}
 
 
 def weight(write: Write) -> int:

@@ -16,7 +16,7 @@ TOPICS = "topics/"
 TOPIC_IDS = "topic-ids/"
 DELETED_TOPICS = "deleted-topics/"
 COORDINATORS = "coordinators/"
-"""The leases of the coordinators' shards."""
+"""The leases of the shards of groups; ephemeral."""
 BROKER_CONFIGS = "configs/brokers/"
 """Dynamic configurations of brokers: all of them under ``default``, one under its id."""
 GROUP_CONFIGS = "configs/groups/"
@@ -147,11 +147,6 @@ def pins_of_stream(domain: int, stream: int) -> str:
 def pin(domain: int, stream: int, reader: str) -> str:
     """What a reader outside the brokers asks to be kept of a stream."""
     return f"{pins_of_stream(domain, stream)}{quote(reader, safe='')}"
-
-
-def coordinator_shard(shard: int) -> str:
-    """Who coordinates the groups of a shard; ephemeral."""
-    return f"{COORDINATORS}{shard:04d}"
 
 
 def group_records(shard: int) -> str:

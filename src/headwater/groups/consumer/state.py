@@ -20,8 +20,8 @@ from headwater.groups.consumer.subscriptions import (
     decrement,
     fingerprint,
 )
+from headwater.groups.group import TORN_MARK
 from headwater.groups.requests import Assignment
-from headwater.groups.shards import TORN_MARK
 
 __all__ = ("NOTHING", "GroupState")
 
