@@ -8,12 +8,12 @@ from random import Random
 from uuid import UUID
 
 from headwater.clock import Clock, SystemClock
+from headwater.coordination.leases import Lease
 from headwater.engine import ConfigChange, Topic
 from headwater.errors import UnknownTopicId, UnknownTopicOrPartition
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.group import GROUPS
-from headwater.groups.leases import Lease
 from headwater.groups.requests import (
     Client,
     CommitRequest,

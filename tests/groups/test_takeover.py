@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from headwater.coordination.shards import Shard
 from headwater.engine import Topic
 from headwater.errors import (
     CoordinatorNotAvailable,
@@ -18,7 +19,6 @@ from headwater.groups.consumer import records as consumer
 from headwater.groups.consumer.members import Facts, Holding
 from headwater.groups.group import GROUPS
 from headwater.groups.requests import Client
-from headwater.groups.shards import Shard
 from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Committed, Decide, Entry, Scan, T, Writes

@@ -8,6 +8,7 @@ from random import Random
 from typing import TypeVar
 
 from headwater.clock import Clock
+from headwater.coordination.leases import Lease
 from headwater.errors import (
     CoordinatorNotAvailable,
     NotCoordinator,
@@ -16,7 +17,6 @@ from headwater.errors import (
 )
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.group import GROUPS
-from headwater.groups.leases import Lease
 from headwater.groups.settings import GroupSettings
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.sessions import RenewedSession

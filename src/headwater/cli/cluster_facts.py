@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from headwater.broker.finalize import Finalized, finalize
 from headwater.broker.registration import Registration
 from headwater.clock import SystemClock
+from headwater.coordination.leases import Lease
 from headwater.errors import ConfigurationError
-from headwater.groups.leases import Lease
 from headwater.log.formats import Cluster
 from headwater.log.levels import SPOKEN
 from headwater.log.snapshots import kept_snapshots

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
+from headwater.coordination.shards import Write
 from headwater.errors import CoordinatorNotAvailable, KafkaError, StoreError
 from headwater.groups import offsets
 from headwater.groups.classic.group import ClassicGroup
@@ -28,7 +29,6 @@ from headwater.groups.requests import (
     SyncReply,
     SyncRequest,
 )
-from headwater.groups.shards import Write
 from headwater.wire.error_codes import Code
 from headwater.work_budget import Turn, yield_turn
 

@@ -15,6 +15,12 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from headwater.clock import Clock
+from headwater.coordination.keeper import Keeper
+from headwater.coordination.leases import Members
+from headwater.coordination.reads import scan_since
+from headwater.coordination.shards import Shard, Write
+from headwater.coordination.timers import Timers
+from headwater.coordination.writer import WriteMetrics
 from headwater.engine import Topics
 from headwater.errors import (
     CoordinatorLoading,
@@ -31,16 +37,10 @@ from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.consumer.patterns import TopicPatterns
 from headwater.groups.group import GROUPS, TORN_MARK, Group
 from headwater.groups.heartbeat_pace import HeartbeatPace
-from headwater.groups.keeper import Keeper
 from headwater.groups.kinds import fill
-from headwater.groups.leases import Members
 from headwater.groups.machine import SUPERSEDED, Effects, Ticket
-from headwater.groups.reads import scan_since
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import Shard, Write
 from headwater.groups.sweeper import Sweeper
-from headwater.groups.timers import Timers
-from headwater.groups.writer import WriteMetrics
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Scan, prefix_end
 from headwater.telemetry.metrics import Metrics

@@ -11,10 +11,10 @@ from itertools import groupby
 from typing import Final
 from urllib.parse import unquote
 
+from headwater.coordination.reads import scan_since
 from headwater.engine import Topic, Topics
 from headwater.groups.machine import Machine
 from headwater.groups.offsets import OffsetRecord, existing, newer, partition_of
-from headwater.groups.reads import scan_since
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, prefix_end
 from headwater.meta.values import decode

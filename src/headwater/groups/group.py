@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any, Final
 
+from headwater.coordination.shards import Shard, ShardKind, Write, again
 from headwater.errors import KafkaError
 from headwater.groups.machine import Machine, Ticket
-from headwater.groups.shards import Shard, ShardKind, Write, again
 from headwater.meta import keys
 from headwater.meta.store import prefix_end
 

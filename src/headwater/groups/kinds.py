@@ -5,6 +5,7 @@ from random import Random
 from typing import Final
 from urllib.parse import unquote
 
+from headwater.coordination.shards import Shard
 from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.classic.records import HEADER
 from headwater.groups.consumer.group import ConsumerGroup
@@ -12,7 +13,6 @@ from headwater.groups.consumer.records import GROUP
 from headwater.groups.group import OFFSETS_MARK, Group
 from headwater.groups.machine import Machine
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import Shard
 from headwater.meta import keys
 from headwater.meta.store import Entry
 from headwater.meta.values import Value, encode

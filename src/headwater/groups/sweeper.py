@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from headwater.clock import Clock
+from headwater.coordination.shards import Shard, Write
+from headwater.coordination.writer import Writer
 from headwater.engine import Topics
 from headwater.errors import KafkaError, StoreError
 from headwater.groups import expiry
 from headwater.groups.group import OFFSETS_MARK, Group
 from headwater.groups.settings import GroupSettings
-from headwater.groups.shards import Shard, Write
-from headwater.groups.writer import Writer
 from headwater.meta.store import MetadataStore
 
 logger = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from headwater.coordination.deadlines import Deadlines
 from headwater.groups.classic.member import Member, choose_protocol
 from headwater.groups.classic.records import (
     HEADER,
@@ -21,7 +22,6 @@ from headwater.groups.classic.records import (
 )
 from headwater.groups.classic.roster import Roster
 from headwater.groups.classic.subscription import CONSUMER, subscribed_topics
-from headwater.groups.deadlines import Deadlines
 from headwater.groups.machine import Effects, Superseded
 from headwater.groups.requests import JoinedMember, JoinReply, SyncReply
 from headwater.groups.settings import GroupSettings

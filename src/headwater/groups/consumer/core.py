@@ -6,12 +6,12 @@ from random import Random
 from typing import Final, Self
 from uuid import UUID
 
+from headwater.coordination.deadlines import Deadlines
 from headwater.groups.consumer.describe import describe, state_name
 from headwater.groups.consumer.members import Facts, Member, MemberState
 from headwater.groups.consumer.migration import may_downgrade, to_classic
 from headwater.groups.consumer.state import GroupState
 from headwater.groups.consumer.subscriptions import TopicsImage
-from headwater.groups.deadlines import Deadlines
 from headwater.groups.machine import Effects
 from headwater.groups.requests import Assignment, ClassicDescription, ConsumerDescription
 from headwater.groups.settings import GroupSettings

@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection
 from itertools import count
 from typing import Final, Generic, Protocol
 
+from headwater.coordination.shards import E, Shard, ShardKind
 from headwater.errors import CoordinatorNotAvailable, StoreError, StoreUnavailable, UnknownOutcome
-from headwater.groups.shards import E, Shard, ShardKind
 from headwater.meta.store import Committed, MetadataStore, Session, Values, Writes, prefix_end
 from headwater.meta.values import Value, decode, encode
 

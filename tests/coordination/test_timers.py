@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from headwater.groups.timers import Timers
+from headwater.coordination.timers import Timers
 
 
 class Timed:

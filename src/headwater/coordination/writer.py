@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from headwater.coordination.shards import Shard, Write
 from headwater.errors import (
     CoordinatorNotAvailable,
     KafkaError,
@@ -35,7 +36,6 @@ from headwater.errors import (
     TransactionTooLarge,
     UnknownOutcome,
 )
-from headwater.groups.shards import Shard, Write
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.values import Value, encode
 from headwater.telemetry.metrics import Counter, Histogram

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from headwater.coordination.shards import Shard, Write
+from headwater.coordination.writer import WriteMetrics, Writer
 from headwater.errors import (
     CoordinatorNotAvailable,
     KafkaError,
@@ -14,8 +16,6 @@ from headwater.errors import (
     UnknownOutcome,
 )
 from headwater.groups.group import GROUPS, OFFSETS_MARK, TORN_MARK, Group
-from headwater.groups.shards import Shard, Write
-from headwater.groups.writer import WriteMetrics, Writer
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, Limits, T, Writes

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from headwater.groups.shards import Shard
+from headwater.coordination.shards import Shard
 
 logger = logging.getLogger(__name__)
 

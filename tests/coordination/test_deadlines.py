@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.groups.deadlines import Deadlines
+from headwater.coordination.deadlines import Deadlines
 
 KEYS = st.sampled_from("abcdef")
 SET = st.tuples(st.just("set"), KEYS, st.integers(0, 20))

@@ -11,6 +11,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Final, Generic
 
+from headwater.coordination.leases import Leases, Members
+from headwater.coordination.shards import E, Shard, ShardKind, again
+from headwater.coordination.writer import WriteMetrics, Writer
 from headwater.errors import (
     CoordinatorNotAvailable,
     KafkaError,
@@ -18,9 +21,6 @@ from headwater.errors import (
     SessionLost,
     StoreError,
 )
-from headwater.groups.leases import Leases, Members
-from headwater.groups.shards import E, Shard, ShardKind, again
-from headwater.groups.writer import WriteMetrics, Writer
 from headwater.meta.store import MetadataStore
 
 logger = logging.getLogger(__name__)
