@@ -18,7 +18,7 @@ class Timed:
         self.name = str(number)
         self.machine: Any = SimpleNamespace(deadline=deadline)
         self.scheduled: float | None = None
-        self.shard: Any = SimpleNamespace(left=False, kind=SimpleNamespace(noun="group"))
+        self.shard: Any = SimpleNamespace(resigned=False, kind=SimpleNamespace(noun="group"))
 
     @property
     def deadline(self) -> float | None:
@@ -80,4 +80,4 @@ async def test_a_group_that_fails_stops_no_other_groups_timers(
             await asyncio.sleep(0.001)
     timers.close()
     assert seen == [1, 2]
-    assert "group 0 could not be looked after" in caplog.text
+    assert "The timer of group 0 failed" in caplog.text

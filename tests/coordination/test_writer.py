@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from headwater.coordination.shards import Shard, Write
-from headwater.coordination.writer import WriteMetrics, Writer
+from headwater.coordination.shards import Shard
+from headwater.coordination.writer import ShardWriter, WriteMetrics
+from headwater.coordination.writes import ShardWrite
 from headwater.errors import (
     CoordinatorNotAvailable,
     KafkaError,
@@ -57,37 +58,37 @@ class Bench:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.store = Troubled(limits)
-        self.left: list[tuple[int, type[KafkaError]]] = []
+        self.resigned: list[tuple[int, type[KafkaError]]] = []
         self._terms = 0
         self.metrics = Metrics()
-        self.writer = Writer(
+        self.writer = ShardWriter(
             self.store,
             GROUPS.noun,
             WriteMetrics(self.metrics.group_writes, self.metrics.group_write_seconds),
-            leave=self._leave,
-            renew=self._renew,
-            patience=0.2,
+            resign=self._resign,
+            next_lease=self._next_lease,
+            timeout=0.2,
         )
 
-    def _renew(self) -> bytes:
+    def _next_lease(self) -> bytes:
         self._terms += 1
         return b"lease %d" % self._terms
 
-    def _leave(self, shard: Shard[Group], error: KafkaError) -> None:
-        if not shard.left:
-            shard.leave(error)
-            self.left.append((shard.number, type(error)))
+    def _resign(self, shard: Shard[Group], error: KafkaError) -> None:
+        if not shard.resigned:
+            shard.resign(error)
+            self.resigned.append((shard.number, type(error)))
             self.writer.discard(shard, error)
 
     async def shard(self, number: int) -> Shard[Group]:
         session = await self.store.session(60)
-        lease, key = self._renew(), GROUPS.lease_key(number)
+        lease, key = self._next_lease(), GROUPS.lease_key(number)
         await MemoryStore.transact(self.store, 0, [], lambda _: (Writes(puts={key: lease}), None))
         return Shard(GROUPS, number, lease, 0, session)
 
     def submit(self, shard: Shard[Group], key: str, value: bytes | None) -> "asyncio.Future[str]":
         done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.writer.submit(Write(shard, {key: value}, waiting=[(done, key)]))
+        self.writer.submit(ShardWrite(shard, {key: value}, waiting=[(done, key)]))
         return done
 
     def value(self, key: str) -> bytes | None:
@@ -127,8 +128,8 @@ async def test_the_last_of_several_changes_of_a_key_wins() -> None:
     assert (bench.value("a/put"), bench.value("a/gone")) == (b"2", None)
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     bench.submit(shard, "a/before", b"1")
-    bench.writer.submit(Write(shard, {}, (("a/", "a0"),)))
-    bench.writer.submit(Write(shard, {"a/after": b"1"}, waiting=[(done, None)]))
+    bench.writer.submit(ShardWrite(shard, {}, (("a/", "a0"),)))
+    bench.writer.submit(ShardWrite(shard, {"a/after": b"1"}, waiting=[(done, None)]))
     await done
     found = await bench.store.scan("a/", "a0")
     assert [entry.key for entry in found.entries] == ["a/after"]
@@ -140,7 +141,7 @@ async def test_a_store_of_few_operations_gets_more_transactions_in_the_same_orde
     shard = await bench.shard(0)
     large: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     bench.writer.submit(
-        Write(shard, {f"k{n:02d}": b"x" for n in range(20)}, waiting=[(large, None)])
+        ShardWrite(shard, {f"k{n:02d}": b"x" for n in range(20)}, waiting=[(large, None)])
     )
     await asyncio.gather(large, *(bench.submit(shard, f"l{n}", b"x") for n in range(9)))
     written = [key for writes in bench.store.transactions for key in writes.puts]
@@ -155,7 +156,7 @@ async def test_a_group_is_marked_while_it_is_written_in_several_transactions() -
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     changes: dict[str, bytes | None] = {f"{records}{n}": b"x" for n in range(9)}
     mark = f"{records}{TORN_MARK}"
-    bench.writer.submit(Write(shard, changes, waiting=[(done, None)], torn_mark=mark))
+    bench.writer.submit(ShardWrite(shard, changes, waiting=[(done, None)], torn_mark=mark))
     await done
     first, *_, last = bench.store.transactions
     assert mark in first.puts
@@ -163,7 +164,7 @@ async def test_a_group_is_marked_while_it_is_written_in_several_transactions() -
     offsets: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     many: dict[str, bytes | None] = {f"{keys.offsets_of_group(3, 'g')}{n}": b"x" for n in range(9)}
     many[f"{records}{OFFSETS_MARK}"] = b""
-    bench.writer.submit(Write(shard, many, waiting=[(offsets, None)]))
+    bench.writer.submit(ShardWrite(shard, many, waiting=[(offsets, None)]))
     seen = len(bench.store.transactions)
     await offsets
     assert not any(mark in writes.puts for writes in bench.store.transactions[seen:])
@@ -178,7 +179,7 @@ async def test_a_lost_lease_fails_its_shard_and_spares_the_others() -> None:
     assert await good == "good"
     with pytest.raises(NotCoordinator):
         await bad
-    assert bench.left == [(2, NotCoordinator)]
+    assert bench.resigned == [(2, NotCoordinator)]
     assert (bench.value("good"), bench.value("bad")) == (b"1", None)
     await bench.close()
 
@@ -202,7 +203,7 @@ async def test_a_lost_answer_is_found_out_and_what_lands_late_changes_nothing(
         with pytest.raises(Exception):  # noqa: B017, PT011 - refused inside the transaction
             await bench.store.transact(0, late_keys, decide)
     assert bench.value("k") == b"2"
-    assert bench.left == []
+    assert bench.resigned == []
     await bench.close()
 
 
@@ -226,7 +227,7 @@ async def test_a_long_silence_fails_the_shard_and_all_that_it_has_queued() -> No
     for failed in (first, second):
         with pytest.raises(CoordinatorNotAvailable):
             await failed
-    assert bench.left == [(0, CoordinatorNotAvailable)]
+    assert bench.resigned == [(0, CoordinatorNotAvailable)]
     await bench.close()
 
 
@@ -236,7 +237,7 @@ async def test_a_full_store_is_not_tried_again() -> None:
     bench.store.failures = [StorageFull("no space left")]
     with pytest.raises(CoordinatorNotAvailable):
         await bench.submit(shard, "k", b"1")
-    assert bench.left == [(0, CoordinatorNotAvailable)]
+    assert bench.resigned == [(0, CoordinatorNotAvailable)]
     await bench.close()
 
 
@@ -268,7 +269,7 @@ async def test_what_is_too_large_for_the_store_fails_alone() -> None:
     assert not refused.value.retriable
     with pytest.raises(CoordinatorNotAvailable):  # its machine is loaded again without "large"
         await after
-    assert bench.left == [(0, CoordinatorNotAvailable)]
+    assert bench.resigned == [(0, CoordinatorNotAvailable)]
     assert (bench.value("before"), bench.value("after")) == (b"1", None)
     await bench.close()
 
@@ -280,7 +281,7 @@ async def test_a_large_group_is_written_in_parts_or_not_at_all() -> None:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     changes: dict[str, bytes | None] = {f"{records}{n}": b"x" * 400_000 for n in range(9)}
     mark = f"{records}{TORN_MARK}"
-    bench.writer.submit(Write(shard, changes, waiting=[(done, None)], torn_mark=mark))
+    bench.writer.submit(ShardWrite(shard, changes, waiting=[(done, None)], torn_mark=mark))
     await done
     written = bench.store.transactions
     assert max(sum(map(len, writes.puts.values())) for writes in written) < 2**20
@@ -288,7 +289,7 @@ async def test_a_large_group_is_written_in_parts_or_not_at_all() -> None:
     assert mark in written[-1].deletes
     changes = {f"{records}{n}": b"y" * (2**18 * n) for n in range(6)}
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    bench.writer.submit(Write(shard, changes, waiting=[(failed, None)], torn_mark=mark))
+    bench.writer.submit(ShardWrite(shard, changes, waiting=[(failed, None)], torn_mark=mark))
     with pytest.raises(KafkaError):
         await failed
     assert bench.value(f"{records}0") == b"x" * 400_000
@@ -311,6 +312,6 @@ async def test_a_failure_that_nobody_foresaw_fails_its_batch_and_not_the_next(
         await first
     async with asyncio.timeout(3):
         assert await second == "b"
-    assert bench.left == [(0, CoordinatorNotAvailable)]
-    assert "failed oddly" in caplog.text
+    assert bench.resigned == [(0, CoordinatorNotAvailable)]
+    assert "failed unexpectedly" in caplog.text
     await bench.close()

@@ -112,7 +112,7 @@ def test_commit_times_count_in_a_group_that_was_stored_in_part() -> None:
 
 async def sweep(node: Node) -> None:
     """What happens each time that the interval has passed."""
-    for shard in list(node.groups._keeper.shards()):
+    for shard in list(node.groups._owner.shards()):
         await node.groups._sweeper.sweep(shard)
 
 

@@ -133,13 +133,13 @@ def test_a_group_that_cannot_be_loaded_hinders_no_other_shard_nor_the_store(
         node = await cluster.node(1, store)
         await asyncio.sleep(11)
         assert store.transactions <= 4
-        assert len(list(node.groups._keeper.shards())) == GROUPS.count - 1
+        assert len(list(node.groups._owner.shards())) == GROUPS.count - 1
         assert await node.groups.commit(committing(later, {("t", 0): 7})) == {("t", 0): 0}
         with pytest.raises(CoordinatorNotAvailable):
             await node.groups.commit(committing(bad, {("t", 0): 7}))
         cluster.database.apply(Writes(deletes=[prefix + name for name in records]))
         await asyncio.sleep(6)
-        assert len(list(node.groups._keeper.shards())) == GROUPS.count
+        assert len(list(node.groups._owner.shards())) == GROUPS.count
         await node.stop()
 
     simulated(scenario)()
@@ -206,7 +206,7 @@ async def test_nothing_is_swept_by_what_the_store_had_before_the_last_commit(
     await asyncio.sleep(1)
     store.lag()
     await node.groups.commit(committing("g", {("t", 0): 42}))
-    shard = node.groups._keeper.held("g")
+    shard = node.groups._owner.owned_shard("g")
     assert shard is not None
     with pytest.raises(StoreUnavailable):
         await node.groups._sweeper.sweep(shard)
@@ -241,7 +241,7 @@ async def test_offsets_of_a_topic_that_was_made_anew_survive_a_cache_that_lags(
     second = await cluster.node(2, topics=behind)
     _, found = await second.groups.fetch("g", [("t", 0)])
     assert found["t", 0].offset == 42
-    for shard in list(second.groups._keeper.shards()):
+    for shard in list(second.groups._owner.shards()):
         await second.groups._sweeper.sweep(shard)
     _, found = await second.groups.fetch("g", [("t", 0)])
     assert found["t", 0].offset == 42

@@ -1,9 +1,13 @@
 """Coordination: which broker owns which shard of a cluster's state, and how its writes last.
 
-- ``shards``: kinds of shards, the entries of a shard that is held, and writes to it.
+- ``shards``: kinds of shards, and an owned shard with its entries.
 - ``leases``: which broker holds which shard.
-- ``keeper``: taking shards, loading them, leaving them and handing them over.
-- ``writer``: one transaction at a time for all that was submitted, compared with the leases.
-- ``reads``: scans that are never older than what is known to be written.
-- ``timers``: one timer for the deadlines of all entries; ``deadlines``: many within one entry.
+- ``owner``: takes shards, loads them, resigns and hands them over.
+- ``writes``: writes to shards, folded into transactions and split over several.
+- ``writer``: makes writes durable, one transaction at a time, comparing the leases.
+- ``reads``: scans that are never older than the last known write.
+- ``timers``: one timer for the deadlines of all entries.
+- ``deadlines``: many deadlines within one entry, of which few ever fire.
+
+A kind of state attaches with a ``ShardKind`` and one ``ShardOwner`` for it; ``groups`` does.
 """

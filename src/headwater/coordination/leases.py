@@ -1,13 +1,13 @@
-"""Which broker coordinates which shard: leases in the metadata store.
+"""Which broker holds which shard: leases in the metadata store.
 
-A lease is an ephemeral key, bound to its broker's session, whose value names the broker, its
-incarnation and a term. Whoever writes for a shard compares the whole value inside the
-transaction; that, and not the lease's existence, keeps two brokers from both succeeding. So
-the value has to be another one each time that a lease is taken: the term of a broker grows with
-everything that it takes, and each incarnation has its own name.
+A lease is an ephemeral key, bound to its broker's session. Its value names the broker, the
+broker's incarnation and a term. Every write for a shard compares the whole value inside its
+transaction; this comparison, not the lease's existence, keeps two brokers from both succeeding.
+So each acquisition needs a value of its own: a broker's term grows with every acquisition, and
+each incarnation has its own name.
 
-The view of the other brokers' leases is a cache that may lag. It says where to send clients,
-and saves transactions that would be refused; it gives nobody a right.
+The view of the other brokers' leases is a cache that may lag. It tells where to send clients and
+saves transactions that would be refused. It never gives a broker the right to write.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from headwater.meta.values import Value, decode, encode
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 0.5
-PATIENCE: Final = 5.0
+TIMEOUT_SECONDS: Final = 5.0
 
 
 class Lease(Value):
-    """Who holds a shard."""
+    """The value of a lease: which run of which broker holds the shard."""
 
     broker: int
     incarnation: str
     term: int
 
 
-class Members(Protocol):
-    """What a coordinator needs to know of the cluster's brokers."""
+class ClusterMembers(Protocol):
+    """What the owner of shards needs to know about the cluster's brokers."""
 
     @property
     def node_id(self) -> int:
@@ -45,7 +45,7 @@ class Members(Protocol):
 
     @property
     def session(self) -> Session | None:
-        """What this broker's ephemeral keys are bound to; None until it has registered."""
+        """The session of this broker's ephemeral keys; None until the broker has registered."""
         ...
 
     @property
@@ -54,58 +54,59 @@ class Members(Protocol):
         ...
 
     def chosen(self, shard: int) -> int:
-        """The rendezvous choice over the live brokers."""
+        """The live broker that should own the shard, by rendezvous hashing."""
         ...
 
     def lives(self, broker_id: int) -> bool: ...
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` whenever brokers come or go, or this one's session is another."""
+        """Call ``changed`` when brokers join or leave, or when this broker has another session."""
         ...
 
 
-class Leases(Generic[E]):
-    """The leases of one kind of shards as this broker knows them; takes and returns its own.
+class ShardLeases(Generic[E]):
+    """The leases of one kind of shards, as far as this broker knows them.
 
-    ``incarnation`` names this run of this broker and nothing else.
+    ``incarnation`` names this run of this broker and no other.
     """
 
     def __init__(
-        self, meta: MetadataStore, members: Members, kind: ShardKind[E], incarnation: str
+        self, meta: MetadataStore, members: ClusterMembers, kind: ShardKind[E], incarnation: str
     ) -> None:
         self._meta = meta
         self._kind = kind
         self._members = members
         self._incarnation = incarnation
         self._terms = count(1)
-        self._seen: dict[int, tuple[Lease, int]] = {}
-        self.followed = False
+        self._known: dict[int, tuple[Lease, int]] = {}
+        self.loaded = False
         """The view has been read once."""
 
     def holder(self, shard: int) -> int | None:
-        """The broker that holds a shard, as far as is known; None where nobody does."""
-        seen = self._seen.get(shard)
-        return None if seen is None else seen[0].broker
+        """The broker that holds a shard; None if no broker is known to."""
+        known = self._known.get(shard)
+        return None if known is None else known[0].broker
 
-    def free(self, shard: int) -> bool:
-        """Nobody else is known to hold it, so that taking it is worth a transaction."""
-        seen = self._seen.get(shard)
-        return seen is None or self._may_replace(seen[0])
+    def is_available(self, shard: int) -> bool:
+        """No other broker is known to hold it, so that taking it is worth a transaction."""
+        known = self._known.get(shard)
+        return known is None or self._may_replace(known[0])
 
     def next_value(self) -> bytes:
-        """A lease of this broker that no other was or will be the same as."""
+        """A lease of this broker that differs from every other, past and future."""
         lease = Lease(
             broker=self._members.node_id, incarnation=self._incarnation, term=next(self._terms)
         )
         return encode(lease)
 
     async def acquire(self, shards: Collection[int], session: Session) -> list[Shard[E]]:
-        """Take the shards that nobody else holds; whatever this broker wrote before is void.
+        """Take those of the shards that no other broker holds; returns the ones taken.
 
-        Raises ``CoordinatorNotAvailable`` where the store does not answer, ``SessionLost``
-        where the session is over.
+        Writes under an earlier lease of this broker are void from then on. Raises
+        ``CoordinatorNotAvailable`` if the store does not answer, ``SessionLost`` if the session
+        has ended.
         """
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline = asyncio.get_running_loop().time() + TIMEOUT_SECONDS
         while True:
             value = self.next_value()  # an attempt before this one may land yet
             try:
@@ -118,7 +119,7 @@ class Leases(Generic[E]):
         taken = [self._kind.shard_of_lease(key) for key in committed.result]
         lease = decode(Lease, value)
         for number in taken:
-            self._see(number, lease, committed.revision)
+            self._record(number, lease, committed.revision)
         return [Shard(self._kind, number, value, committed.revision, session) for number in taken]
 
     async def _put(
@@ -137,7 +138,7 @@ class Leases(Generic[E]):
         return await self._meta.transact(0, wanted, decide)
 
     async def release(self, shards: Collection[Shard[E]]) -> None:
-        """Give leases back, where they are still this broker's."""
+        """Delete the leases of these shards that this broker still holds."""
         held = {shard.lease_key: shard for shard in shards}
 
         def decide(values: Values) -> tuple[Writes, list[int]]:
@@ -145,7 +146,7 @@ class Leases(Generic[E]):
             for key, shard in held.items():
                 there = values[key]
                 if there is not None:
-                    # The writer may have renewed it since: by a value of this shard's all the same.
+                    # The writer may have renewed it since, with another value of the same shard.
                     if there.value not in shard.leases:
                         continue
                     writes.delete(key)
@@ -154,10 +155,10 @@ class Leases(Generic[E]):
 
         committed = await self._meta.transact(0, list(held), decide)
         for number in committed.result:
-            self._unsee(number, committed.revision)
+            self._forget(number, committed.revision)
 
     async def follow(self, changed: Callable[[int, bytes | None, int], None]) -> None:
-        """Keep the view up to date for ever; ``changed`` hears of each shard's new value."""
+        """Keep the view up to date; calls ``changed`` with each shard's new value."""
         prefix, number_of = self._kind.lease_prefix, self._kind.shard_of_lease
         while True:
             try:
@@ -166,17 +167,17 @@ class Leases(Generic[E]):
                 for number in range(self._kind.count):
                     entry = there.get(number)
                     value = None if entry is None else entry.value
-                    self._note(number, value, found.revision, changed)
-                self.followed = True
+                    self._apply_change(number, value, found.revision, changed)
+                self.loaded = True
                 async for changes in self._meta.watch(prefix, found.revision):
                     for change in changes:
                         number = number_of(change.key)
-                        self._note(number, change.value, change.revision, changed)
+                        self._apply_change(number, change.value, change.revision, changed)
             except StoreError as error:
-                logger.warning("cannot follow the leases of %ss: %s", self._kind.noun, error)
+                logger.warning("Could not follow the leases of %ss: %s", self._kind.noun, error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    def _note(
+    def _apply_change(
         self,
         number: int,
         value: bytes | None,
@@ -184,20 +185,20 @@ class Leases(Generic[E]):
         changed: Callable[[int, bytes | None, int], None],
     ) -> None:
         if value is None:
-            self._unsee(number, revision)
+            self._forget(number, revision)
         else:
-            self._see(number, decode(Lease, value), revision)
+            self._record(number, decode(Lease, value), revision)
         changed(number, value, revision)
 
-    def _see(self, number: int, lease: Lease, revision: int) -> None:
-        seen = self._seen.get(number)
-        if seen is None or seen[1] <= revision:
-            self._seen[number] = (lease, revision)
+    def _record(self, number: int, lease: Lease, revision: int) -> None:
+        known = self._known.get(number)
+        if known is None or known[1] <= revision:
+            self._known[number] = (lease, revision)
 
-    def _unsee(self, number: int, revision: int) -> None:
-        seen = self._seen.get(number)
-        if seen is not None and seen[1] <= revision:
-            del self._seen[number]
+    def _forget(self, number: int, revision: int) -> None:
+        known = self._known.get(number)
+        if known is not None and known[1] <= revision:
+            del self._known[number]
 
     def _may_replace(self, lease: Lease) -> bool:
         """It is this broker's own, or that of a dead process of the same broker."""

@@ -1,4 +1,4 @@
-"""When entries want to be looked at: one timer for all of them."""
+"""One timer for the deadlines of all entries."""
 
 import asyncio
 import logging
@@ -11,14 +11,15 @@ from headwater.coordination.shards import Shard
 
 logger = logging.getLogger(__name__)
 
-AGAIN_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = 1.0
+"""After a deadline passed, the entry is checked again after this time."""
 
 
 class TimedEntry(Protocol):
     """An entry of a shard that has a deadline."""
 
     scheduled: float | None
-    """For ``Timers`` alone: the earliest time at which they will look at the entry."""
+    """The time of the entry's alarm; only ``Timers`` writes it."""
 
     @property
     def name(self) -> str: ...
@@ -28,7 +29,7 @@ class TimedEntry(Protocol):
 
     @property
     def deadline(self) -> float | None:
-        """On the loop's clock; None where there is nothing to wait for."""
+        """On the loop's clock; None if the entry has no deadline."""
         ...
 
 
@@ -36,10 +37,10 @@ E = TypeVar("E", bound=TimedEntry)
 
 
 class Timers(Generic[E]):
-    """Calls ``due`` for each entry whose deadline has come.
+    """Calls ``due`` for each entry whose deadline has passed.
 
-    A deadline that moves away costs nothing: the entry is looked at when the old one comes, and
-    put back. So a heartbeat does not touch the heap.
+    A deadline that moves to a later time costs nothing: the old alarm fires, finds the entry not
+    due, and sets the next alarm. So a heartbeat does not touch the heap.
     """
 
     def __init__(self, due: Callable[[E, float], None]) -> None:
@@ -50,7 +51,7 @@ class Timers(Generic[E]):
         self._handle: asyncio.TimerHandle | None = None
 
     def watch(self, entry: E) -> None:
-        """Take note of the entry's deadline after it may have changed."""
+        """Set an alarm for the entry; call this whenever its deadline may have changed."""
         deadline = entry.deadline
         if deadline is not None and (entry.scheduled is None or deadline < entry.scheduled):
             self._schedule(entry, deadline)
@@ -78,22 +79,22 @@ class Timers(Generic[E]):
         while self._heap and self._heap[0][0] <= now:
             deadline, _, entry = heappop(self._heap)
             if entry.scheduled != deadline:
-                continue  # an earlier look replaced this one
+                continue  # an earlier alarm replaced this one
             entry.scheduled = None
-            if entry.shard.left:
+            if entry.shard.resigned:
                 continue
             try:
-                self._look(entry, now)
-            except Exception:  # one entry must not stop the clock of all
+                self._check(entry, now)
+            except Exception:  # one entry must not stop the timer of all
                 noun = entry.shard.kind.noun
-                logger.exception("%s %s could not be looked after", noun, entry.name)
+                logger.exception("The timer of %s %s failed", noun, entry.name)
         self._arm()
 
-    def _look(self, entry: E, now: float) -> None:
+    def _check(self, entry: E, now: float) -> None:
         deadline = entry.deadline
         if deadline is not None and deadline <= now:
-            # Where it could not be looked after, by a lease in doubt, it is tried again.
-            self._schedule(entry, now + AGAIN_SECONDS)
+            # ``due`` does nothing while the lease may have expired: try again.
+            self._schedule(entry, now + RETRY_SECONDS)
             self._due(entry, now)
         else:
             self.watch(entry)

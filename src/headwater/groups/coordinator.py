@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from headwater.coordination.shards import Write
+from headwater.coordination.writes import ShardWrite
 from headwater.errors import CoordinatorNotAvailable, KafkaError, StoreError
 from headwater.groups import offsets
 from headwater.groups.classic.group import ClassicGroup
@@ -37,7 +37,7 @@ class Coordinator(Driver):
     """The ``GroupService`` of one broker; see ``Driver`` for how it is made, run and closed."""
 
     def coordinator(self, key: str) -> int:
-        return self._keeper.coordinator(key)
+        return self._owner.coordinator(key)
 
     # Classic members
 
@@ -134,7 +134,7 @@ class Coordinator(Driver):
             # First, so that no offset is ever without it, whatever a transaction holds.
             changes = {entry.records_prefix + OFFSETS_MARK: HAS_OFFSETS, **changes}
         self._sweeper.note_commit(entry)
-        codes = await self._durable(Write(shard, changes), codes)
+        codes = await self._writer.commit(ShardWrite(shard, changes), codes)
         self._metrics.offset_commits.inc()
         return codes
 
@@ -164,11 +164,11 @@ class Coordinator(Driver):
                     entry.offsets_prefix,
                     partitions,
                     self._topics,
-                    least=shard.written,
+                    min_revision=shard.write_revision,
                 )
             except (StoreError, KafkaError) as error:
                 raise CoordinatorNotAvailable(f"offsets cannot be read: {error}") from error
-        self._vouch(shard)
+        self._owner.check_lease(shard)
         return Code.NONE, found
 
     async def delete_offsets(
@@ -178,22 +178,22 @@ class Coordinator(Driver):
         entry = shard.entries.get(group)
         code = offsets.check_delete(entry)
         if entry is None or code != Code.NONE:
-            self._vouch(shard)
+            self._owner.check_lease(shard)
             return code, {}
         changes, codes = offsets.delete(entry, partitions)
         if not changes:
             return await self._answer(entry, (code, codes))
-        return await self._durable(Write(shard, changes), (code, codes))
+        return await self._writer.commit(ShardWrite(shard, changes), (code, codes))
 
     # Administration
 
     async def list(self) -> Sequence[Listed]:
         listed = []
         turn = Turn()
-        for shard in await self._keeper.obtain_all():
-            if turn.spend(len(shard.groups)):
+        for shard in await self._owner.obtain_all():
+            if turn.spend(len(shard.entries)):
                 await yield_turn()
-            if not self._keeper.vouched(shard):
+            if not self._owner.lease_is_valid(shard):
                 continue
             for group in shard.entries.values():
                 machine = group.machine
@@ -211,7 +211,7 @@ class Coordinator(Driver):
         shard = await self._shard(group)
         entry = shard.entries.get(group)
         if entry is None or not entry.exists:
-            self._vouch(shard)
+            self._owner.check_lease(shard)
             message = f"Group {group} not found."
             return ClassicDescription(error=Code.GROUP_ID_NOT_FOUND, message=message)
         machine = entry.machine
@@ -228,7 +228,7 @@ class Coordinator(Driver):
         entry = shard.entries.get(group)
         if entry is not None and isinstance(entry.machine, ConsumerGroup):
             return await self._answer(entry, entry.machine.describe(self._image))
-        self._vouch(shard)
+        self._owner.check_lease(shard)
         known = entry is not None and entry.exists
         message = f"Group {group} " + ("is not a consumer group." if known else "not found.")
         return ConsumerDescription(error=Code.GROUP_ID_NOT_FOUND, message=message)
@@ -237,11 +237,11 @@ class Coordinator(Driver):
         shard = await self._shard(group)
         entry = shard.entries.get(group)
         if entry is None or not entry.exists:
-            self._vouch(shard)
+            self._owner.check_lease(shard)
             return Code.GROUP_ID_NOT_FOUND
         if entry.populated:
             return await self._answer(entry, Code.NON_EMPTY_GROUP)
-        code = await self._durable(entry.removal(), Code.NONE)
+        code = await self._writer.commit(entry.removal(), Code.NONE)
         self._tidy(entry)
         return code
 

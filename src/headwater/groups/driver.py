@@ -15,19 +15,18 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from headwater.clock import Clock
-from headwater.coordination.keeper import Keeper
-from headwater.coordination.leases import Members
+from headwater.coordination.leases import ClusterMembers
+from headwater.coordination.owner import ShardOwner
 from headwater.coordination.reads import scan_since
-from headwater.coordination.shards import Shard, Write
+from headwater.coordination.shards import Shard
 from headwater.coordination.timers import Timers
 from headwater.coordination.writer import WriteMetrics
+from headwater.coordination.writes import ShardWrite
 from headwater.engine import Topics
 from headwater.errors import (
-    CoordinatorLoading,
     CoordinatorNotAvailable,
     GroupTooLarge,
     KafkaError,
-    NotCoordinator,
     RequestSuperseded,
     StoreError,
 )
@@ -65,7 +64,7 @@ class Driver:
         self,
         *,
         meta: MetadataStore,
-        members: Members,
+        members: ClusterMembers,
         topics: Topics,
         clock: Clock,
         rng: Random,
@@ -87,7 +86,7 @@ class Driver:
         self._pace = HeartbeatPace()
         self._reloads: set[asyncio.Task[None]] = set()
         self._timers = Timers(self._expire)
-        self._keeper = Keeper(
+        self._owner = ShardOwner(
             meta,
             members,
             GROUPS,
@@ -96,20 +95,20 @@ class Driver:
             load=self._load,
             margin=margin,
         )
-        self._writer = self._keeper.writer
+        self._writer = self._owner.writer
         self._sweeper = Sweeper(
-            meta, topics, clock, settings, self._writer, shards=self._keeper.shards
+            meta, topics, clock, settings, self._writer, shards=self._owner.shards
         )
 
     async def run(self) -> None:
         """Hold what should be this broker's and expire offsets, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keeper.run())
+            tasks.create_task(self._owner.run())
             tasks.create_task(self._sweeper.run())
 
     async def close(self) -> None:
         """Answer what waits, let writes end, and give the shards to others."""
-        await self._keeper.close()
+        await self._owner.close()
         for task in self._reloads:
             task.cancel()
         await asyncio.gather(*self._reloads, return_exceptions=True)
@@ -117,20 +116,17 @@ class Driver:
 
     async def hand_over(self) -> None:
         """Give every group that another broker should have to it, at once."""
-        await self._keeper.hand_over_now()
+        await self._owner.hand_over_now()
 
     def shards_held(self) -> int:
         """How many shards of groups this broker holds that have any."""
-        return sum(1 for shard in self._keeper.shards() if shard.entries)
+        return sum(1 for shard in self._owner.shards() if shard.entries)
 
     # How requests find their group, and how answers leave
 
     async def _shard(self, group: str) -> Shard[Group]:
         check_group_id(group)
-        shard = self._keeper.held(group) or await self._keeper.obtain(GROUPS.shard_of(group))
-        if group in shard.reloading:
-            raise CoordinatorLoading(f"group {group} is read again from the metadata store")
-        return shard
+        return await self._owner.shard_for(group)
 
     async def _group(self, name: str) -> Group:
         return (await self._shard(name)).entry(name)
@@ -173,30 +169,16 @@ class Driver:
             # A client that went away leaves its ticket to the machine, which answers nobody.
             entry.tickets.pop(ticket, None)
             self._tidy(entry)
-        self._vouch(entry.shard)
+        self._owner.check_lease(entry.shard)
         return reply
 
     async def _answer(self, entry: Group, reply: T) -> T:
         """Hand out a reply from memory, after the records that it rests on."""
-        write = entry.last_write
-        if write is not None and not write.done:
-            future: asyncio.Future[T] = self._loop.create_future()
-            write.waiting.append((future, reply))
-            reply = await future
+        if entry.last_write is not None:
+            reply = await entry.last_write.reply_when_done(reply)
         self._tidy(entry)
-        self._vouch(entry.shard)
+        self._owner.check_lease(entry.shard)
         return reply
-
-    async def _durable(self, write: Write, reply: T) -> T:
-        """Hand out a reply that is true once a write is durable, whoever has the lease then."""
-        future: asyncio.Future[T] = self._loop.create_future()
-        write.waiting.append((future, reply))
-        self._writer.submit(write)
-        return await future
-
-    def _vouch(self, shard: Shard[Group]) -> None:
-        if not self._keeper.vouched(shard):
-            raise NotCoordinator("this broker's lease ran out before the answer")
 
     def _tidy(self, entry: Group) -> None:
         entry.shard.forget_if_empty(entry)
@@ -231,7 +213,7 @@ class Driver:
             else:
                 entry.records.add(name)
         prefix = entry.records_prefix
-        write = Write(
+        write = ShardWrite(
             entry.shard,
             {prefix + name: value for name, value in records.items()},
             torn_mark=prefix + TORN_MARK,
@@ -240,7 +222,7 @@ class Driver:
         self._writer.submit(write)
 
     def _expire(self, entry: Group, now: float) -> None:
-        if entry.machine is not None and self._keeper.vouched(entry.shard):
+        if entry.machine is not None and self._owner.lease_is_valid(entry.shard):
             with suppress(GroupTooLarge):
                 self._apply(entry, entry.machine.expire(now, self._clock.now_ms()))
                 self._tidy(entry)
@@ -249,7 +231,7 @@ class Driver:
 
     async def _load(self, shard: Shard[Group]) -> None:
         prefix = keys.group_records(shard.number)
-        found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.revision)
+        found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.lease_revision)
         self._take_in(shard, found)
 
     def _roll_back(self, entry: Group) -> GroupTooLarge:
@@ -274,13 +256,13 @@ class Driver:
     async def _reload(self, shard: Shard[Group], name: str) -> None:
         prefix = keys.records_of_group(shard.number, name)
         try:
-            await self._writer.settled(shard)
-            found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.written)
-            if not shard.left:
+            await self._writer.flush(shard)
+            found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.write_revision)
+            if not shard.resigned:
                 self._take_in(shard, found)
         except (StoreError, KafkaError) as reason:
             error = CoordinatorNotAvailable(f"a group cannot be read again: {reason}")
-            self._keeper.leave(shard, error)
+            self._owner.resign(shard, error)
         finally:
             shard.reloading.discard(name)
 
@@ -293,5 +275,5 @@ class Driver:
                 prefix, records = group.records_prefix, group.records
                 group.records = set()
                 changes: dict[str, bytes | None] = {prefix + name: None for name in records}
-                self._writer.submit(Write(shard, changes, torn_mark=prefix + TORN_MARK))
+                self._writer.submit(ShardWrite(shard, changes, torn_mark=prefix + TORN_MARK))
             self._timers.watch(group)

@@ -40,17 +40,17 @@ def expired(machine: Machine | None, topic: str, record: OffsetRecord, now: int,
 
 
 async def offsets_by_group(
-    meta: MetadataStore, shard: int, *, least: int = 0
+    meta: MetadataStore, shard: int, *, min_revision: int = 0
 ) -> AsyncIterator[tuple[str, list[Entry]]]:
     """A shard's offsets, group by group in key order, a page of the store at a time.
 
-    Raises ``StoreUnavailable`` where the store answers from before the revision ``least``.
+    Raises ``StoreUnavailable`` where the store answers from before the revision ``min_revision``.
     """
     prefix = keys.group_offsets(shard)
     start, end = prefix, prefix_end(prefix)
     held: tuple[str, list[Entry]] | None = None
     while True:
-        page = (await scan_since(meta, start, end, least, limit=PAGE)).entries
+        page = (await scan_since(meta, start, end, min_revision, limit=PAGE)).entries
         for name, entries in groupby(page, key=lambda entry: _group_of(entry, prefix)):
             if held is not None and held[0] == name:
                 held[1].extend(entries)

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any, Final
 
-from headwater.coordination.shards import Shard, ShardKind, Write, again
+from headwater.coordination.shards import Shard, ShardKind
+from headwater.coordination.writes import ShardWrite, copy_of
 from headwater.errors import KafkaError
 from headwater.groups.machine import Machine, Ticket
 from headwater.meta import keys
@@ -48,9 +49,9 @@ class Group:
         self.records_prefix = keys.records_of_group(shard.number, name)
         self.offsets_prefix = keys.offsets_of_group(shard.number, name)
         self.tickets: dict[Ticket, asyncio.Future[Any]] = {}
-        self.last_write: Write | None = None
+        self.last_write: ShardWrite | None = None
         self.scheduled: float | None = None
-        """The earliest time at which the timers will look at it."""
+        """The time of its alarm; only the timers write it."""
 
     @property
     def exists(self) -> bool:
@@ -78,23 +79,23 @@ class Group:
             and (machine is None or (machine.empty and machine.deadline is None))
         )
 
-    def removal(self) -> Write:
+    def removal(self) -> ShardWrite:
         """What deletes the group with all that it has; requests to come find none."""
         prefixes = (self.records_prefix, self.offsets_prefix)
         self.machine = None
         self.records.clear()
         self.has_offsets = False
-        self.last_write = Write(self.shard, {}, tuple((p, prefix_end(p)) for p in prefixes))
+        self.last_write = ShardWrite(self.shard, {}, tuple((p, prefix_end(p)) for p in prefixes))
         return self.last_write
 
     def refuse(self, error: KafkaError) -> None:
-        """Answer every request that waits for the machine with the error."""
+        """Fail every request that waits for the machine."""
         tickets, self.tickets = self.tickets, {}
         for future in tickets.values():
             if not future.done():
-                future.set_exception(again(error))
+                future.set_exception(copy_of(error))
                 future.exception()  # the request itself may get the error in another way
 
 
 GROUPS: Final = ShardKind(noun="group", lease_prefix=keys.COORDINATORS, count=64, make=Group)
-"""Every release has the same number of shards: it is part of the groups' keys."""
+"""The number of shards never changes: keys of groups contain their shard's number."""

@@ -140,7 +140,7 @@ async def read(
     partitions: Collection[Partition] | None,
     topics: Topics,
     *,
-    least: int = 0,
+    min_revision: int = 0,
 ) -> Mapping[Partition, CommittedOffset]:
     """The offsets of those partitions, or of all that were committed, as the store has them.
 
@@ -150,7 +150,7 @@ async def read(
     wanted = None if partitions is None else set(partitions)
     known: dict[str, Topic | None] = {}
     for prefix in _prefixes(group_prefix, wanted):
-        scan = await scan_since(meta, prefix, prefix_end(prefix), least)
+        scan = await scan_since(meta, prefix, prefix_end(prefix), min_revision)
         for entry in scan.entries:
             partition = partition_of(entry)
             if wanted is not None and partition not in wanted:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from headwater.clock import Clock
-from headwater.coordination.shards import Shard, Write
-from headwater.coordination.writer import Writer
+from headwater.coordination.shards import Shard
+from headwater.coordination.writer import ShardWriter
+from headwater.coordination.writes import ShardWrite
 from headwater.engine import Topics
 from headwater.errors import KafkaError, StoreError
 from headwater.groups import expiry
@@ -34,7 +35,7 @@ class Sweeper:
         topics: Topics,
         clock: Clock,
         settings: GroupSettings,
-        writer: Writer,
+        writer: ShardWriter,
         shards: Callable[[], Iterable[Shard[Group]]],
     ) -> None:
         self._meta = meta
@@ -66,13 +67,15 @@ class Sweeper:
         busy: set[str] = set()
         self._committed_since[shard] = busy
         try:
-            await self._writer.settled(shard)
+            await self._writer.flush(shard)
             seen = set()
-            read = expiry.offsets_by_group(self._meta, shard.number, least=shard.written)
+            read = expiry.offsets_by_group(
+                self._meta, shard.number, min_revision=shard.write_revision
+            )
             async for name, entries in read:
                 seen.add(name)
                 topics = await expiry.existing_topics(self._topics, entries)
-                if shard.left:
+                if shard.resigned:
                     return
                 group = shard.entries.get(name)
                 if group is None or name in busy:
@@ -82,11 +85,11 @@ class Sweeper:
                 if len(due) == len(entries):
                     self._without_offsets(group, due)
                 elif due:
-                    self._writer.submit(Write(shard, dict.fromkeys(due)))
+                    self._writer.submit(ShardWrite(shard, dict.fromkeys(due)))
             for group in list(shard.entries.values()):
                 if group.name not in seen and group.name not in busy:
                     self._without_offsets(group, ())
-            await self._writer.settled(shard)
+            await self._writer.flush(shard)
             for group in list(shard.entries.values()):
                 shard.forget_if_empty(group)
         finally:
@@ -102,4 +105,4 @@ class Sweeper:
             group.has_offsets = False
             changes: dict[str, bytes | None] = dict.fromkeys(keys)
             changes[group.records_prefix + OFFSETS_MARK] = None
-            self._writer.submit(Write(group.shard, changes))
+            self._writer.submit(ShardWrite(group.shard, changes))
