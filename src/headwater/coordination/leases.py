@@ -35,6 +35,16 @@ class Lease(Value):
     term: int
 
 
+class CoordinatorLookup(Protocol):
+    """What FindCoordinator asks of a kind of state: which broker owns the shard of a key."""
+
+    def coordinator(self, key: str) -> int:
+        """The id of that broker: the holder of the lease, as far as this broker knows, or the
+        rendezvous choice over the live brokers.
+        """
+        ...
+
+
 class ClusterMembers(Protocol):
     """What the owner of shards needs to know about the cluster's brokers."""
 

@@ -105,9 +105,9 @@ class ShardOwner(Generic[E]):
     def shards(self) -> Iterator[Shard[E]]:
         return (shard for shard in self._shards if shard is not None)
 
-    def coordinator(self, name: str) -> int:
-        """The broker that clients are sent to."""
-        number = self._kind.shard_of(name)
+    def coordinator(self, key: str) -> int:
+        """The broker that clients are sent to; see ``CoordinatorLookup``."""
+        number = self._kind.shard_of(key)
         holder = self.leases.holder(number)
         if holder is not None and self._members.lives(holder):
             return holder

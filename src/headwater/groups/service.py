@@ -8,6 +8,7 @@ Errors of the protocol itself are in the replies.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from headwater.coordination.leases import CoordinatorLookup
 from headwater.groups.requests import (
     ClassicDescription,
     CommitRequest,
@@ -27,14 +28,8 @@ from headwater.groups.requests import (
 )
 
 
-class GroupService(Protocol):
+class GroupService(CoordinatorLookup, Protocol):
     """All groups whose coordinator this broker is, or may become."""
-
-    def coordinator(self, key: str) -> int:
-        """The id of the broker for a group or transactional id: who holds the lease of its
-        shard, as far as this broker knows, or the rendezvous choice over the live brokers.
-        """
-        ...
 
     async def join(self, group: str, request: JoinRequest) -> JoinReply: ...
 

@@ -16,13 +16,13 @@ from typing import Any, Final
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
+from headwater.coordination.leases import CoordinatorLookup
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
 from headwater.work_budget import TURN_ELEMENTS, in_turns
 
 _GROUP: Final = 0
-_SERVED: Final = (_GROUP, 1)
-"""Groups and transactions."""
+_TRANSACTION: Final = 1
 _FIRST_VERSION_WITH_KEYS: Final = 4
 
 
@@ -40,10 +40,22 @@ async def _find_many(services: Services, kind: int, keys: Sequence[str]) -> Valu
     return {"coordinators": [_find(services, kind, key) async for key in in_turns(keys)]}
 
 
+def _lookup(services: Services, kind: int) -> CoordinatorLookup | None:
+    """Finds the coordinator of keys of that type; None if the type is not served."""
+    if kind == _GROUP:
+        return services.groups
+    if kind == _TRANSACTION:
+        # Transactions are refused by InitProducerId, so any one broker will do for an id: the
+        # coordinator of the group with the same name.
+        return services.groups
+    return None
+
+
 def _find(services: Services, kind: int, key: str) -> Values:
-    if kind not in _SERVED:
+    lookup = _lookup(services, kind)
+    if lookup is None:
         return _refusal(key, Code.INVALID_REQUEST, f"coordinators of type {kind} are not served")
-    broker_id = services.groups.coordinator(key)
+    broker_id = lookup.coordinator(key)
     broker = services.cluster.find(broker_id)
     if broker is not None:
         return {"key": key, "node_id": broker_id, "host": broker.host, "port": broker.port}
