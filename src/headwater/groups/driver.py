@@ -2,7 +2,7 @@
 
 Everything between an ``await`` and the next is one step of one group: a machine is called and
 its effects are taken in at once. Replies wait for the records that were given out before them,
-and are vouched for by the lease just before they are returned.
+and the lease is checked just before they are returned.
 """
 
 import asyncio
