@@ -68,6 +68,7 @@ async def compact(address: Address, topic: str, runner: Runner) -> Answer:
         compactor = Compactor(
             meta=place.meta,
             objects=place.objects,
+            reclaimer=place.reclaimer,
             objects_url=address.objects_url,
             clock=place.clock,
             tables=place.tables,

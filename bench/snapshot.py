@@ -18,6 +18,7 @@ import apsw
 from headwater.clock import SystemClock
 from headwater.log.engine import open_cluster
 from headwater.log.parquet_source import in_thread
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.snapshots import Snapshotter
 from headwater.meta import keys
 from headwater.meta.sqlite import SqliteStore
@@ -64,7 +65,13 @@ async def main(count: int) -> None:
         objects = LocalDirectory(Path(place) / "objects", executor=executor)
         await open_cluster(meta, Random(1))
         snapshotter = Snapshotter(
-            meta, objects, SystemClock(), incarnation=lambda: "x", kept=1, offload=in_thread
+            meta,
+            objects,
+            Reclaimer(objects),
+            SystemClock(),
+            incarnation=lambda: "x",
+            kept=1,
+            offload=in_thread,
         )
         before, stalls = resident(), [0.0]
         peak = [before]

@@ -7,6 +7,7 @@ import pytest
 
 from headwater.broker.finalize import Finalized, finalize
 from headwater.clock import SystemClock
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.restore import restore
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import Snapshotter, horizon
@@ -35,7 +36,13 @@ async def test_a_cluster_comes_back_in_another_store(
 
         await append_everywhere(b"before")
         snapshotter = Snapshotter(
-            lost, objects, clock, incarnation=lambda: "x", kept=1, offload=at_once
+            lost,
+            objects,
+            Reclaimer(objects),
+            clock,
+            incarnation=lambda: "x",
+            kept=1,
+            offload=at_once,
         )
         taken = await snapshotter.take()
         assert taken is not None

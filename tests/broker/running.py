@@ -25,6 +25,7 @@ from headwater.engine import Engine
 from headwater.groups.service import GroupService
 from headwater.groups.settings import GroupSettings
 from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import MetadataStore
@@ -128,9 +129,11 @@ async def _engine(
     meta: MetadataStore, dynamic: DynamicState, settings: LogSettings
 ) -> AsyncIterator[LogEngine]:
     clock, rng = SystemClock(), Random(1)
+    objects = MemoryObjects(clock=clock)
     engine = LogEngine(
         meta=meta,
-        objects=MemoryObjects(clock=clock),
+        objects=objects,
+        reclaimer=Reclaimer(objects),
         broker_id=1,
         cluster=await open_cluster(meta, rng),
         settings=settings,

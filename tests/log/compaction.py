@@ -19,7 +19,7 @@ from headwater.log.jobs import DataFile, Job, data_file_key
 from headwater.log.releases import object_keys
 from headwater.log.segments import encode_segment
 from headwater.meta.store import MetadataStore
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects
 from headwater.tables.parquet import parquet_writer
 from headwater.tables.row_groups import row_groups
 from headwater.tables.schema import to_table
@@ -76,7 +76,7 @@ class Compactor:
     """Plans, writes and steps jobs on given stores."""
 
     def __init__(
-        self, meta: MetadataStore, objects: ObjectStore, clock: Clock, rng: Random
+        self, meta: MetadataStore, objects: DeletableObjects, clock: Clock, rng: Random
     ) -> None:
         self.meta = meta
         self.objects = objects

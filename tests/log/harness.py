@@ -11,10 +11,11 @@ from crc32c import crc32c
 from headwater.clock import Clock, SystemClock
 from headwater.engine import Read
 from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.settings import LogSettings
 from headwater.meta.store import MetadataStore
 from headwater.objects.memory import MemoryObjects
-from headwater.objects.store import GrowingObject, ObjectStore
+from headwater.objects.store import DeletableObjects, GrowingObject
 from headwater.telemetry.metrics import Metrics
 from headwater.wire.batch import HEADER, HEADER_SIZE, Batch, batch_sizes, split_batches
 
@@ -113,7 +114,7 @@ async def append(
 @asynccontextmanager
 async def running_engine(
     meta: MetadataStore,
-    objects: ObjectStore,
+    objects: DeletableObjects,
     *,
     broker_id: int = 1,
     settings: LogSettings | None = None,
@@ -126,6 +127,7 @@ async def running_engine(
     engine = LogEngine(
         meta=meta,
         objects=objects,
+        reclaimer=Reclaimer(objects),
         broker_id=broker_id,
         cluster=await open_cluster(meta, rng),
         settings=settings or LogSettings(),

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 from headwater.meta.store import Change, MetadataStore, Session
-from headwater.objects.store import GrowingObject, ObjectStore
+from headwater.objects.store import DeletableObjects, GrowingObject
 from tests.meta.guarded import GuardedStore
 from tests.objects.guarded import GuardedObjects
 
@@ -70,7 +70,7 @@ class InterruptedStore(GuardedStore):
 class InterruptedObjects(GuardedObjects):
     """An object store whose requests an ``Interruption`` counts; its objects are written whole."""
 
-    def __init__(self, store: ObjectStore, interruption: Interruption) -> None:
+    def __init__(self, store: DeletableObjects, interruption: Interruption) -> None:
         super().__init__(store, interruption.call)
 
     def grow(self, key: str) -> GrowingObject | None:

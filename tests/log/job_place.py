@@ -14,6 +14,7 @@ from headwater.log.jobs import (
     DataFile,
     Job,
 )
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.releases import TableReleases
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
@@ -38,7 +39,9 @@ class Place:
         self.clock = ClockByHand()
         self.meta = MemoryStore(limits)
         self.objects = MemoryObjects(clock=self.clock)
-        self.collector = GarbageCollector(self.meta, self.objects, SETTINGS, self.clock)
+        self.collector = GarbageCollector(
+            self.meta, self.objects, Reclaimer(self.objects), SETTINGS, self.clock
+        )
         self.steps = JobSteps(self.meta, self.clock)
         self.releases = TableReleases(self.meta, self.clock)
         self.compactor = Compactor(self.meta, self.objects, self.clock, Random(7))

@@ -8,6 +8,7 @@ from headwater.log.claim import claim_objects
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.formats import Cluster
 from headwater.log.gc import GarbageCollector
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.restore import Restoration, restore
 from headwater.log.settings import LogSettings
 from headwater.log.snapshot_file import Description
@@ -67,7 +68,13 @@ class Place:
 
     async def snapshot(self, kept: int = 2) -> Description:
         taken = await Snapshotter(
-            self.meta, self.objects, self.clock, incarnation=lambda: "x", kept=kept, offload=at_once
+            self.meta,
+            self.objects,
+            Reclaimer(self.objects),
+            self.clock,
+            incarnation=lambda: "x",
+            kept=kept,
+            offload=at_once,
         ).take()
         assert taken is not None
         return taken
@@ -76,7 +83,9 @@ class Place:
         return await restore(self.meta, self.objects, self.clock, dry_run=dry_run)
 
     def collector(self) -> GarbageCollector:
-        return GarbageCollector(self.meta, self.objects, OBJECTS_ONLY, self.clock)
+        return GarbageCollector(
+            self.meta, self.objects, Reclaimer(self.objects), OBJECTS_ONLY, self.clock
+        )
 
 
 def values(read: list[tuple[int, bytes]]) -> list[bytes]:

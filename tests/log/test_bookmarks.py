@@ -7,6 +7,7 @@ import pytest
 from headwater.errors import ConfigurationError
 from headwater.log.bookmarks import BOOKMARKS, add_bookmark, check_bookmark
 from headwater.log.gc import GarbageCollector
+from headwater.log.reclaimer import Reclaimer
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Writes
@@ -42,12 +43,12 @@ async def test_a_store_older_than_the_last_snapshot_is_refused_and_a_restore_goe
         await place.snapshot()
     place.meta = backup
     with pytest.raises(ConfigurationError, match=WENT_BACK):
-        await add_bookmark(backup, place.objects, record)
+        await add_bookmark(backup, place.objects, Reclaimer(place.objects), record)
     with pytest.raises(ConfigurationError, match=WENT_BACK):
         await place.snapshot()
     place.lose_metadata()
     await place.restore()
-    await add_bookmark(place.meta, place.objects, await place.claim())
+    await add_bookmark(place.meta, place.objects, Reclaimer(place.objects), await place.claim())
     async with place.engine() as engine:
         assert values(await read_all(engine, "t")) == [b"a", b"b"]
         await place.snapshot()
@@ -64,7 +65,9 @@ async def test_a_store_that_went_back_deletes_nothing() -> None:
         await append(engine, "t", [make_batch(b"b")])
         await place.snapshot()
     before = await objects_below(place.objects, "")
-    collector = GarbageCollector(backup, place.objects, OBJECTS_ONLY, place.clock)
+    collector = GarbageCollector(
+        backup, place.objects, Reclaimer(place.objects), OBJECTS_ONLY, place.clock
+    )
     with pytest.raises(ConfigurationError, match=WENT_BACK):
         await collector.collect_released()
     with pytest.raises(ConfigurationError, match=WENT_BACK):
@@ -119,10 +122,13 @@ async def test_brokers_that_start_at_once_do_not_refuse_each_other() -> None:
     record = await place.claim()
     for _ in range(3):
         await asyncio.gather(
-            *(add_bookmark(place.meta, place.objects, record) for _ in range(4)),
+            *(
+                add_bookmark(place.meta, place.objects, Reclaimer(place.objects), record)
+                for _ in range(4)
+            ),
             *(check_bookmark(place.meta, place.objects, record) for _ in range(4)),
         )
     kept = await objects_below(place.objects, BOOKMARKS)
     assert kept[-1] == f"{BOOKMARKS}{0:010d}/{12:015d}"
-    await add_bookmark(place.meta, place.objects, record)
+    await add_bookmark(place.meta, place.objects, Reclaimer(place.objects), record)
     assert len(await objects_below(place.objects, BOOKMARKS)) == 1

@@ -10,6 +10,7 @@ from headwater.log.engine import LogEngine
 from headwater.log.formats import Cluster, Incarnation, IndexEntry, ObjectRecord, Release
 from headwater.log.gc import GarbageCollector
 from headwater.log.pins import Pins
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -45,7 +46,9 @@ class Place:
         self.meta = MemoryStore()
         self.meta.database.apply(Writes(puts={keys.CLUSTER: encode(Cluster(id="c"))}))
         self.objects = MemoryObjects(clock=self.clock)
-        self.collector = GarbageCollector(self.meta, self.objects, settings, self.clock)
+        self.collector = GarbageCollector(
+            self.meta, self.objects, Reclaimer(self.objects), settings, self.clock
+        )
 
     async def write(self, values: dict[str, bytes | None]) -> None:
         def decide(_values: Values) -> tuple[Writes, None]:
@@ -220,7 +223,11 @@ async def test_a_part_committed_just_before_its_writer_is_fenced_is_seen() -> No
         await prepare_two_parts(place, second=False)
         interruption = Interruption()
         collector = GarbageCollector(
-            InterruptedStore(place.meta, interruption), place.objects, WHOLE, place.clock
+            InterruptedStore(place.meta, interruption),
+            place.objects,
+            Reclaimer(place.objects),
+            WHOLE,
+            place.clock,
         )
         interruption.strike(range(number, number + 1))
         collecting = asyncio.create_task(collector.collect_released())
@@ -296,7 +303,11 @@ async def test_an_object_of_several_parts_is_never_left_looking_as_if_it_grew() 
         await put_released(place, [f"wal/old/{n:04d}.wo" for n in range(40)], parts=3)
         interruption = Interruption()
         collector = GarbageCollector(
-            InterruptedStore(place.meta, interruption), place.objects, WHOLE, place.clock
+            InterruptedStore(place.meta, interruption),
+            place.objects,
+            Reclaimer(place.objects),
+            WHOLE,
+            place.clock,
         )
         interruption.strike(range(number, number + 1), Crash())
         with contextlib.suppress(Crash):
@@ -320,7 +331,9 @@ async def test_an_object_that_cannot_be_deleted_holds_up_nothing_else() -> None:
     place = Place()
     place.objects = Stubborn(clock=place.clock)
     await put_released(place, [f"wal/old/{n:04d}.wo" for n in range(10)])
-    collector = GarbageCollector(place.meta, place.objects, WHOLE, place.clock)
+    collector = GarbageCollector(
+        place.meta, place.objects, Reclaimer(place.objects), WHOLE, place.clock
+    )
     with pytest.raises(StoreUnavailable, match="0005"):
         await collector.collect_released()
     assert await place.stored() == {"wal/old/0005.wo"}

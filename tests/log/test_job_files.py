@@ -10,6 +10,7 @@ from headwater.log.jobs import (
     PARQUET_WRITTEN,
 )
 from headwater.log.pins import Pins
+from headwater.log.reclaimer import Reclaimer
 from headwater.meta import keys
 from headwater.meta.store import Limits
 from tests.log.compaction import read_range
@@ -191,7 +192,7 @@ async def test_a_job_ends_early_where_the_store_takes_no_more() -> None:
         fixed = await place.steps.fix(job, files)
         assert fixed is not None
         assert (fixed.end, fixed.files) == (8, files[:4])
-        assert await place.steps.discard(job, files, place.objects) == 6
+        assert await place.steps.discard(job, files, Reclaimer(place.objects)) == 6
         await place.compactor.carry_through(fixed)
         kinds = [entry.kind for entry in await place.index(topic)]
         assert kinds == [PARQUET] * 4 + [WAL] * 6

@@ -16,6 +16,7 @@ from headwater.log.jobs import (
     Job,
 )
 from headwater.log.merge import mergeable
+from headwater.log.reclaimer import Reclaimer
 from headwater.meta import keys
 from headwater.meta.values import decode
 from tests.log.compaction import Compactor, read_range
@@ -51,7 +52,7 @@ async def test_every_step_may_be_repeated() -> None:
         assert await place.steps.mark_committed(job) is None
         assert await place.steps.swap(job) is None
         assert await place.steps.give_up(job) is None
-        assert await place.steps.discard(job, [file], place.objects) == 0
+        assert await place.steps.discard(job, [file], Reclaimer(place.objects)) == 0
         assert await place.files() == {file.key}
         entries = await place.index(topic)
         assert [(entry.start, entry.end) for entry in entries] == [
@@ -105,12 +106,12 @@ async def test_one_manifest_wins_and_the_rival_deletes_only_its_own() -> None:
         job = await created(place, topic)
         mine = await place.written(engine, topic, job)
         other = await place.written(engine, topic, job)
-        assert await place.steps.discard(job, [mine, other], place.objects) == 0
+        assert await place.steps.discard(job, [mine, other], Reclaimer(place.objects)) == 0
         await place.steps.fix(job, [other])
         lost = await place.steps.fix(job, [mine])
         assert lost is not None
         assert lost.files == [other]
-        assert await place.steps.discard(job, [mine, other], place.objects) == 1
+        assert await place.steps.discard(job, [mine, other], Reclaimer(place.objects)) == 1
         assert await place.files() == {other.key}
 
 
@@ -185,7 +186,7 @@ async def attempt(place: Place, topic: Topic, compactor: Compactor) -> None:
         file = await compactor.write(job, batches, job.start, job.end)
         fixed = await steps.fix(job, [file])
         if fixed is None or fixed.files != [file]:
-            await steps.discard(job, [file], place.objects)
+            await steps.discard(job, [file], Reclaimer(place.objects))
         if fixed is None:
             return
         job = fixed

@@ -11,6 +11,7 @@ from headwater.errors import KafkaError, RequestTimedOut, StoreError
 from headwater.log.formats import Incarnation
 from headwater.log.gc import GarbageCollector
 from headwater.log.orphans import fence
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.restore import restore
 from headwater.meta import keys
 from headwater.meta.store import Committed, Decide
@@ -66,7 +67,9 @@ async def test_a_fenced_name_does_not_come_back() -> None:
         done = engine.append(topic, 0, [make_batch(b"a")])
         await store.waits.wait()  # its object is written
         await fence(store, engine.incarnation)
-        collector = GarbageCollector(store, place.objects, OBJECTS_ONLY, place.clock)
+        collector = GarbageCollector(
+            store, place.objects, Reclaimer(place.objects), OBJECTS_ONLY, place.clock
+        )
         assert await collector.collect_orphans([]) == 1
         await store.land()
         store.runs.set()

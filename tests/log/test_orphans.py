@@ -6,6 +6,7 @@ from math import ceil
 from headwater.log.formats import Incarnation, ObjectRecord
 from headwater.log.gc import GarbageCollector
 from headwater.log.orphans import SETTLED_MS, fence
+from headwater.log.reclaimer import Reclaimer
 from headwater.meta import keys
 from headwater.meta.store import Writes
 from headwater.meta.values import encode
@@ -49,7 +50,8 @@ async def test_objects_are_listed_by_one_broker_and_once_a_day() -> None:
     await dead_broker(place, "old", OBJECTS)
     await fence(place.meta, "old")
     brokers = [
-        GarbageCollector(place.meta, objects, OBJECTS_ONLY, place.clock) for _ in range(BROKERS)
+        GarbageCollector(place.meta, objects, Reclaimer(objects), OBJECTS_ONLY, place.clock)
+        for _ in range(BROKERS)
     ]
     hours = []
     for _ in range(26):

@@ -14,6 +14,7 @@ from headwater.log.engine import open_cluster
 from headwater.log.formats import Cluster
 from headwater.log.gc import GarbageCollector
 from headwater.log.jobs import DataFile, Job
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.recovery import SKEW_MS
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import kept_snapshots
@@ -335,7 +336,9 @@ async def test_a_metadata_store_that_comes_back_after_a_restore_deletes_nothing(
     old = place.meta
     place.lose_metadata()
     await place.restore()
-    collector = GarbageCollector(old, place.objects, OBJECTS_ONLY, place.clock)
+    collector = GarbageCollector(
+        old, place.objects, Reclaimer(place.objects), OBJECTS_ONLY, place.clock
+    )
     with pytest.raises(ConfigurationError, match="was restored to epoch 1"):
         await collector.collect_released()
     snapshots = [info.key async for info in place.objects.list("snapshots/")]

@@ -13,6 +13,7 @@ from headwater.log.claim import claim_objects
 from headwater.log.engine import open_cluster
 from headwater.log.gc import GarbageCollector
 from headwater.log.jobs import TABLES
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.restore import restore
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Committed, Decide
@@ -175,7 +176,9 @@ async def test_a_collection_deletes_nothing_of_a_cluster_restored_meanwhile() ->
             assert await append(engine, "t", [make_batch(b"b")]) == 1
 
     objects.between = restored_elsewhere
-    collector = GarbageCollector(left_behind, objects, OBJECTS_ONLY, place.clock)
+    collector = GarbageCollector(
+        left_behind, objects, Reclaimer(objects), OBJECTS_ONLY, place.clock
+    )
     with pytest.raises(ConfigurationError):
         await collector.collect_orphans(living)
     async with place.engine() as engine:
@@ -200,7 +203,9 @@ async def test_a_file_that_a_restore_kept_meanwhile_is_not_taken_for_lost(
         place.lose_metadata()
         assert (await place.restore()).adopted == 1
 
-    collector = GarbageCollector(left_behind, objects, OBJECTS_ONLY, place.clock)
+    collector = GarbageCollector(
+        left_behind, objects, Reclaimer(objects), OBJECTS_ONLY, place.clock
+    )
     objects.between = restored_elsewhere
     # The first was deleted before the restore began.
     with pytest.raises(ConfigurationError):

@@ -8,6 +8,7 @@ import pytest
 
 from headwater.errors import CorruptMessage
 from headwater.log.gc import SNAPSHOT_LIFE_MS
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.restore import restore, snapshots_in
 from headwater.log.snapshot_file import Description, decode_snapshot, encode_snapshot
 from headwater.log.snapshots import Snapshotter, horizon, kept_snapshots
@@ -69,7 +70,13 @@ async def test_a_snapshot_that_is_being_taken_holds_garbage_back() -> None:
             return function()
 
         snapshotter = Snapshotter(
-            place.meta, place.objects, place.clock, incarnation=lambda: "x", kept=1, offload=look
+            place.meta,
+            place.objects,
+            Reclaimer(place.objects),
+            place.clock,
+            incarnation=lambda: "x",
+            kept=1,
+            offload=look,
         )
         await snapshotter.take()
         assert await horizon(place.meta) == before + 1
@@ -84,9 +91,14 @@ async def test_a_snapshot_that_another_overtook_is_dropped() -> None:
             return function()
 
         late = Snapshotter(
-            place.meta, place.objects, place.clock, incarnation=lambda: "y", kept=2,
+            place.meta,
+            place.objects,
+            Reclaimer(place.objects),
+            place.clock,
+            incarnation=lambda: "y",
+            kept=2,
             offload=overtaken,
-        )  # fmt: skip
+        )
         assert await late.take() is None
         (kept,) = await kept_snapshots(place.meta)
         assert await snapshots_in(place.objects) == [kept.key]
@@ -106,7 +118,13 @@ async def test_one_that_was_given_up_is_older_than_those_after_it_whatever_its_c
             return function()
 
         late = Snapshotter(
-            place.meta, place.objects, ahead, incarnation=lambda: "y", kept=2, offload=overtaken
+            place.meta,
+            place.objects,
+            Reclaimer(place.objects),
+            ahead,
+            incarnation=lambda: "y",
+            kept=2,
+            offload=overtaken,
         )
         assert await late.take() is None
         for number in range(3):

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from headwater.errors import ObjectNotFound, StoreError
 from headwater.objects.retrying import TransientFailure
-from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, ObjectStore, Traffic
+from headwater.objects.store import Buffer, DeletableObjects, GrowingObject, ObjectInfo, Traffic
 from tests.objects.guarded import GuardedGrowth
 
 T = TypeVar("T")
@@ -37,7 +37,9 @@ class Faults:
 class FaultyObjects:
     """``faults`` may be changed at any time; ``fail_next`` sets single failures."""
 
-    def __init__(self, inner: ObjectStore, *, random: Random, faults: Faults | None = None) -> None:
+    def __init__(
+        self, inner: DeletableObjects, *, random: Random, faults: Faults | None = None
+    ) -> None:
         self.inner = inner
         self.faults = faults or Faults()
         self._random = random

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, ObjectStore, Traffic
+from headwater.objects.store import Buffer, DeletableObjects, GrowingObject, ObjectInfo, Traffic
 from tests.meta.guarded import Guard
 
 
 class GuardedObjects:
-    def __init__(self, store: ObjectStore, guard: Guard) -> None:
+    def __init__(self, store: DeletableObjects, guard: Guard) -> None:
         self._store = store
         self._guard = guard
 

@@ -12,7 +12,7 @@ from headwater.objects import compatibility
 from headwater.objects.compatibility import check_compatibility
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.retrying import TransientFailure
-from headwater.objects.store import Buffer, ObjectInfo, ObjectStore
+from headwater.objects.store import Buffer, DeletableObjects, ObjectInfo
 from tests.objects.faulty import Faults, FaultyObjects
 
 
@@ -47,7 +47,7 @@ class Forgetful(MemoryObjects):
             yield info
 
 
-async def check(store: ObjectStore) -> None:
+async def check(store: DeletableObjects) -> None:
     await check_compatibility(store, "s3://bucket", random=Random(1))
 
 

@@ -6,19 +6,19 @@ from random import Random
 import pytest
 
 from headwater.clock import SystemClock
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects
 from headwater.objects.urls import open_objects
 from tests.objects.conformance import ObjectStoreConformance
 from tests.objects.faulty import FaultyObjects
 
 
-def opened(url: str, executor: Executor) -> ObjectStore:
+def opened(url: str, executor: Executor) -> DeletableObjects:
     return open_objects(url, clock=SystemClock(), random=Random(0), executor=executor)
 
 
 class TestLocalDirectory(ObjectStoreConformance):
     @pytest.fixture
-    async def store(self, tmp_path: Path, executor: Executor) -> AsyncIterator[ObjectStore]:
+    async def store(self, tmp_path: Path, executor: Executor) -> AsyncIterator[DeletableObjects]:
         store = opened(f"file://{tmp_path}/objects", executor)
         yield store
         await store.close()
@@ -26,19 +26,19 @@ class TestLocalDirectory(ObjectStoreConformance):
 
 class TestMemory(ObjectStoreConformance):
     @pytest.fixture
-    def store(self, executor: Executor) -> ObjectStore:
+    def store(self, executor: Executor) -> DeletableObjects:
         return opened("memory://", executor)
 
 
 class TestFaultyWithoutFaults(ObjectStoreConformance):
     @pytest.fixture
-    def store(self, executor: Executor) -> ObjectStore:
+    def store(self, executor: Executor) -> DeletableObjects:
         return FaultyObjects(opened("memory://", executor), random=Random(0))
 
 
 class TestS3(ObjectStoreConformance):
     @pytest.fixture
-    async def store(self, s3_url: str, executor: Executor) -> AsyncIterator[ObjectStore]:
+    async def store(self, s3_url: str, executor: Executor) -> AsyncIterator[DeletableObjects]:
         store = opened(s3_url, executor)
         yield store
         await store.close()

@@ -7,14 +7,14 @@ import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects
 from headwater.objects.urls import open_objects
 from tests.objects.canned import canned
 
 pytestmark = pytest.mark.usefixtures("s3_credentials")
 
 
-def opened(url: str, executor: Executor) -> ObjectStore:
+def opened(url: str, executor: Executor) -> DeletableObjects:
     return open_objects(url, clock=SystemClock(), random=Random(0), executor=executor)
 
 

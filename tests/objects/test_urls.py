@@ -8,11 +8,11 @@ import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects
 from headwater.objects.urls import open_objects
 
 
-def opened(url: str, executor: Executor) -> ObjectStore:
+def opened(url: str, executor: Executor) -> DeletableObjects:
     return open_objects(url, clock=SystemClock(), random=Random(0), executor=executor)
 
 

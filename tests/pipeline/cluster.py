@@ -264,6 +264,7 @@ def make_compactor(
     return Compactor(
         meta=place.meta,
         objects=place.objects,
+        reclaimer=place.reclaimer,
         objects_url=place.address.objects_url,
         clock=place.clock,
         tables=place.tables,

@@ -39,6 +39,7 @@ class Drill:
             taken = await Snapshotter(
                 place.meta,
                 place.objects,
+                place.reclaimer,
                 SystemClock(),
                 incarnation=lambda: "drill",
                 kept=2,

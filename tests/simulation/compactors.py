@@ -13,6 +13,7 @@ from headwater.log.index import entries_between
 from headwater.log.jobs import CREATED, INDEX_SWAPPED, PARQUET_WRITTEN, DataFile, Job
 from headwater.log.parquet_source import ParquetSource
 from headwater.log.pins import Pins
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.releases import TableReleases
 from headwater.log.segments import SegmentSource
 from headwater.log.sources import PieceSource
@@ -85,6 +86,7 @@ class SimulatedCompactor:
         meta, objects = world.stores(self._rng, self._life)
         self._meta = meta
         self._objects = objects
+        self._reclaimer = Reclaimer(objects)
         self._own = Compactor(meta, objects, world.clock, self._rng)
         self._steps = self._own.steps
         self._pins = Pins(meta, world.clock)
@@ -206,7 +208,7 @@ class SimulatedCompactor:
         await self._pause()
         fixed = await self._steps.fix(job, files, set_aside)
         if fixed is None or fixed.files != files:
-            await self._steps.discard(job, files, self._objects)
+            await self._steps.discard(job, files, self._reclaimer)
         return fixed
 
     async def _write_files(self, job: Job) -> tuple[list[DataFile], list[tuple[int, int, str]]]:

@@ -17,6 +17,7 @@ from headwater.errors import (
     StoreError,
 )
 from headwater.log.jobs import Job
+from headwater.log.reclaimer import Reclaimer
 from headwater.objects.memory import MemoryObjects
 from headwater.pipeline.compaction import Compactor
 from headwater.pipeline.runner import Done
@@ -239,6 +240,7 @@ class SagaDriver:
         self._own = Compactor(
             meta=meta,
             objects=objects,
+            reclaimer=Reclaimer(objects),
             objects_url="file:///nowhere",
             clock=world.clock,
             tables=SimulatedTables(catalog, epoch),  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from headwater.log.engine import LogEngine
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import MetadataStore, prefix_end
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects
 from headwater.wire.batch import HEADER, batch_sizes
 from tests.log.harness import make_batch, read_all
 from tests.meta.guarded import GuardedStore
@@ -51,7 +51,7 @@ class LaggingWorld(World):
             shuffled=rng.choice([0, 0.5]),
         )
 
-    def stores(self, rng: Random, life: Life) -> tuple[MetadataStore, ObjectStore]:
+    def stores(self, rng: Random, life: Life) -> tuple[MetadataStore, DeletableObjects]:
         _, objects = super().stores(rng, life)
         lagging = LaggingStore(MemoryStore(database=self.database), rng, self.lags)
         return GuardedStore(lagging, life.guard), objects

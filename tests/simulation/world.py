@@ -8,11 +8,12 @@ from typing import TypeVar
 from headwater.clock import Clock
 from headwater.errors import KafkaError
 from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Limits, MetadataStore
 from headwater.objects.memory import MemoryObjects
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects
 from headwater.telemetry.metrics import Metrics
 from tests.log.harness import WholeObjects
 from tests.meta.faulty import Faults as MetaFaults
@@ -62,6 +63,7 @@ class Broker:
         engine = LogEngine(
             meta=meta,
             objects=objects,
+            reclaimer=Reclaimer(objects),
             broker_id=self.broker_id,
             cluster=await open_cluster(meta, rng),
             settings=world.settings,
@@ -120,7 +122,7 @@ class World:
         for broker in self.brokers:
             await broker.start()
 
-    def stores(self, rng: Random, life: Life) -> tuple[MetadataStore, ObjectStore]:
+    def stores(self, rng: Random, life: Life) -> tuple[MetadataStore, DeletableObjects]:
         """The stores as a process sees them, for as long as it lives."""
         store = MemoryStore(self.limits, database=self.database)
         return (

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from headwater.clock import SystemClock
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects
 from headwater.objects.urls import open_objects
 from peers.s3_server import S3Server
 from tests.objects.conformance import ObjectStoreConformance
@@ -19,7 +19,7 @@ class TestVersitygw(ObjectStoreConformance):
     @pytest.fixture
     async def store(
         self, versitygw: S3Server, bucket: str, executor: Executor
-    ) -> AsyncIterator[ObjectStore]:
+    ) -> AsyncIterator[DeletableObjects]:
         versitygw.create_bucket(bucket)
         store = open_objects(
             versitygw.url(bucket, "some/prefix"),

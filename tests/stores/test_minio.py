@@ -16,7 +16,7 @@ from headwater.clock import SystemClock
 from headwater.errors import StoreUnavailable
 from headwater.objects.compatibility import check_compatibility
 from headwater.objects.s3 import open_s3
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects
 from headwater.objects.urls import open_objects
 from peers.minio import start_minio
 from peers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
@@ -37,7 +37,7 @@ class TestMinio(ObjectStoreConformance):
     @pytest.fixture
     async def store(
         self, minio: S3Server, bucket: str, executor: Executor
-    ) -> AsyncIterator[ObjectStore]:
+    ) -> AsyncIterator[DeletableObjects]:
         minio.create_bucket(bucket)
         url = minio.url(bucket, "some/prefix")
         store = open_objects(url, clock=SystemClock(), random=Random(0), executor=executor)

@@ -47,6 +47,7 @@ from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.orphans import fence
 from headwater.log.parquet_use import has_parquet_files
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.record_work import RecordWork
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
@@ -148,9 +149,11 @@ class Broker:
         self.address = Address(wanted.host, listener.getsockname()[1])
         executor = ThreadPoolExecutor(IO_THREADS, "headwater-io")
         self._open.callback(executor.shutdown)
-        self._objects = await open_object_store(
+        objects = await open_object_store(
             settings, clock=clock, random=rng, executor=executor, health=self._health
         )
+        self._objects = objects
+        reclaimer = Reclaimer(objects, self._metrics.objects_deleted)
         self._open.push_async_callback(self._objects.close)
         self._meta = await open_store(settings.metadata_url, clock)
         self._open.push_async_callback(self._meta.close)
@@ -161,7 +164,7 @@ class Broker:
         record = await open_cluster(self._meta, rng)
         url = shown(settings.objects_url)
         record = await patiently(partial(claim_objects, self._meta, self._objects, record, url))
-        await patiently(partial(add_bookmark, self._meta, self._objects, record))
+        await patiently(partial(add_bookmark, self._meta, objects, reclaimer, record))
         if missing_modules("table") and await has_parquet_files(self._meta):
             require_extra("table", "a broker of a cluster with compacted topics")
         advertised = advertised_address(settings, self.address)
@@ -189,7 +192,8 @@ class Broker:
         await self._dynamic.load()
         self._engine = LogEngine(
             meta=self._meta,
-            objects=self._objects,
+            objects=objects,
+            reclaimer=reclaimer,
             broker_id=broker_id,
             cluster=record,
             settings=log_settings(settings),

@@ -71,6 +71,7 @@ async def _check(
             compactor = Compactor(
                 meta=place.meta,
                 objects=place.objects,
+                reclaimer=place.reclaimer,
                 objects_url=place.address.objects_url,
                 clock=place.clock,
                 tables=place.tables,

@@ -22,7 +22,7 @@ from headwater.log.settings import MIB
 from headwater.objects.compatibility import check_compatibility
 from headwater.objects.health import State, StoreHealth, StoreSuspended
 from headwater.objects.retrying import TransientFailure
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects, ObjectStore
 from headwater.objects.urls import open_objects
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ AWAY = (StoreUnavailable, UnknownOutcome)
 
 async def open_object_store(
     settings: Settings, *, clock: Clock, random: Random, executor: Executor, health: StoreHealth
-) -> ObjectStore:
+) -> DeletableObjects:
     """Open the store that the settings name; one on the network is tried out first.
 
     Waits for a store that does not answer. Raises ``ConfigurationError`` or ``StoreError`` where

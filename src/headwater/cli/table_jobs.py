@@ -57,6 +57,7 @@ async def _with_compactor(
         compactor = Compactor(
             meta=place.meta,
             objects=place.objects,
+            reclaimer=place.reclaimer,
             objects_url=place.address.objects_url,
             clock=place.clock,
             tables=place.tables,

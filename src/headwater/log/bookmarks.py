@@ -20,6 +20,7 @@ from typing import Final
 from headwater.errors import ConfigurationError
 from headwater.log.formats import Cluster, Counter
 from headwater.log.levels import check_same_cluster
+from headwater.log.reclaimer import Reason, Reclaimer
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes
@@ -29,7 +30,9 @@ from headwater.objects.store import ObjectStore
 BOOKMARKS: Final = "bookmarks/"
 
 
-async def add_bookmark(meta: MetadataStore, objects: ObjectStore, cluster: Cluster) -> None:
+async def add_bookmark(
+    meta: MetadataStore, objects: ObjectStore, reclaimer: Reclaimer, cluster: Cluster
+) -> None:
     """Note in the object store how far the metadata store is.
 
     Raises ``ConfigurationError`` if the metadata store went back.
@@ -47,9 +50,7 @@ async def add_bookmark(meta: MetadataStore, objects: ObjectStore, cluster: Clust
     number = await transact(meta, [keys.CLUSTER, keys.BOOKMARK], decide)
     own = _bookmark(cluster.epoch, number)
     await objects.put(own, [json.dumps({"bookmark": number}).encode()])
-    for key in known:
-        if key < own:
-            await objects.delete(key)
+    await reclaimer.delete((key for key in known if key < own), Reason.BOOKMARK_REPLACED)
 
 
 async def check_bookmark(meta: MetadataStore, objects: ObjectStore, cluster: Cluster) -> None:

@@ -36,6 +36,7 @@ from headwater.log.parquet_warmth import warm_up_for_tables
 from headwater.log.piece_loader import PieceLoader
 from headwater.log.pieces import PieceCache
 from headwater.log.reader import Reader
+from headwater.log.reclaimer import Reclaimer
 from headwater.log.record_work import RecordWork
 from headwater.log.segments import SegmentSource
 from headwater.log.sequence_gaps import REMEMBERED_SECONDS, SequenceGaps
@@ -104,6 +105,7 @@ class LogEngine:
         *,
         meta: MetadataStore,
         objects: ObjectStore,
+        reclaimer: Reclaimer,
         broker_id: int,
         cluster: Cluster,
         settings: LogSettings,
@@ -118,6 +120,7 @@ class LogEngine:
     ) -> None:
         self._meta = meta
         self._objects = objects
+        self._reclaimer = reclaimer
         self._broker_id = broker_id
         self._settings = settings
         self._clock = clock
@@ -158,11 +161,12 @@ class LogEngine:
             index=self._index,
             trimmer=self._trimmer,
             cleaner=self._cleaner,
-            collector=GarbageCollector(meta, objects, settings, clock),
+            collector=GarbageCollector(meta, objects, reclaimer, settings, clock),
             merger=lambda: self._merger,
             snapshotter=Snapshotter(
                 meta,
                 objects,
+                reclaimer,
                 clock,
                 incarnation=lambda: self.incarnation,
                 kept=settings.snapshots_kept,
@@ -225,6 +229,7 @@ class LogEngine:
         self._merger = Merger(
             meta=self._meta,
             objects=self._objects,
+            reclaimer=self._reclaimer,
             incarnation=name,
             settings=self._settings,
             streams=self._streams,

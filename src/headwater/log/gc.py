@@ -38,8 +38,9 @@ from headwater.log.formats import GROWING, Cluster, Incarnation, ObjectRecord, R
 from headwater.log.jobs import CREATED, TABLES, Job, job_of_file
 from headwater.log.orphans import WAL_PREFIX, OrphanCollector, incarnation_of
 from headwater.log.pins import Pins
+from headwater.log.reclaimer import Reason, Reclaimer
 from headwater.log.settings import LogSettings
-from headwater.log.snapshots import delete_snapshot, horizon, listed_snapshots, unlist
+from headwater.log.snapshots import delete_expired, horizon, listed_snapshots, unlist
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
@@ -65,14 +66,22 @@ class GarbageCollector:
     """Runs on any broker; several at once do no harm."""
 
     def __init__(
-        self, meta: MetadataStore, objects: ObjectStore, settings: LogSettings, clock: Clock
+        self,
+        meta: MetadataStore,
+        objects: ObjectStore,
+        reclaimer: Reclaimer,
+        settings: LogSettings,
+        clock: Clock,
     ) -> None:
         self._meta = meta
         self._objects = objects
+        self._reclaimer = reclaimer
         self._settings = settings
         self._clock = clock
         self._pins = Pins(meta, clock)
-        self._orphans = OrphanCollector(meta, objects, settings, clock, self._require_own_objects)
+        self._orphans = OrphanCollector(
+            meta, objects, reclaimer, settings, clock, self._require_own_objects
+        )
 
     async def collect_released(self) -> int:
         """Delete the objects whose last chunk was released long enough ago; returns how many."""
@@ -126,7 +135,7 @@ class GarbageCollector:
         await self._require_own_objects()
         for key in old:
             logger.warning("deleting %s: no snapshots were taken since", key)
-            await delete_snapshot(self._objects, key)
+            await delete_expired(self._objects, self._reclaimer, key)
         await unlist(self._meta, old)
         return len(old)
 
@@ -160,7 +169,7 @@ class GarbageCollector:
     async def _try_delete(self, found: "_Found") -> tuple[str, StoreError | None]:
         """The object's key, and why it could not be deleted."""
         try:
-            await self._objects.delete(found.key)
+            await self._reclaimer.delete([found.key], Reason.RELEASED)
         except StoreError as error:
             return found.key, error
         return found.key, None
@@ -271,7 +280,7 @@ class GarbageCollector:
             await self._require_own_objects()
         for key in lost:
             logger.info("deleting %s, which no manifest names", key)
-            await self._objects.delete(key)
+            await self._reclaimer.delete([key], Reason.LOST_FILE)
         return len(lost)
 
     async def _require_own_objects(self) -> None:

@@ -19,13 +19,13 @@ from headwater.log.jobs import (
     give_up_job,
     mark_committed,
 )
+from headwater.log.reclaimer import Reason, Reclaimer
 from headwater.log.releases import object_keys
 from headwater.log.swap import Rearranged, swap_files, swap_keys
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, prefix_end
 from headwater.meta.values import decode
-from headwater.objects.store import ObjectStore
 
 PAGE = 100
 ATTEMPTS = 20
@@ -140,7 +140,7 @@ class JobSteps:
         """Close a job without a manifest; the result is the job where it has one by now."""
         return await transact(self._meta, [keys.job(0, job.stream)], give_up_job(job))
 
-    async def discard(self, job: Job, files: Collection[DataFile], objects: ObjectStore) -> int:
+    async def discard(self, job: Job, files: Collection[DataFile], reclaimer: Reclaimer) -> int:
         """Delete files that no manifest has; returns how many. Others are left alone.
 
         While the job is CREATED nothing is deleted: a manifest may yet name them.
@@ -153,6 +153,6 @@ class JobSteps:
             for key in object_keys(file.kind, file.key):
                 # Records come with the manifest: what has none now never will.
                 if await self._meta.get(keys.object_record(0, key, 0)) is None:
-                    await objects.delete(key)
+                    await reclaimer.delete([key], Reason.DISCARDED_FILE)
                     deleted += 1
         return deleted

@@ -29,6 +29,7 @@ from headwater.log.merge_plans import Planned, divided, in_step, parts, with_the
 from headwater.log.merge_rounds import NO_COUNTS, Counts
 from headwater.log.pace import Pace
 from headwater.log.piece_loader import Kept, PieceLoader
+from headwater.log.reclaimer import Reason, Reclaimer
 from headwater.log.settings import LogSettings
 from headwater.log.sources import Pause
 from headwater.log.streams import Streams
@@ -92,6 +93,7 @@ class Merger:
         *,
         meta: MetadataStore,
         objects: ObjectStore,
+        reclaimer: Reclaimer,
         incarnation: str,
         settings: LogSettings,
         streams: Streams,
@@ -106,6 +108,7 @@ class Merger:
         self._pace = pace
         self._meta = meta
         self._objects = objects
+        self._reclaimer = reclaimer
         self._incarnation = incarnation
         self._settings = settings
         self._streams = streams
@@ -335,7 +338,7 @@ class Merger:
         ]
         swapped = set(await self._swap(key, sum(map(len, data)), merged, pause))
         if not swapped:
-            await self._objects.delete(key)
+            await self._reclaimer.delete([key], Reason.UNUSED_MERGE)
         for one in merged:
             if one.stream in swapped:
                 self._budget.added(one.stream, -inline_size(one.run))

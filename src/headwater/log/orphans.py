@@ -17,6 +17,7 @@ from typing import Final
 
 from headwater.clock import Clock
 from headwater.log.formats import Incarnation
+from headwater.log.reclaimer import Reason, Reclaimer
 from headwater.log.settings import LogSettings
 from headwater.log.transactions import transact
 from headwater.meta import keys
@@ -52,12 +53,14 @@ class OrphanCollector:
         self,
         meta: MetadataStore,
         objects: ObjectStore,
+        reclaimer: Reclaimer,
         settings: LogSettings,
         clock: Clock,
         require_own_objects: Callable[[], Awaitable[None]],
     ) -> None:
         self._meta = meta
         self._objects = objects
+        self._reclaimer = reclaimer
         self._settings = settings
         self._clock = clock
         self._require_own_objects = require_own_objects
@@ -151,8 +154,7 @@ class OrphanCollector:
             # Asked after the records were read: if the cluster was restored since, or the store
             # went back to an earlier state, they do not tell what is needed.
             await self._require_own_objects()
-        for key in lost:
-            await self._objects.delete(key)
+        await self._reclaimer.delete(lost, Reason.ORPHANED)
         return len(lost)
 
     async def _forget(self, name: str) -> None:

@@ -30,6 +30,7 @@ from headwater.log.bookmarks import add_bookmark, check_bookmark
 from headwater.log.claim import check_not_restored
 from headwater.log.formats import Cluster
 from headwater.log.parquet_source import Offload
+from headwater.log.reclaimer import Reason, Reclaimer
 from headwater.log.snapshot_file import (
     SUFFIX,
     Description,
@@ -122,6 +123,7 @@ class Snapshotter:
         self,
         meta: MetadataStore,
         objects: ObjectStore,
+        reclaimer: Reclaimer,
         clock: Clock,
         *,
         incarnation: Callable[[], str],
@@ -130,6 +132,7 @@ class Snapshotter:
     ) -> None:
         self._meta = meta
         self._objects = objects
+        self._reclaimer = reclaimer
         self._clock = clock
         self._incarnation = incarnation
         self._kept = kept
@@ -168,7 +171,7 @@ class Snapshotter:
         buffers = await self._offload(lambda: encode_snapshot(description, copied.rest))
         await self._objects.put(own.key, buffers)
         kept = await self._complete(own.key, copied.revision)
-        await add_bookmark(self._meta, self._objects, cluster)
+        await add_bookmark(self._meta, self._objects, self._reclaimer, cluster)
         await self._delete_others(kept, cluster)
         if own.key not in kept:
             return None
@@ -242,8 +245,8 @@ class Snapshotter:
         ]
         if gone:  # they were seen first: those of a restore that has begun since are not among them
             await check_not_restored(self._objects, cluster)
-        for key in gone:  # a snapshot before its parts: a restore finds it whole or not at all
-            await self._objects.delete(key)
+        # A snapshot goes before its parts: a restore finds it whole or not at all.
+        await self._reclaimer.delete(gone, Reason.SNAPSHOT_REPLACED)
 
 
 @dataclass(slots=True)
@@ -272,11 +275,11 @@ async def read_snapshot(objects: ObjectStore, key: str) -> tuple[Description, li
     return description, items
 
 
-async def delete_snapshot(objects: ObjectStore, key: str) -> None:
-    """Delete a snapshot and its parts; what is absent is no error."""
-    await objects.delete(key)
+async def delete_expired(objects: ObjectStore, reclaimer: Reclaimer, key: str) -> None:
+    """Delete a snapshot that is too old, and its parts; what is absent is no error."""
+    await reclaimer.delete([key], Reason.SNAPSHOT_EXPIRED)
     async for info in objects.list(part_key(key, 0).rpartition("/")[0] + "/"):
-        await objects.delete(info.key)
+        await reclaimer.delete([info.key], Reason.SNAPSHOT_EXPIRED)
 
 
 def _known(values: Values) -> Snapshots:

@@ -13,7 +13,7 @@ from random import Random
 
 from headwater.errors import ConfigurationError, ObjectNotFound
 from headwater.objects.retrying import TransientFailure
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects, ObjectStore
 
 TIMEOUT = 10.0
 """Seconds that the store gets for all of it."""
@@ -23,7 +23,7 @@ LEFT_BEHIND_MS = 3_600_000
 FIRST, SECOND = b"the first content of this key", b"another content, to be refused"
 
 
-async def check_compatibility(store: ObjectStore, where: str, *, random: Random) -> None:
+async def check_compatibility(store: DeletableObjects, where: str, *, random: Random) -> None:
     """Write, read, list and delete a few small objects below ``check/``.
 
     Raises ``ConfigurationError`` where the store is not enough, and ``StoreError`` as the store

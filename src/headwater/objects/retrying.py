@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from headwater.errors import ObjectStoreUnavailable
-from headwater.objects.store import Buffer, ObjectInfo, ObjectStore, Traffic
+from headwater.objects.store import Buffer, DeletableObjects, ObjectInfo, Traffic
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class RetryingObjects:
     """
 
     def __init__(
-        self, inner: ObjectStore, *, random: Random, policy: RetryPolicy | None = None
+        self, inner: DeletableObjects, *, random: Random, policy: RetryPolicy | None = None
     ) -> None:
         self._inner = inner
         self._random = random

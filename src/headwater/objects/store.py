@@ -64,7 +64,7 @@ class GrowingObject(Protocol):
 
 
 class ObjectStore(Protocol):
-    """The interface of every backend."""
+    """What most code gets: it can read and write objects, and not delete them."""
 
     @property
     def id(self) -> str:
@@ -96,12 +96,20 @@ class ObjectStore(Protocol):
         """
         ...
 
-    async def delete(self, key: str) -> None:
-        """Delete an object; an absent one is no error."""
-        ...
-
     def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
         """Every object whose key starts with ``prefix``, in key order."""
         ...
 
     async def close(self) -> None: ...
+
+
+class DeletableObjects(ObjectStore, Protocol):
+    """The interface of every backend.
+
+    Outside of this package only ``log.reclaimer`` calls ``delete``, and only what assembles a
+    process names this type.
+    """
+
+    async def delete(self, key: str) -> None:
+        """Delete an object; an absent one is no error."""
+        ...

@@ -11,7 +11,7 @@ from headwater.objects.health import StoreHealth
 from headwater.objects.local import LocalDirectory
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.retrying import RetryingObjects
-from headwater.objects.store import ObjectStore
+from headwater.objects.store import DeletableObjects
 
 
 def open_objects(
@@ -21,7 +21,7 @@ def open_objects(
     random: Random,
     executor: Executor,
     health: StoreHealth | None = None,
-) -> ObjectStore:
+) -> DeletableObjects:
     """Open ``file:///directory``, ``memory://``, ``s3://…``, ``gs://…`` or ``az://…``.
 
     Blocks for some milliseconds where a directory must be created and proven writable; sends
@@ -56,7 +56,7 @@ def _split(url: str) -> SplitResult:
         raise ConfigurationError(f"{url!r} is not an object store's URL: {error}") from error
 
 
-def _bucket(url: SplitResult, health: StoreHealth | None) -> ObjectStore:
+def _bucket(url: SplitResult, health: StoreHealth | None) -> DeletableObjects:
     """A store behind obstore, which takes its time to import."""
     match url.scheme:
         case "s3":

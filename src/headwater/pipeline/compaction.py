@@ -21,6 +21,7 @@ from headwater.errors import KafkaError, StoreError
 from headwater.log.job_steps import JobSteps
 from headwater.log.jobs import Job
 from headwater.log.pins import Pins
+from headwater.log.reclaimer import Reclaimer
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.pipeline.planner import RangePlan, Rules
@@ -51,6 +52,7 @@ class Compactor:
         *,
         meta: MetadataStore,
         objects: ObjectStore,
+        reclaimer: Reclaimer,
         objects_url: str,
         clock: Clock,
         tables: TableCommits,
@@ -72,6 +74,7 @@ class Compactor:
         self._saga = Saga(
             meta=meta,
             objects=objects,
+            reclaimer=reclaimer,
             objects_url=objects_url,
             clock=clock,
             tables=tables,

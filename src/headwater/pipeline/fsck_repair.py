@@ -26,7 +26,7 @@ async def repair(
         summary = await compactor.finish()
         done.append(f"jobs finished: {summary.jobs}")
         done += summary.failures
-    collector = GarbageCollector(place.meta, place.objects, settings, place.clock)
+    collector = GarbageCollector(place.meta, place.objects, place.reclaimer, settings, place.clock)
     if Kind.RELEASE in wanted:
         done.append(f"released objects deleted: {await collector.collect_released()}")
     if Kind.ORPHAN in wanted:

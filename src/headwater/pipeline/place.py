@@ -13,6 +13,7 @@ from headwater.errors import ConfigurationError
 from headwater.log.bookmarks import check_bookmark
 from headwater.log.claim import check_claim
 from headwater.log.formats import Cluster
+from headwater.log.reclaimer import Reclaimer
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.meta.urls import open_store, shown
@@ -41,6 +42,7 @@ class Place:
     address: Address
     meta: MetadataStore
     objects: ObjectStore
+    reclaimer: Reclaimer
     clock: Clock
     cluster: Cluster
     tables: TableCommits
@@ -82,6 +84,7 @@ async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[P
             address=address,
             meta=meta,
             objects=objects,
+            reclaimer=Reclaimer(objects),
             clock=clock,
             cluster=cluster,
             tables=commits,

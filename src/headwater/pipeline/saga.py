@@ -24,6 +24,7 @@ from headwater.log.jobs import (
     Job,
     ManifestTooLarge,
 )
+from headwater.log.reclaimer import Reclaimer
 from headwater.meta.store import MetadataStore
 from headwater.meta.values import encode
 from headwater.objects.store import ObjectStore
@@ -111,6 +112,7 @@ class Saga:
         *,
         meta: MetadataStore,
         objects: ObjectStore,
+        reclaimer: Reclaimer,
         objects_url: str,
         clock: Clock,
         tables: TableCommits,
@@ -121,6 +123,7 @@ class Saga:
     ) -> None:
         self._meta = meta
         self._objects = objects
+        self._reclaimer = reclaimer
         self._objects_url = objects_url
         self._clock = clock
         self._tables = tables
@@ -253,7 +256,7 @@ class Saga:
         copies = [file for result in ordered for file in result.copies]
         failure = next((result.failure for result in ordered if result.failure), "")
         if failure:
-            await self._steps.discard(job, [*files, *copies], self._objects)
+            await self._steps.discard(job, [*files, *copies], self._reclaimer)
             if job.kind in REPLACING:
                 # The log is whole without it, and compaction must not wait behind it.
                 await self._steps.give_up(job)
@@ -270,7 +273,7 @@ class Saga:
             run.failed(job.stream, f"{job.topic}-{job.partition}: {error}")
             fixed = None
         if fixed is None or [file.key for file in fixed.files] != [file.key for file in files]:
-            await self._steps.discard(job, [*files, *copies], self._objects)
+            await self._steps.discard(job, [*files, *copies], self._reclaimer)
         if fixed is None:
             return None
         self._watcher.step(fixed, "fixed")

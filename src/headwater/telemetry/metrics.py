@@ -146,6 +146,7 @@ class Metrics:
         "object_bytes",
         "object_requests",
         "object_store_state",
+        "objects_deleted",
         "offset_commits",
         "refreshers",
         "request_seconds",
@@ -155,7 +156,7 @@ class Metrics:
         "zone_bytes",
     )
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - each metric and what it means
         self.requests = Family("api", Counter)
         """Requests answered, by Kafka API name."""
         self.request_seconds = Family("api", Histogram)
@@ -182,6 +183,8 @@ class Metrics:
         """Object store requests: put, get, delete, list, retry, error."""
         self.object_bytes = Family("direction", Counter)
         """Bytes moved to (``written``) and from (``read``) the object store."""
+        self.objects_deleted = Family("reason", Counter)
+        """Objects deleted from the object store, by why nothing needs them."""
         self.object_store_state = Gauge()
         """0 while the object store is healthy, 1 degraded, 2 unavailable."""
         self.cache_hits = Family("cache", Counter)

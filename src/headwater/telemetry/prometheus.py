@@ -26,6 +26,7 @@ HELP = {
     "offset_commits": "Offset commits of clients that became durable",
     "object_requests": "Object store requests, by kind",
     "object_bytes": "Bytes moved to and from the object store",
+    "objects_deleted": "Objects deleted from the object store, by why nothing needs them",
     "object_store_state": "The object store's health: 0 healthy, 1 degraded, 2 unavailable",
     "cache_hits": "Looked up and found, by cache",
     "cache_misses": "Looked up and not found, by cache",
