@@ -134,15 +134,15 @@ def _costs(brokers: list[BrokerStatus], found: "Survey", prices: Prices) -> Cost
 async def _look(url: str) -> tuple[list[BrokerStatus], "Survey"]:
     from headwater.broker.membership import Registration
     from headwater.cli.cluster_facts import opened
-    from headwater.cli.survey import pages, survey
+    from headwater.cli.survey import survey
     from headwater.meta import keys
-    from headwater.meta.store import prefix_end
+    from headwater.meta.scan import scan_all
     from headwater.meta.values import decode
 
     async with opened(url) as meta:
         registered = [
             (int(entry.key.removeprefix(keys.BROKERS)), decode(Registration, entry.value))
-            async for entry in pages(meta, keys.BROKERS, prefix_end(keys.BROKERS))
+            async for entry in scan_all(meta, keys.BROKERS)
         ]
         brokers = await asyncio.gather(*(_broker(*each) for each in registered))
         return brokers, await survey(meta)

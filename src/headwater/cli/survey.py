@@ -3,7 +3,6 @@
 A survey reads every index entry, page by page, so it takes about a second per hundred thousand.
 """
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from headwater.log.formats import (
@@ -17,7 +16,8 @@ from headwater.log.formats import (
     TopicRecord,
 )
 from headwater.meta import keys
-from headwater.meta.store import Entry, MetadataStore, prefix_end
+from headwater.meta.scan import scan_all
+from headwater.meta.store import MetadataStore, prefix_end
 from headwater.meta.values import decode
 
 PAGE = 500
@@ -48,7 +48,7 @@ async def survey(meta: MetadataStore) -> Survey:
     if cluster is not None:
         found.cluster_id = decode(Cluster, cluster.value).id
     streams: list[int] = []
-    async for entry in pages(meta, keys.TOPICS, prefix_end(keys.TOPICS)):
+    async for entry in scan_all(meta, keys.TOPICS):
         found.topics += 1
         streams.extend(decode(TopicRecord, entry.value).streams)
     found.streams = len(streams)
@@ -57,7 +57,7 @@ async def survey(meta: MetadataStore) -> Survey:
         if tail is not None:
             found.records_produced += decode(Tail, tail.value).high_watermark
     everything = keys.index(DOMAIN, 0), prefix_end(keys.index(DOMAIN, keys.LAST))
-    async for entry in pages(meta, *everything):
+    async for entry in scan_all(meta, *everything, page=PAGE):
         found.index_entries += 1
         place = decode(IndexEntry, entry.value)
         if place.kind == INLINE:
@@ -66,23 +66,11 @@ async def survey(meta: MetadataStore) -> Survey:
         elif place.kind not in (WAL, HOLE):
             found.files += 1
             found.file_bytes += place.length
-    objects = keys.objects(DOMAIN)
     last = ""
-    async for entry in pages(meta, objects, prefix_end(objects)):
+    async for entry in scan_all(meta, keys.objects(DOMAIN), page=PAGE):
         key = entry.key.rpartition("/")[0]  # an object may have several parts' records
         if key != last:
             found.wal_objects += 1
             found.wal_bytes += decode(ObjectRecord, entry.value).size
             last = key
     return found
-
-
-async def pages(meta: MetadataStore, start: str, end: str) -> AsyncIterator[Entry]:
-    """Every entry of a range, read in bounded pages."""
-    while True:
-        page = (await meta.scan(start, end, limit=PAGE)).entries
-        for entry in page:
-            yield entry
-        if len(page) < PAGE:
-            return
-        start = page[-1].key + "\x00"

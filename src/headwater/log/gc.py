@@ -19,7 +19,6 @@ state (``bookmarks``).
 import asyncio
 import logging
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Collection,
@@ -43,7 +42,8 @@ from headwater.log.settings import LogSettings
 from headwater.log.snapshots import delete_expired, horizon, listed_snapshots, unlist
 from headwater.log.transactions import transact
 from headwater.meta import keys
-from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
+from headwater.meta.scan import scan_all
+from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 from headwater.objects.store import ObjectStore
 
@@ -52,7 +52,6 @@ logger = logging.getLogger(__name__)
 A = TypeVar("A")
 R = TypeVar("R")
 
-PAGE = 100
 CHUNKS_AT_ONCE = 1_000
 """Of releases that are carried out together: a call for each alone would be most of the time."""
 AT_ONCE = 16
@@ -91,7 +90,7 @@ class GarbageCollector:
         needed_after = await horizon(self._meta)
         due: dict[str, Release] = {}
         chunks = 0
-        async for entry in self._scan(keys.releases(0)):
+        async for entry in scan_all(self._meta, keys.releases(0)):
             try:
                 release = decode(Release, entry.value)
             except UnknownFormat:
@@ -267,13 +266,13 @@ class GarbageCollector:
             return 0
         writing = {
             job.id
-            async for entry in self._scan(keys.jobs(0))
+            async for entry in scan_all(self._meta, keys.jobs(0))
             if (job := decode(Job, entry.value)).state == CREATED
         }
         first, last = f"{keys.objects(0)}{files[0]}/", f"{keys.objects(0)}{files[-1]}/"
         recorded = {
             entry.key.removeprefix(keys.objects(0)).rpartition("/")[0]
-            async for entry in self._scan(first, prefix_end(last))
+            async for entry in scan_all(self._meta, first, prefix_end(last))
         }
         lost = [key for key in files if key not in recorded and job_of_file(key) not in writing]
         if lost:  # the files were seen first, as in ``orphans``
@@ -293,17 +292,6 @@ class GarbageCollector:
         cluster = decode(Cluster, stored.value)
         await check_claim(self._objects, cluster)
         await check_bookmark(self._meta, self._objects, cluster)
-
-    async def _scan(self, start: str, end: str | None = None) -> AsyncIterator[Entry]:
-        """Every entry from ``start`` to ``end``; without an end, those with that prefix."""
-        end = prefix_end(start) if end is None else end
-        while True:
-            found = await self._meta.scan(start, end, limit=PAGE)
-            for entry in found.entries:
-                yield entry
-            if len(found.entries) < PAGE:
-                return
-            start = found.entries[-1].key + "\0"
 
 
 @dataclass(frozen=True, slots=True)

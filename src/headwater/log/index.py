@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from headwater.log.formats import IndexEntry
 from headwater.log.streams import Streams, Window
 from headwater.meta import keys
+from headwater.meta.scan import scan_all
 from headwater.meta.store import MetadataStore, prefix_end
 from headwater.meta.values import decode
 
@@ -19,10 +20,8 @@ async def entries_between(
 ) -> AsyncIterator[IndexEntry]:
     """The stored entries that end after ``start`` and not after ``end``, page by page."""
     first, after = keys.index_entry(0, stream, start + 1), keys.index_entry(0, stream, end + 1)
-    while page := (await meta.scan(first, after, limit=PAGE)).entries:
-        for found in page:
-            yield decode(IndexEntry, found.value)
-        first = page[-1].key + "\0"
+    async for found in scan_all(meta, first, after, page=PAGE):
+        yield decode(IndexEntry, found.value)
 
 
 class IndexReader:
@@ -79,7 +78,6 @@ class IndexReader:
 
     async def entries(self, stream: int, offset: int = 0) -> AsyncIterator[IndexEntry]:
         """Every entry from the one that holds ``offset`` on, page by page."""
-        while page := await self.page(stream, offset):
-            for entry in page:
-                yield entry
-            offset = page[-1].end
+        first, after = keys.index_entry(0, stream, offset + 1), prefix_end(keys.index(0, stream))
+        async for found in scan_all(self._meta, first, after, page=PAGE):
+            yield decode(IndexEntry, found.value)

@@ -24,10 +24,10 @@ from headwater.log.releases import object_keys
 from headwater.log.swap import Rearranged, swap_files, swap_keys
 from headwater.log.transactions import transact
 from headwater.meta import keys
-from headwater.meta.store import MetadataStore, prefix_end
+from headwater.meta.scan import scan_all
+from headwater.meta.store import MetadataStore
 from headwater.meta.values import decode
 
-PAGE = 100
 ATTEMPTS = 20
 """How often a swap is tried against trims of the same stream."""
 
@@ -46,12 +46,7 @@ class JobSteps:
 
     async def open_jobs(self) -> list[Job]:
         """Every open job, by stream."""
-        jobs: list[Job] = []
-        start, end = keys.jobs(0), prefix_end(keys.jobs(0))
-        while page := (await self._meta.scan(start, end, limit=PAGE)).entries:
-            jobs += [decode(Job, entry.value) for entry in page]
-            start = page[-1].key + "\0"
-        return jobs
+        return [decode(Job, entry.value) async for entry in scan_all(self._meta, keys.jobs(0))]
 
     async def get(self, stream: int) -> Job | None:
         """The stream's open job."""

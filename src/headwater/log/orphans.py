@@ -21,14 +21,14 @@ from headwater.log.reclaimer import Reason, Reclaimer
 from headwater.log.settings import LogSettings
 from headwater.log.transactions import transact
 from headwater.meta import keys
-from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
+from headwater.meta.scan import scan_all
+from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
 from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
 WAL_PREFIX: Final = "wal/"
-PAGE: Final = 100
 OBJECTS_AT_ONCE: Final = 1_000
 SETTLED_MS: Final = 60 * 60 * 1000
 """Longer than a PUT can be under way."""
@@ -91,7 +91,7 @@ class OrphanCollector:
         now_ms = self._clock.now_ms()
         found = {
             entry.key.removeprefix(keys.incarnations(0)): entry.value
-            for entry in await self._entries(keys.incarnations(0))
+            async for entry in scan_all(self._meta, keys.incarnations(0))
         }
         for name in self.missing_since.keys() - (found.keys() - set(living)):
             del self.missing_since[name]
@@ -109,7 +109,8 @@ class OrphanCollector:
     async def _search_fenced(self, now_ms: int) -> int:
         deleted = 0
         noted = [
-            entry.key.removeprefix(keys.fenced(0)) for entry in await self._entries(keys.fenced(0))
+            entry.key.removeprefix(keys.fenced(0))
+            async for entry in scan_all(self._meta, keys.fenced(0))
         ]
         for name in noted:
             searches = self._searches.setdefault(name, _Searches(first_ms=now_ms, next_ms=now_ms))
@@ -145,8 +146,8 @@ class OrphanCollector:
         prefix = keys.objects(0)
         recorded = {
             entry.key.removeprefix(prefix).rpartition("/")[0]
-            for entry in await self._entries(
-                f"{prefix}{objects[0]}/", prefix_end(f"{prefix}{objects[-1]}/")
+            async for entry in scan_all(
+                self._meta, f"{prefix}{objects[0]}/", prefix_end(f"{prefix}{objects[-1]}/")
             )
         }
         lost = [key for key in objects if key not in recorded]
@@ -162,17 +163,6 @@ class OrphanCollector:
             return Writes(deletes=[keys.fenced(0, name)]), None
 
         await transact(self._meta, [], decide)
-
-    async def _entries(self, start: str, end: str | None = None) -> list[Entry]:
-        """Every entry from ``start`` to ``end``; without an end, those with that prefix."""
-        end = prefix_end(start) if end is None else end
-        found: list[Entry] = []
-        while True:
-            page = (await self._meta.scan(start, end, limit=PAGE)).entries
-            found += page
-            if len(page) < PAGE:
-                return found
-            start = page[-1].key + "\0"
 
 
 def incarnation_of(object_key: str) -> str:

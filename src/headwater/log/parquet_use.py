@@ -4,6 +4,7 @@ from typing import Final
 
 from headwater.log.formats import PARQUET, IndexEntry, Layout
 from headwater.meta import keys
+from headwater.meta.scan import scan_all
 from headwater.meta.store import MetadataStore, prefix_end
 from headwater.meta.values import decode
 
@@ -18,13 +19,10 @@ async def has_parquet_files(meta: MetadataStore) -> bool:
 
     Takes one read for every such stream, so ask it only if the answer matters.
     """
-    start, end = keys.layouts(_DOMAIN), prefix_end(keys.layouts(_DOMAIN))
-    while page := (await meta.scan(start, end, limit=_PAGE)).entries:
-        for stored in page:
-            stream = int(stored.key.rpartition("/")[2])
-            if decode(Layout, stored.value).generation and await _begins_with_files(meta, stream):
-                return True
-        start = page[-1].key + "\0"
+    async for stored in scan_all(meta, keys.layouts(_DOMAIN), page=_PAGE):
+        stream = int(stored.key.rpartition("/")[2])
+        if decode(Layout, stored.value).generation and await _begins_with_files(meta, stream):
+            return True
     return False
 
 

@@ -14,10 +14,10 @@ from headwater.errors import KafkaError
 from headwater.log.formats import Pin
 from headwater.log.transactions import transact
 from headwater.meta import keys
+from headwater.meta.scan import scan_all
 from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 
-PAGE = 100
 RENEWALS = 4
 """How often a pin is renewed within its time."""
 
@@ -83,12 +83,9 @@ class Pins:
     async def remove_expired(self) -> None:
         """Remove the pins of readers that are gone."""
         now_ms = self._clock.now_ms()
-        start, end = keys.pins(0), prefix_end(keys.pins(0))
-        while page := (await self._meta.scan(start, end, limit=PAGE)).entries:
-            for entry in page:
-                if decode(Pin, entry.value).expires_ms <= now_ms:
-                    await self._remove_expired(entry)
-            start = page[-1].key + "\0"
+        async for entry in scan_all(self._meta, keys.pins(0)):
+            if decode(Pin, entry.value).expires_ms <= now_ms:
+                await self._remove_expired(entry)
 
     async def _remove_expired(self, expired: Entry) -> None:
         def decide(values: Values) -> tuple[Writes, None]:

@@ -27,10 +27,10 @@ from headwater.log.formats import (
 )
 from headwater.log.transactions import transact
 from headwater.meta import keys
-from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
+from headwater.meta.scan import scan_all
+from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.values import decode, encode
 
-PAGE = 100
 SEGMENT_SUFFIX = ".kfs"
 INDEX_SUFFIX = ".index"
 
@@ -83,14 +83,10 @@ class TableReleases:
 
     async def waiting(self) -> AsyncIterator[TableRelease]:
         """Every note, of every topic: those that were deleted too."""
-        prefix = keys.table_releases(0)
-        start, end = prefix, prefix_end(prefix)
-        while page := (await self._meta.scan(start, end, limit=PAGE)).entries:
-            for entry in page:
-                noted = decode(Release, entry.value)
-                files = [file for file, _, _ in noted.chunks]
-                yield TableRelease(entry.key, noted.stream, files, noted.released_ms)
-            start = page[-1].key + "\0"
+        async for entry in scan_all(self._meta, keys.table_releases(0)):
+            noted = decode(Release, entry.value)
+            files = [file for file, _, _ in noted.chunks]
+            yield TableRelease(entry.key, noted.stream, files, noted.released_ms)
 
     async def note(self, stream: int, files: Sequence[str]) -> None:
         """Files of a table that is a copy, whose records the log has no more, go on the list.

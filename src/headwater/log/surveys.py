@@ -10,7 +10,8 @@ from headwater.engine import Producer
 from headwater.errors import KafkaStorageError, StoreError, UnknownTopicOrPartition
 from headwater.log.formats import Layout, Tail
 from headwater.meta import keys
-from headwater.meta.store import Entry, MetadataStore, prefix_end
+from headwater.meta.scan import scan_all
+from headwater.meta.store import Entry, MetadataStore
 from headwater.meta.values import decode
 
 PAGE = 500
@@ -25,8 +26,8 @@ async def stored_sizes(meta: MetadataStore, streams: Collection[int]) -> Mapping
             tails = await _each(meta, [keys.tail(0, stream) for stream in streams])
             layouts = await _each(meta, [keys.layout(0, stream) for stream in streams])
         else:
-            tails = await _all(meta, keys.tails(0))
-            layouts = await _all(meta, keys.layouts(0))
+            tails = [entry async for entry in scan_all(meta, keys.tails(0), page=PAGE)]
+            layouts = [entry async for entry in scan_all(meta, keys.layouts(0), page=PAGE)]
     except StoreError as error:
         raise KafkaStorageError(f"cannot read the streams' sizes: {error}") from error
     trimmed = {_stream(entry): decode(Layout, entry.value).trimmed_size for entry in layouts}
@@ -77,15 +78,6 @@ async def epoch_end(meta: MetadataStore, stream: int, epoch: int) -> int:
 
 async def _each(meta: MetadataStore, names: Sequence[str]) -> list[Entry]:
     return [entry for name in names if (entry := await meta.get(name)) is not None]
-
-
-async def _all(meta: MetadataStore, prefix: str) -> list[Entry]:
-    found: list[Entry] = []
-    start, end = prefix, prefix_end(prefix)
-    while page := (await meta.scan(start, end, limit=PAGE)).entries:
-        found += page
-        start = page[-1].key + "\0"
-    return found
 
 
 def _stream(entry: Entry) -> int:

@@ -19,6 +19,7 @@ from headwater.log.pins import Pins
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import horizon
 from headwater.meta import keys
+from headwater.meta.scan import scan_all
 from headwater.meta.values import decode
 from headwater.pipeline.fsck_deep import check_records
 from headwater.pipeline.fsck_index import job_problems
@@ -32,7 +33,6 @@ from headwater.pipeline.fsck_objects import (
     records,
     references,
     released,
-    scan,
     stored_entries,
 )
 from headwater.pipeline.fsck_report import CheckWatcher, Kind, NoCheckWatcher, Report
@@ -203,7 +203,7 @@ class Checker:
         self, inventory: Inventory, checks: StreamChecks, report: Report
     ) -> None:
         used = checks.used
-        async for entry in scan(self._meta, keys.DELETED_TOPICS):
+        async for entry in scan_all(self._meta, keys.DELETED_TOPICS):
             for stream in decode(DeletedTopic, entry.value).streams:
                 async for index_entry in stored_entries(self._meta, stream):
                     used.update(references(stream, index_entry))
@@ -245,7 +245,7 @@ class Checker:
 
     async def _has_record(self, key: str) -> bool:
         prefix = f"{keys.objects(0)}{key}/"
-        async for _ in scan(self._meta, prefix):
+        async for _ in scan_all(self._meta, prefix):
             return True
         return False
 
@@ -255,7 +255,7 @@ class Checker:
         now_ms = self._place.clock.now_ms()
         late_ms = self._settings.gc_grace_ms + 2 * self._settings.gc_interval_ms
         needed_after = await horizon(self._meta)
-        async for entry in scan(self._meta, keys.releases(0)):
+        async for entry in scan_all(self._meta, keys.releases(0)):
             noted = decode(Release, entry.value)
             report.waiting += len(noted.chunks)
             if noted.released_ms + late_ms > now_ms:

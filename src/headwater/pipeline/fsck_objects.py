@@ -12,7 +12,8 @@ from headwater.log.formats import OBJECTLESS, IndexEntry, ObjectRecord, Release
 from headwater.log.jobs import INDEX_SWAPPED, TABLES, Job, job_of_file
 from headwater.log.releases import object_keys
 from headwater.meta import keys
-from headwater.meta.store import Entry, MetadataStore, prefix_end
+from headwater.meta.scan import scan_all
+from headwater.meta.store import MetadataStore
 from headwater.meta.values import decode
 from headwater.objects.store import ObjectInfo, ObjectStore
 
@@ -73,17 +74,8 @@ def job_references(job: Job) -> Iterator[Reference]:
         yield file.key, 0, job.stream
 
 
-async def scan(meta: MetadataStore, prefix: str) -> AsyncIterator[Entry]:
-    """Every entry under a prefix, in bounded pages."""
-    start, end = prefix, prefix_end(prefix)
-    while page := (await meta.scan(start, end, limit=PAGE)).entries:
-        for entry in page:
-            yield entry
-        start = page[-1].key + "\0"
-
-
 async def stored_entries(meta: MetadataStore, stream: int) -> AsyncIterator[IndexEntry]:
-    async for entry in scan(meta, keys.index(0, stream)):
+    async for entry in scan_all(meta, keys.index(0, stream), page=PAGE):
         yield decode(IndexEntry, entry.value)
 
 
@@ -91,14 +83,14 @@ async def released(meta: MetadataStore) -> set[Reference]:
     """What waits on the release lists, that of tables included."""
     found: set[Reference] = set()
     for prefix in (keys.releases(0), keys.table_releases(0)):
-        async for entry in scan(meta, prefix):
+        async for entry in scan_all(meta, prefix, page=PAGE):
             found.update(decode(Release, entry.value).chunks)
     return found
 
 
 async def records(meta: MetadataStore) -> AsyncIterator[tuple[str, int, ObjectRecord]]:
     """(object key, part, record) of every object that was committed."""
-    async for entry in scan(meta, keys.objects(0)):
+    async for entry in scan_all(meta, keys.objects(0), page=PAGE):
         key, _, part = entry.key.removeprefix(keys.objects(0)).rpartition("/")
         yield key, int(part), decode(ObjectRecord, entry.value)
 

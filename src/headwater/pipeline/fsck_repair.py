@@ -10,8 +10,8 @@ Everything else is left to people: it is data that is not where it should be.
 from headwater.log.gc import GarbageCollector
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
+from headwater.meta.scan import scan_all
 from headwater.pipeline.compaction import Compactor
-from headwater.pipeline.fsck_objects import scan
 from headwater.pipeline.fsck_report import Kind, Report
 from headwater.pipeline.place import Place
 
@@ -33,7 +33,7 @@ async def repair(
         # All count as living: which broker is gone is for the other brokers to find out.
         living = [
             entry.key.removeprefix(keys.incarnations(0))
-            async for entry in scan(place.meta, keys.incarnations(0))
+            async for entry in scan_all(place.meta, keys.incarnations(0))
         ]
         deleted = await collector.collect_orphans(living) + await collector.collect_lost_files()
         done.append(f"orphans deleted: {deleted}")

@@ -13,6 +13,7 @@ from typing import Final
 from headwater.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from headwater.log.formats import INLINE, PARQUET, IndexEntry
 from headwater.meta import keys
+from headwater.meta.scan import scan_all
 from headwater.meta.store import MetadataStore, prefix_end
 from headwater.meta.values import decode, encode
 from headwater.pipeline.source_options import EARLIEST, LATEST, Position, SourceOptions
@@ -139,19 +140,12 @@ async def covering(
     """The stream's log start, and its entries that hold any of ``[start, end)``, with data."""
     found: list[IndexEntry] = []
     first, after = keys.index_entry(0, stream, start + 1), prefix_end(keys.index(0, stream))
-    while True:
-        page = (await meta.scan(first, after, limit=PAGE)).entries
-        for stored in page:
-            entry = decode(IndexEntry, stored.value)
-            if entry.start < end:
-                found.append(entry)
-            if entry.end >= end:
-                break
-        else:
-            if len(page) == PAGE:
-                first = page[-1].key + "\0"
-                continue
-        break
+    async for stored in scan_all(meta, first, after, page=PAGE):
+        entry = decode(IndexEntry, stored.value)
+        if entry.start < end:
+            found.append(entry)
+        if entry.end >= end:
+            break
     # Read last: what was trimmed meanwhile counts as gone.
     layout = await read_layout(meta, stream)
     return layout.log_start, found

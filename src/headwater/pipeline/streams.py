@@ -19,6 +19,7 @@ from headwater.log.formats import (
 )
 from headwater.log.jobs import Job
 from headwater.meta import keys
+from headwater.meta.scan import scan_all
 from headwater.meta.store import MetadataStore, prefix_end
 from headwater.meta.values import decode
 from headwater.pipeline.planner import StreamView
@@ -103,20 +104,17 @@ async def read_entries(
     limit: int | None = VIEW_ENTRIES,
     kinds: Collection[int] = (INLINE, WAL, PARQUET, SEGMENT),
 ) -> list[IndexEntry]:
-    """The entries that end after ``start`` and not after ``end``, up to about ``limit``."""
+    """The entries that end after ``start`` and not after ``end``, up to ``limit``."""
     found: list[IndexEntry] = []
     first, after = keys.index_entry(0, stream, start + 1), keys.index_entry(0, stream, end + 1)
-    while limit is None or len(found) < limit:
-        page = (await meta.scan(first, after, limit=PAGE)).entries
-        for stored in page:
-            entry = decode(IndexEntry, stored.value)
-            if not with_data:
-                entry.data = None
-            if entry.kind in kinds:
-                found.append(entry)
-        if len(page) < PAGE:
+    async for stored in scan_all(meta, first, after, page=PAGE):
+        entry = decode(IndexEntry, stored.value)
+        if not with_data:
+            entry.data = None
+        if entry.kind in kinds:
+            found.append(entry)
+        if limit is not None and len(found) >= limit:
             break
-        first = page[-1].key + "\0"
     return found
 
 
