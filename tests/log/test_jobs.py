@@ -19,6 +19,7 @@ from headwater.log.merge import mergeable
 from headwater.log.reclaimer import Reclaimer
 from headwater.meta import keys
 from headwater.meta.values import decode
+from headwater.retry import Backoff
 from tests.log.compaction import Compactor, read_range
 from tests.log.harness import read_all
 from tests.log.interrupted import Crash, InterruptedObjects, InterruptedStore, Interruption
@@ -198,7 +199,7 @@ async def attempt(place: Place, topic: Topic, compactor: Compactor) -> None:
 async def test_a_driver_cut_off_between_any_two_calls_leaves_nothing_behind(
     error: Exception, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(transactions, "BACKOFF", Backoff(first=0, longest=0, attempts=3))
     for call in range(60):
         place = Place()
         async with place.engine() as engine:

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -6,10 +7,10 @@ import pytest
 from headwater.clock import SystemClock
 from headwater.errors import ObjectNotFound, StorageFull, StoreUnavailable
 from headwater.objects.memory import MemoryObjects
-from headwater.objects.retrying import RetryingObjects, RetryPolicy, TransientFailure
+from headwater.objects.retrying import BACKOFF, RetryingObjects, TransientFailure
 from tests.objects.faulty import Faults, FaultyObjects, When
 
-QUICK = RetryPolicy(attempts=4, first_delay=0.001, longest_delay=0.002)
+QUICK = replace(BACKOFF, attempts=4, first=0.001, longest=0.002)
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def faulty() -> FaultyObjects:
 
 @pytest.fixture
 def store(faulty: FaultyObjects) -> RetryingObjects:
-    return RetryingObjects(faulty, random=Random(1), policy=QUICK)
+    return RetryingObjects(faulty, random=Random(1), backoff=QUICK)
 
 
 @pytest.mark.parametrize("when", When)
@@ -55,7 +56,7 @@ async def test_the_last_error_is_raised_when_attempts_are_used_up(
 
 
 async def test_no_attempt_starts_after_the_total_time(faulty: FaultyObjects) -> None:
-    store = RetryingObjects(faulty, random=Random(1), policy=RetryPolicy(total=0.0))
+    store = RetryingObjects(faulty, random=Random(1), backoff=replace(BACKOFF, total=0.0))
     faulty.fail_next()
     with pytest.raises(TransientFailure):
         await store.get("a")
@@ -88,8 +89,8 @@ async def test_a_listing_that_breaks_off_goes_on_without_repeats(
 
 async def test_random_faults_and_delays_lose_nothing(faulty: FaultyObjects) -> None:
     faulty.faults = Faults(before=0.2, after=0.2, longest_delay=0.002)
-    policy = RetryPolicy(attempts=50, first_delay=0.0001, longest_delay=0.001)
-    store = RetryingObjects(faulty, random=Random(3), policy=policy)
+    backoff = replace(BACKOFF, attempts=50, first=0.0001, longest=0.001)
+    store = RetryingObjects(faulty, random=Random(3), backoff=backoff)
     async with asyncio.TaskGroup() as group:
         for number in range(50):
             group.create_task(store.put(f"{number}", [b"%d" % number]))
@@ -108,12 +109,3 @@ async def test_a_hidden_object_appears_after_a_while(
         await faulty.get("a")
     now = 110.0
     assert await faulty.get("a") == b"1"
-
-
-def test_delays_double_up_to_the_longest_and_are_jittered() -> None:
-    policy = RetryPolicy(first_delay=1, longest_delay=10)
-    random = Random(4)
-    for failures, longest in ((1, 1), (2, 2), (4, 8), (5, 10), (50, 10)):
-        delays = [policy.delay(failures, random) for _ in range(200)]
-        assert 0 <= min(delays) < longest / 10
-        assert longest * 0.9 < max(delays) <= longest

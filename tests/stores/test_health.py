@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 from urllib.parse import urlsplit
 
@@ -10,7 +11,7 @@ import pytest
 from headwater.errors import StoreUnavailable
 from headwater.objects.health import State, StoreHealth, StoreSuspended, Thresholds
 from headwater.objects.remote import RemoteObjects
-from headwater.objects.retrying import RetryingObjects, RetryPolicy, TransientFailure
+from headwater.objects.retrying import BACKOFF, RetryingObjects, TransientFailure
 from headwater.objects.s3 import open_s3
 from peers.s3_server import S3Server
 from peers.toxiproxy import Proxy, Toxiproxy, start_toxiproxy
@@ -77,7 +78,7 @@ async def test_a_cut_suspends_requests_until_it_heals(
 
 
 async def test_resets_are_outlasted_by_retries(store: RemoteObjects, proxy: Proxy) -> None:
-    patient = RetryingObjects(store, random=Random(1), policy=RetryPolicy(attempts=100))
+    patient = RetryingObjects(store, random=Random(1), backoff=replace(BACKOFF, attempts=100))
     proxy.add("reset_peer", share=0.3, timeout=0)
     for number in range(20):
         # As a broker's callers do, where the share of failures suspends requests for a moment.

@@ -28,12 +28,12 @@ from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.wal_files import Section
 from headwater.log.wal_object import Chunk, Placement
 from headwater.meta.store import MetadataStore
+from headwater.retry import Backoff
 from headwater.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-RETRY_FIRST = 0.01
-RETRY_MOST = 1.0
+BACKOFF = Backoff(first=0.01, longest=1.0)
 GROWTH = 8
 """A part that landed lets the next be larger by one of so many."""
 
@@ -145,7 +145,7 @@ class Committer:
             self._producer_expiration_ms,
             self._gaps.latecomers(part.chunks),
         )
-        pause = RETRY_FIRST
+        pauses = BACKOFF.pauses(self._rng)
         while True:
             started = loop.time()
             try:
@@ -169,8 +169,7 @@ class Committer:
                 self._metrics.commits.inc()
                 self._metrics.commit_seconds.observe(loop.time() - started)
                 return outcome
-            await asyncio.sleep(pause * (0.5 + self._rng.random()))
-            pause = min(pause * 2, RETRY_MOST)
+            await asyncio.sleep(next(pauses))
 
     def _doubt(self, refusal: Exception) -> NoReturn:
         """An attempt before the refused one may have landed, or may still: nobody was told."""

@@ -1,8 +1,7 @@
 """Transactions whose functions can be run again: the retry around them, in one place."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from headwater.errors import (
     KafkaStorageError,
@@ -12,10 +11,12 @@ from headwater.errors import (
     UnknownOutcome,
 )
 from headwater.meta.store import Committed, Decide, MetadataStore
+from headwater.retry import Backoff, retry
 
 T = TypeVar("T")
 
-PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+SILENT: Final = (UnknownOutcome, StoreUnavailable)
+BACKOFF: Final = Backoff(first=0.03, longest=1.0, attempts=7)
 
 
 async def transact(store: MetadataStore, keys: Sequence[str], decide: Decide[T]) -> T:
@@ -34,14 +35,9 @@ async def commit(store: MetadataStore, keys: Sequence[str], decide: Decide[T]) -
 
 async def again(attempt: Callable[[], Awaitable[T]]) -> T:
     """Make attempts until one lands; raises as ``commit`` does."""
-    last: StoreError | None = None
-    for pause in (*PAUSES, None):
-        try:
-            return await attempt()
-        except (UnknownOutcome, StoreUnavailable) as error:
-            last = error
-        except StoreError as error:
-            raise KafkaStorageError(str(error)) from error
-        if pause is not None:
-            await asyncio.sleep(pause)
-    raise RequestTimedOut(f"the metadata store did not answer: {last}") from last
+    try:
+        return await retry(attempt, on=SILENT, pauses=BACKOFF.pauses())
+    except SILENT as error:
+        raise RequestTimedOut(f"the metadata store did not answer: {error}") from error
+    except StoreError as error:
+        raise KafkaStorageError(str(error)) from error

@@ -5,13 +5,13 @@ absent object is no error, and reads change nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from random import Random
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from headwater.errors import ObjectStoreUnavailable
 from headwater.objects.store import Buffer, DeletableObjects, ObjectInfo, Traffic
+from headwater.retry import Backoff, retry
 
 T = TypeVar("T")
 
@@ -23,22 +23,7 @@ class TransientFailure(ObjectStoreUnavailable):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """Exponential backoff with full jitter, bounded in attempts and in time (seconds)."""
-
-    attempts: int = 10
-    total: float = 60.0
-    first_delay: float = 0.05
-    longest_delay: float = 5.0
-
-    def delay(self, failures: int, random: Random) -> float:
-        """How long to wait after that many failures.
-
-        >>> RetryPolicy().delay(3, Random(1)) <= 0.2
-        True
-        """
-        return random.uniform(0, min(self.longest_delay, self.first_delay * 2 ** (failures - 1)))
+BACKOFF: Final = Backoff(first=0.05, longest=5.0, attempts=10, total=60.0, jitter=(0, 1))
 
 
 class RetryingObjects:
@@ -49,11 +34,11 @@ class RetryingObjects:
     """
 
     def __init__(
-        self, inner: DeletableObjects, *, random: Random, policy: RetryPolicy | None = None
+        self, inner: DeletableObjects, *, random: Random, backoff: Backoff = BACKOFF
     ) -> None:
         self._inner = inner
         self._random = random
-        self._policy = policy or RetryPolicy()
+        self._backoff = backoff
 
     @property
     def id(self) -> str:
@@ -80,7 +65,7 @@ class RetryingObjects:
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
         """A listing that broke off starts again and leaves out what it has given already."""
-        backoff = self._backoff()
+        pauses = self._pauses()
         last = ""
         while True:
             try:
@@ -89,42 +74,22 @@ class RetryingObjects:
                         last = info.key
                         yield info
             except TransientFailure as failure:
-                await backoff.wait(failure)
+                pause = next(pauses, None)
+                if pause is None:
+                    raise
+                self._count(failure)
             else:
                 return
+            await asyncio.sleep(pause)
 
     async def close(self) -> None:
         await self._inner.close()
 
     async def _attempt(self, request: Callable[[], Awaitable[T]]) -> T:
-        backoff = self._backoff()
-        while True:
-            try:
-                return await request()
-            except TransientFailure as failure:
-                await backoff.wait(failure)
+        return await retry(request, on=TransientFailure, pauses=self._pauses(), failed=self._count)
 
-    def _backoff(self) -> "_Backoff":
-        deadline = asyncio.get_running_loop().time() + self._policy.total
-        return _Backoff(self._policy, self._random, self._inner.traffic, deadline)
+    def _pauses(self) -> Iterator[float]:
+        return self._backoff.pauses(self._random, asyncio.get_running_loop().time)
 
-
-@dataclass(slots=True)
-class _Backoff:
-    """The failures of one request."""
-
-    policy: RetryPolicy
-    random: Random
-    traffic: Traffic
-    deadline: float
-    failures: int = 0
-
-    async def wait(self, failure: TransientFailure) -> None:
-        """Wait before the next attempt, or raise ``failure`` where there is none."""
-        self.failures += 1
-        delay = self.policy.delay(self.failures, self.random)
-        late = asyncio.get_running_loop().time() + delay > self.deadline
-        if late or self.failures >= self.policy.attempts:
-            raise failure
-        self.traffic.retries += 1
-        await asyncio.sleep(delay)
+    def _count(self, _failure: TransientFailure) -> None:
+        self._inner.traffic.retries += 1

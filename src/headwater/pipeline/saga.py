@@ -37,13 +37,13 @@ from headwater.pipeline.table_commits import TableCommits
 from headwater.pipeline.table_restores import settle_table
 from headwater.pipeline.table_upkeep import let_files_go
 from headwater.pipeline.task import Cleaning, RangeResult, RangeTask, pack
+from headwater.retry import Backoff, retry
 from headwater.topic_configs import number, table_partitioning
 
 if TYPE_CHECKING:
     from headwater.tables.commit import Outcome
 
-FIRST_WAIT_S: Final = 0.5
-LONGEST_WAIT_S: Final = 15.0
+CATALOG_BACKOFF: Final = Backoff(first=0.5, longest=15.0)
 REWRITE_ATTEMPTS: Final = 5
 
 P = ParamSpec("P")
@@ -346,11 +346,9 @@ class Saga:
 
     async def _in_catalog(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the catalog, for as long as it takes to answer."""
-        wait = FIRST_WAIT_S
-        while True:
-            try:
-                return await self._threads.ask_catalog(lambda: function(*args, **kwargs))
-            except CatalogUnavailable as error:
-                self._watcher.waiting(str(error))
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT_S)
+        return await retry(
+            lambda: self._threads.ask_catalog(lambda: function(*args, **kwargs)),
+            on=CatalogUnavailable,
+            pauses=CATALOG_BACKOFF.pauses(),
+            failed=lambda error: self._watcher.waiting(str(error)),
+        )

@@ -8,6 +8,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -15,6 +16,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from headwater.errors import CatalogUnavailable, CommitConflict, TableMismatch
 from headwater.log.jobs import DataFile, parse_file_key
+from headwater.retry import Backoff
 from headwater.tables.catalog_errors import catalog_errors
 from headwater.tables.live_files import every_live_file, live_files
 from headwater.tables.locations import object_key, object_location
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 ATTEMPTS: Final = 20
-FIRST_WAIT_S: Final = 0.01
-LONGEST_WAIT_S: Final = 1.0
+BACKOFF: Final = Backoff(first=0.01, longest=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +262,7 @@ def _change(
 ) -> Result:
     """Load, decide, commit; again from the start where a rival was faster."""
     name = dotted(target.name)
-    wait = FIRST_WAIT_S
-    for _ in range(ATTEMPTS):
+    for pause in islice(BACKOFF.pauses(target.random), ATTEMPTS):
         table = load_table(target.catalog, target.name, target.owner)
         check_history(table, name)
         if not any_epoch and epoch_of(table) != target.owner.epoch:
@@ -275,8 +275,7 @@ def _change(
             change, result = decide(table)
             if change is None or try_change(table, change):
                 return result
-        target.sleep(wait * target.random.uniform(0.5, 1.5))
-        wait = min(2 * wait, LONGEST_WAIT_S)
+        target.sleep(pause)
     raise CatalogUnavailable(f"table {name}: rivals committed {ATTEMPTS} times before us")
 
 

@@ -10,7 +10,7 @@ are compacted.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from random import Random
 from typing import Any
 
@@ -24,12 +24,12 @@ from headwater.meta.etcd.methods import WATCH
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.etcd.transactions import Keys
 from headwater.meta.store import Change
+from headwater.retry import Backoff
 
 log = logging.getLogger(__name__)
 
 PROGRESS_SECONDS = 15.0
-RECONNECT_FIRST = 0.05
-RECONNECT_MOST = 1.0
+RECONNECT = Backoff(first=0.05, longest=1.0)
 
 
 class _Ended(Exception):
@@ -47,7 +47,8 @@ class Watch:
         self._prefix = prefix
         self._after = after
         self._random = random
-        self._pause = RECONNECT_FIRST
+        self._pauses: Iterator[float] | None = None
+        """Those to the next connections; None while one works."""
 
     async def changes(self) -> AsyncIterator[list[Change]]:
         """Every change, whole revisions at a time; raises ``WatchTrimmed``."""
@@ -61,11 +62,12 @@ class Watch:
                 if self._members.closed:
                     raise StoreUnavailable(CLOSED) from ended
                 # Once for each time that it breaks: every watch says so, until etcd is back.
-                level = logging.INFO if self._pause == RECONNECT_FIRST else logging.DEBUG
+                level = logging.INFO if self._pauses is None else logging.DEBUG
                 log.log(level, "following %r anew after %d: %s", self._prefix, self._after, ended)
             self._members.leave(member)
-            await asyncio.sleep(self._pause * self._random.uniform(0.5, 1.0))
-            self._pause = min(2 * self._pause, RECONNECT_MOST)
+            if self._pauses is None:
+                self._pauses = RECONNECT.pauses(self._random)
+            await asyncio.sleep(next(self._pauses))
 
     async def _stream(self, member: Peer) -> AsyncGenerator[list[Change], None]:
         """The changes that one connection brings, until it ends."""
@@ -109,7 +111,7 @@ class Watch:
                 )
             if answer.canceled:
                 raise _Ended(answer.cancel_reason or "the member cancelled it")
-            self._pause = RECONNECT_FIRST
+            self._pauses = None
             changes.extend(map(self._change, answer.events))
             if answer.fragment:
                 continue

@@ -43,6 +43,7 @@ from headwater.meta.oxia.seen import Seen
 from headwater.meta.oxia.shard import Shard
 from headwater.meta.store import Committed, Limits, T, Writes
 from headwater.meta.values import encode
+from headwater.retry import Backoff
 
 LIMITS = Limits(operations=1_000, value_bytes=2**20, range_keys=1_000)
 """A commit travels whole, three times: bounds that keep it a matter of milliseconds."""
@@ -56,8 +57,7 @@ LOOK_AGAIN_SECONDS = 0.002
 APPLY_SECONDS = 10.0
 PATIENCE_SECONDS = 10.0
 RETRY_SECONDS = 0.1
-PAUSE_FIRST = 0.001
-PAUSE_MOST = 0.01
+BACKOFF = Backoff(first=0.002, longest=0.01, jitter=(0, 1))
 
 Publish = Callable[[int, list[Item]], None]
 
@@ -113,7 +113,7 @@ class Committer:
         calls, asked = self._calls(first)
         if (seen := self._recall.recall(asked)) and await self._guess(seen, calls):
             return
-        losses = 0
+        pauses = BACKOFF.pauses(self._random)
         while True:
             seen = await self._look(asked)
             with suppress(_Overtaken):
@@ -123,9 +123,7 @@ class Committer:
                 else:
                     await self._carry_out(seen, head, taken)
                 return
-            losses += 1
-            longest = min(PAUSE_FIRST * 2**losses, PAUSE_MOST)
-            await asyncio.sleep(self._random.uniform(0, longest))
+            await asyncio.sleep(next(pauses))
             calls, asked = self._calls(first)
 
     def _calls(self, first: Call) -> tuple[list[Call], list[str]]:
