@@ -11,11 +11,12 @@ broker without tables neither has nor loads them.
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from cachetools import LRUCache
 
 from headwater.errors import CorruptMessage, KafkaStorageError
 from headwater.extras import install_command
@@ -63,8 +64,10 @@ class ParquetSource:
         self._objects = objects
         self._leader_epoch = leader_epoch
         self._offload = offload
-        self._footers: OrderedDict[str, Footer] = OrderedDict()
-        self._footer_bytes = 0
+        # One that is larger than all may be takes the place of all others.
+        self._footers: LRUCache[str, Footer] = LRUCache(
+            FOOTER_BYTES, getsizeof=lambda footer: min(footer.size, FOOTER_BYTES)
+        )
         self._module: ModuleType | None = None
         self._told = False
         self._at_once = asyncio.Semaphore(AT_ONCE)
@@ -98,18 +101,12 @@ class ParquetSource:
     async def _footer(self, entry: IndexEntry) -> "Footer":
         known = self._footers.get(entry.key)
         if known is not None:
-            self._footers.move_to_end(entry.key)
             return known
         rows = await self._rows()
         tail = await footer_bytes(store_of(self._objects, entry), entry)
         async with self._at_once:
             footer: Footer = await self._offload(partial(rows.parse_footer, tail, entry))
-        if entry.key not in self._footers:
-            self._footers[entry.key] = footer
-            self._footer_bytes += footer.size
-        while self._footer_bytes > FOOTER_BYTES and len(self._footers) > 1:
-            _, dropped = self._footers.popitem(last=False)
-            self._footer_bytes -= dropped.size
+        self._footers[entry.key] = footer
         return footer
 
     async def _rows(self) -> ModuleType:

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+
+from cachetools import LRUCache
 
 from headwater.errors import ObjectNotFound
 from headwater.log.chunk_source import ChunkSource
@@ -49,7 +50,7 @@ class PieceLoader:
         self._chunks = chunks
         self._sources: Mapping[int, PieceSource] = {INLINE: chunks, WAL: chunks, **files}
         self._cache = cache
-        self._extents: OrderedDict[EntryKey, Sequence[Extent]] = OrderedDict()
+        self._extents: LRUCache[EntryKey, Sequence[Extent]] = LRUCache(EXTENT_LISTS)
         self._budget = LoadBudget(loading_bytes)
         self._loading: dict[PieceKey, asyncio.Task[Piece]] = {}
 
@@ -156,9 +157,6 @@ class PieceLoader:
         known = self._extents.get(key)
         if known is None:
             known = self._extents[key] = await source.extents(entry)
-        self._extents.move_to_end(key)
-        while len(self._extents) > EXTENT_LISTS:
-            self._extents.popitem(last=False)
         return known
 
     async def close(self) -> None:

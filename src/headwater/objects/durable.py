@@ -8,8 +8,9 @@ import contextlib
 import errno
 import os
 import threading
-from collections import OrderedDict
 from pathlib import Path
+
+from cachetools import LRUCache
 
 
 class Descriptor:
@@ -39,8 +40,7 @@ class DurableDirectories:
 
     def __init__(self, root: Path, *, capacity: int = 256) -> None:
         self._root = Descriptor(os.open(root, os.O_RDONLY | os.O_DIRECTORY))
-        self._capacity = capacity
-        self._known: OrderedDict[str, Descriptor] = OrderedDict()
+        self._known: LRUCache[str, Descriptor] = LRUCache(capacity)
         self._failed: set[str] = set()
         self._lock = threading.Lock()
         self._syncing = threading.Lock()
@@ -55,7 +55,6 @@ class DurableDirectories:
             return self._root
         with self._lock:
             if known := self._known.get(directory):
-                self._known.move_to_end(directory)
                 return known
         above, _, name = directory.rpartition("/")
         parent = self.open(above)
@@ -66,8 +65,6 @@ class DurableDirectories:
         self.sync(above, parent)
         with self._lock:
             self._known[directory] = opened
-            if len(self._known) > self._capacity:
-                self._known.popitem(last=False)
         return opened
 
     def sync(self, directory: str, opened: Descriptor) -> None:
