@@ -10,7 +10,7 @@ Errors that a client should see are raised as ``KafkaError``; an engine never ra
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from headwater.wire.batch import Batch
 from headwater.wire.records import TimestampedOffset
 
 __all__ = (
+    "AbortedTransaction",
     "Appended",
     "ConfigChange",
     "Engine",
@@ -65,6 +66,8 @@ class Offsets:
     log_start: int
     high_watermark: int
     last_stable: int
+    """Where ``read_committed`` reads end: the first offset of the oldest open transaction, or the
+    high watermark if none is open. Never above the high watermark, and it never goes back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,16 +82,26 @@ class Producer:
     coordinator_epoch: int
 
 
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction as a Fetch reply names it: the consumer drops its records."""
+
+    producer_id: int
+    first_offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """Whole batches with their offsets set, ready to send, and the bounds they were read under.
 
-    ``parts`` are views that must not be written to; ``size`` is their total length.
+    ``parts`` are views that must not be written to; ``size`` is their total length. ``aborted``
+    are the aborted transactions that have records in ``parts``, by first offset; only a
+    ``read_committed`` read lists them.
     """
 
     parts: list[memoryview]
     size: int
     offsets: Offsets
+    aborted: Sequence[AbortedTransaction] = ()
 
 
 class Waiter(Protocol):
@@ -214,6 +227,7 @@ class Engine(Protocol):
     ) -> Read | Awaitable[Read]:
         """Whole batches from the one that holds ``offset`` on, at least one if there is any.
 
+        They end at the last stable offset if ``committed``, else at the high watermark.
         Returns at once where caches hold the answer, and an awaitable where they do not.
         Raises ``OffsetOutOfRange`` only after having asked the store.
         """

@@ -3,7 +3,8 @@
 Behaviour: whole batches from the one that holds the offset asked for, within ``max_bytes`` of
 the request and of each partition, at least one batch wherever there is any. An answer with
 less than ``min_bytes`` waits up to ``max_wait`` for more; it is woken by a change of its
-partitions, not by a timer. ``read_committed`` ends at the last stable offset.
+partitions, not by a timer. ``read_committed`` ends at the last stable offset and names the
+aborted transactions of what it got.
 
 Notes by version: incremental sessions (KIP-227) from 7, with errors 70 and 71; leader epochs
 from 9 (74, 75); the client's rack from 11: where it has a broker, the client is sent there
@@ -72,14 +73,15 @@ class FetchReply(Encoded):
         self.rows = len(outcomes)
 
     def segments(self, version: int, correlation_id: int, throttle_ms: int) -> Segments:
-        undecided = () if self._committed else None
         topics = []
         for ref, outcomes in groupby(self._outcomes, lambda outcome: outcome.partition.topic):
             rows = []
             for outcome in outcomes:
                 read = outcome.read
                 offsets = read.offsets
-                aborted = () if outcome.code in _UNKNOWN_TOPIC else undecided
+                aborted = read.aborted if self._committed else None
+                if outcome.code in _UNKNOWN_TOPIC:
+                    aborted = ()
                 nearer = -1 if outcome.nearer is None else outcome.nearer
                 rows.append((
                     outcome.partition.partition, outcome.code, offsets.high_watermark,
