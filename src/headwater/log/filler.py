@@ -6,7 +6,6 @@ loops that read to the end hang. A control batch is skipped by every client: a C
 producer changes nothing for those that read committed records.
 """
 
-import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,23 +13,21 @@ from headwater.log.formats import IndexEntry
 from headwater.log.pieces import Piece, make_spanning_piece
 from headwater.log.sources import Extent, whole
 from headwater.wire.batch import CONTROL, TRANSACTIONAL
+from headwater.wire.markers import Marker, MarkerType
 from headwater.wire.record_walk import NO_TIMESTAMP
 from headwater.wire.records import Record, encode_batch
 
 MAX_SPAN: Final = 2**31
 """``lastOffsetDelta`` has 31 bits."""
 
-_KEY = struct.pack(">hh", 0, 1)
-"""Version and type: COMMIT."""
-_VALUE = struct.pack(">hi", 0, 0)
-"""Version and coordinator epoch."""
+_COMMIT: Final = Marker(MarkerType.COMMIT, coordinator_epoch=0)
 
 
 def filler_batches(start: int, end: int) -> list[bytes]:
     """Control batches that together span ``[start, end)``: one, unless that is huge."""
     return [
         encode_batch(
-            [Record(min(first + MAX_SPAN, end) - 1, NO_TIMESTAMP, _KEY, _VALUE)],
+            [Record(min(first + MAX_SPAN, end) - 1, NO_TIMESTAMP, _COMMIT.key, _COMMIT.value)],
             base_offset=first,
             attributes=TRANSACTIONAL | CONTROL,
         )

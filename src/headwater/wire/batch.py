@@ -13,12 +13,14 @@ The CRC covers everything from ``attributes`` on, so ``baseOffset`` and
 
 import struct
 from collections.abc import Iterator
+from enum import Enum, auto
 from typing import Final
 
 from crc32c import crc32c
 from msgspec import Struct
 
 from headwater.errors import CorruptMessage, InvalidRecord, UnsupportedForMessageFormat
+from headwater.wire.markers import Marker, parse_marker
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
@@ -43,6 +45,21 @@ _OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 
 
+class BatchKind(Enum):
+    """What a batch is to the log's rules."""
+
+    DATA = auto()
+    TRANSACTIONAL = auto()
+    """Records that count once their producer's transaction is committed."""
+    CONTROL = auto()
+    """A marker that ends a transaction, or another record for brokers alone."""
+
+
+_KINDS: Final = (BatchKind.DATA, BatchKind.TRANSACTIONAL, BatchKind.CONTROL, BatchKind.CONTROL)
+"""By the attributes' bits TRANSACTIONAL and CONTROL."""
+_KIND_SHIFT: Final = 4
+
+
 class Batch(Struct, frozen=True):
     """One checked batch: its bytes and what the log needs to know of it."""
 
@@ -62,6 +79,15 @@ class Batch(Struct, frozen=True):
     @property
     def codec(self) -> int:
         return self.attributes & CODEC_MASK
+
+    @property
+    def kind(self) -> BatchKind:
+        return _KINDS[self.attributes >> _KIND_SHIFT & 3]
+
+    @property
+    def marker(self) -> Marker | None:
+        """The end of a transaction that a control batch stands for; None if it is another one."""
+        return parse_marker(records_of(self))
 
     @property
     def is_transactional(self) -> bool:
