@@ -59,6 +59,7 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
             NUMBER,
             NUMBER,
             st.none() | st.binary(max_size=20),
+            NUMBER,
         ),
         max_size=3,
     ),
@@ -115,6 +116,27 @@ def test_an_index_entry_with_every_field_set_still_fits() -> None:
     ]
     assert not unset
     assert decode(IndexEntry, encode(entry)) == entry
+
+
+class LevelTwoCommit(msgspec.Struct, array_like=True):
+    """A stream's commit as releases of feature level 2 know it."""
+
+    stream: int
+    verdicts: list[tuple[int, int, int]]
+    start: int
+    end: int
+    entry: bytes | None
+
+
+def test_a_commit_without_a_last_stable_offset_is_stable_to_its_end() -> None:
+    older = msgspec.msgpack.encode(LevelTwoCommit(3, [(0, 45, 1)], 5, 9, b"e"))
+    commit = msgspec.msgpack.decode(older, type=formats.StreamCommit)
+    assert commit == formats.StreamCommit(3, [(0, 45, 1)], 5, 9, b"e", 9)
+
+
+def test_releases_of_feature_level_2_read_a_commit_with_a_last_stable_offset() -> None:
+    newer = msgspec.msgpack.encode(formats.StreamCommit(3, [], 5, 9, None, 9))
+    assert msgspec.msgpack.decode(newer, type=LevelTwoCommit) == LevelTwoCommit(3, [], 5, 9, None)
 
 
 def test_values_do_not_share_their_defaults() -> None:

@@ -40,11 +40,17 @@ EVENTS = st.lists(
     EVENTS,
     st.integers(1, 4),
     st.booleans(),
+    st.lists(st.integers(0, 80), min_size=20, max_size=20).map(sorted),
 )
 def test_an_entry_that_is_found_holds_the_offset(
-    lengths: list[int], events: list[tuple[str, int]], keep: int, in_order: bool
+    lengths: list[int],
+    events: list[tuple[str, int]],
+    keep: int,
+    in_order: bool,
+    last_stable: list[int],
 ) -> None:
     log = dense_log(lengths)
+    stable = [min(one.end, wanted) for one, wanted in zip(log, last_stable, strict=True)]
     state = StreamState()
     if in_order:
         numbers = iter(sorted(number for kind, number in events if kind == "committed"))
@@ -52,22 +58,23 @@ def test_an_entry_that_is_found_holds_the_offset(
             (kind, next(numbers)) if kind == "committed" else (kind, number)
             for kind, number in events
         ]
-    high_watermark = log_start = 0
+    high_watermark = log_start = told = 0
     for kind, number in events:
         one = log[number]
         match kind:
             case "committed":
-                state.committed(one, keep)
+                state.committed(one, keep, last_stable=stable[number])
             case "advance":
-                state.advance(one.end, one.end)
+                state.advance(one.end, stable[number])
             case "look_up":
                 state.cold = Window(log[number : number + 3])
             case _:
                 state.rearranged(one.start)
         assert state.high_watermark >= high_watermark
         assert state.log_start >= log_start
-        assert state.last_stable <= state.high_watermark
-        high_watermark, log_start = state.high_watermark, state.log_start
+        assert told <= state.last_stable <= state.high_watermark
+        assert state.last_stable in {0, *stable}
+        high_watermark, log_start, told = state.high_watermark, state.log_start, state.last_stable
         assert len(state.recent.entries) <= 2 * keep
         for offset in range(log[-1].end + 2):
             found = state.find(offset)
@@ -80,7 +87,7 @@ def test_commits_in_order_are_all_found_within_the_window() -> None:
     state = StreamState()
     log = dense_log([2] * 50)
     for one in log:
-        state.committed(one, 10)
+        state.committed(one, 10, last_stable=one.end)
     assert [state.find(offset) for offset in range(80, 100)] == [
         log[offset // 2] for offset in range(80, 100)
     ]
@@ -90,7 +97,7 @@ def test_commits_in_order_are_all_found_within_the_window() -> None:
 async def test_a_change_between_read_and_wait_is_not_lost() -> None:
     state = StreamState()
     waiter = StreamWaiter([state])
-    state.committed(entry(0, 1), 10)
+    state.committed(entry(0, 1), 10, last_stable=1)
     assert await waiter.wait(0)
     assert not await waiter.wait(0)
     waiter.close()
@@ -98,12 +105,22 @@ async def test_a_change_between_read_and_wait_is_not_lost() -> None:
 
 async def test_a_repeated_change_wakes_nobody() -> None:
     state = StreamState()
-    state.committed(entry(0, 5), 10)
+    state.committed(entry(0, 5), 10, last_stable=5)
     waiter = StreamWaiter([state])
-    state.committed(entry(0, 5), 10)
+    state.committed(entry(0, 5), 10, last_stable=5)
     state.advance(5, 5)
     state.advance(3, 3)
     assert not await waiter.wait(0)
+    waiter.close()
+
+
+async def test_an_end_of_a_transaction_wakes_who_waits_for_stable_records() -> None:
+    state = StreamState()
+    state.committed(entry(0, 5), 10, last_stable=2)
+    waiter = StreamWaiter([state])
+    state.advance(5, 5)
+    assert await waiter.wait(0)
+    assert state.offsets.last_stable == 5
     waiter.close()
 
 
@@ -112,7 +129,7 @@ async def test_every_waiter_of_a_stream_wakes_and_a_closed_one_is_forgotten() ->
     waiters = [StreamWaiter([streams[1], streams[2]]) for _ in range(3)]
     tasks = [asyncio.create_task(waiter.wait(10)) for waiter in waiters]
     await asyncio.sleep(0)
-    streams[2].committed(entry(0, 1), 10)
+    streams[2].committed(entry(0, 1), 10, last_stable=1)
     assert await asyncio.gather(*tasks) == [True, True, True]
     for waiter in waiters:
         waiter.close()

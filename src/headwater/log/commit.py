@@ -151,7 +151,7 @@ def _commit_chunk(
     verdicts = judge(tail, chunk.batches, now_ms, allowed)
     end = tail.high_watermark
     if end == start:
-        return StreamCommit(chunk.stream, verdicts, start, end, None)
+        return StreamCommit(chunk.stream, verdicts, start, end, None, tail.last_stable)
     left_out = [number for number, _, _ in verdicts]
     skipped = set(left_out)
     entry = IndexEntry(
@@ -183,7 +183,7 @@ def _commit_chunk(
         stored = encode(entry)
     writes.put(keys.index_entry(part.domain, chunk.stream, end), stored)
     writes.put(tail_key, encode_bounded(tail))
-    return StreamCommit(chunk.stream, verdicts, start, end, described)
+    return StreamCommit(chunk.stream, verdicts, start, end, described, tail.last_stable)
 
 
 def encode_bounded(tail: Tail) -> bytes:

@@ -312,12 +312,14 @@ class LogEngine:
             if commit.entry is not None:
                 entry = decode(IndexEntry, commit.entry)
                 self._loader.keep(commit.stream, entry, chunk.data)
-                state.committed(entry, self._settings.window_entries)
+                state.committed(
+                    entry, self._settings.window_entries, last_stable=commit.last_stable
+                )
                 if entry.kind == INLINE:
                     self._budget.added(commit.stream, entry.length)
                 self._maintenance.added_entry(commit.stream, entry.length)
             # Duplicates may have been committed by a broker whose changes are not here yet.
-            state.advance(commit.end, commit.end)
+            state.advance(commit.end, commit.last_stable)
             starts.append(state.log_start)
         return starts
 

@@ -113,7 +113,7 @@ class Follower:
             entry = decode(IndexEntry, each.entry)
             self._added(each.stream, entry.length)
             if (state := self._streams.get(each.stream)) is not None:
-                state.committed(entry, self._window_entries)
+                state.committed(entry, self._window_entries, last_stable=each.last_stable)
 
     def _layout(self, change: Change) -> None:
         state = self._streams.get(int(change.key.removeprefix(keys.layouts(0))))

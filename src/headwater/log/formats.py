@@ -86,8 +86,15 @@ class IndexEntry(Value):
     has none. 0: it was not cleaned yet."""
 
 
+AT_THE_END = -1
+
+
 class StreamCommit(msgspec.Struct, array_like=True):
-    """What a commit did to one stream."""
+    """What a commit did to one stream.
+
+    Invariant: ``last_stable`` is at most ``end``. Releases of feature level 2 neither write nor
+    read it, which is right while no transaction is open: it is at ``end`` then.
+    """
 
     stream: int
     verdicts: list[tuple[int, int, int]]
@@ -96,6 +103,12 @@ class StreamCommit(msgspec.Struct, array_like=True):
     end: int
     entry: bytes | None
     """The encoded index entry, without inline data; None where nothing was appended."""
+    last_stable: int = AT_THE_END
+    """The stream's last stable offset after the commit."""
+
+    def __post_init__(self) -> None:
+        if self.last_stable == AT_THE_END:
+            self.last_stable = self.end
 
 
 class Incarnation(Value):

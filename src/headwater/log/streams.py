@@ -38,7 +38,10 @@ class Window:
 
 
 class StreamState:
-    """One stream as this broker knows it."""
+    """One stream as this broker knows it.
+
+    Invariants: the bounds never go back, and the last stable offset is at most the high watermark.
+    """
 
     __slots__ = (
         "cold", "high_watermark", "last_stable", "loaded", "log_start", "recent", "waiters",
@@ -58,19 +61,24 @@ class StreamState:
 
     @property
     def offsets(self) -> Offsets:
-        return Offsets(self.log_start, self.high_watermark, self.last_stable)
+        # Records of an open transaction that were deleted are nothing to wait for.
+        stable = max(self.last_stable, min(self.log_start, self.high_watermark))
+        return Offsets(self.log_start, self.high_watermark, stable)
 
     def find(self, offset: int) -> IndexEntry | None:
         return self.recent.find(offset) or self.cold.find(offset)
 
-    def committed(self, entry: IndexEntry, keep: int) -> None:
-        """An entry was committed at the stream's end, here or on another broker."""
+    def committed(self, entry: IndexEntry, keep: int, *, last_stable: int) -> None:
+        """An entry was committed at the stream's end, here or on another broker.
+
+        ``last_stable`` is the last stable offset after that commit.
+        """
         if entry.end <= self.high_watermark:
             return
         if self.recent.entries and self.recent.entries[-1].end != entry.start:
             self.recent = Window()
         self.recent.append(entry, keep)
-        self.advance(entry.end, entry.end)
+        self.advance(entry.end, last_stable)
 
     def advance(self, high_watermark: int, last_stable: int) -> None:
         """The store has these bounds, or had them a moment ago."""
