@@ -11,10 +11,11 @@ from headwater.broker.cluster import BrokerAddress
 from headwater.broker.finalize import Finalized, finalize
 from headwater.broker.membership import Membership, Registration
 from headwater.clock import SystemClock
+from headwater.cluster_record import Cluster, ClusterFollower
 from headwater.errors import ConfigurationError, UnknownFormat
+from headwater.feature_levels import SPOKEN, Levels
 from headwater.log.engine import open_cluster
-from headwater.log.formats import Cluster, Incarnation
-from headwater.log.levels import SPOKEN, ClusterFollower, Levels
+from headwater.log.formats import Incarnation
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore

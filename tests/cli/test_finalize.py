@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from headwater.cli.root import headwater
 from headwater.clock import SystemClock
-from headwater.log.formats import Cluster
+from headwater.cluster_record import Cluster
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.sqlite import SqliteStore

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headwater.clock import SystemClock
-from headwater.log.formats import Cluster, Incarnation
+from headwater.cluster_record import Cluster
+from headwater.log.formats import Incarnation
 from headwater.meta import keys
 from headwater.meta.sqlite import SqliteStore
 from headwater.meta.store import Values, Writes, prefix_end

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
+from headwater.cluster_record import Cluster
 from headwater.log.claim import claim_objects
 from headwater.log.engine import LogEngine, open_cluster
-from headwater.log.formats import Cluster
 from headwater.log.gc import GarbageCollector
 from headwater.log.reclaimer import Reclaimer
 from headwater.log.restore import Restoration, restore

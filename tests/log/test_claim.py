@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
+from headwater.cluster_record import Cluster
 from headwater.errors import ConfigurationError
 from headwater.log.claim import OWNER, STORE_ID, check_claim, claim_objects, store_id
 from headwater.log.engine import open_cluster
-from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.store import Writes
 from headwater.meta.values import decode, encode

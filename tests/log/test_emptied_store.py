@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from headwater.clock import SystemClock
+from headwater.cluster_record import LOOK_SECONDS, Cluster
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreGone
-from headwater.log.formats import Cluster
-from headwater.log.levels import LOOK_SECONDS
 from headwater.log.snapshots import EVERYTHING
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -85,7 +84,7 @@ async def test_no_producer_id_is_given_again(loss: str) -> None:
 
 
 async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.log.levels.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("headwater.cluster_record.LOOK_SECONDS", 0.01)
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
 
     async def gone(_: str) -> None:
@@ -102,7 +101,7 @@ async def test_it_is_noticed_where_no_change_tells_of_it(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server without its data counts revisions anew: those that are followed do not come."""
-    monkeypatch.setattr("headwater.log.levels.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("headwater.cluster_record.LOOK_SECONDS", 0.01)
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(store, objects, housekeeping=False) as engine:
         looking = asyncio.create_task(engine._cluster.look())

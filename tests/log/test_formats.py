@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.cluster_record import Cluster
 from headwater.errors import UnknownFormat
 from headwater.log import formats
 from headwater.log.formats import IndexEntry, Layout, Tail
@@ -22,7 +23,7 @@ KINDS: Sequence[type[Value]] = (
     formats.Release,
     formats.TopicRecord,
     formats.DeletedTopic,
-    formats.Cluster,
+    Cluster,
     formats.Counter,
 )
 NUMBER = st.integers(-1, 2**63 - 1)

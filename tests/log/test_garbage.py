@@ -5,9 +5,10 @@ import contextlib
 
 import pytest
 
+from headwater.cluster_record import Cluster
 from headwater.errors import StoreUnavailable, UnknownTopicOrPartition
 from headwater.log.engine import LogEngine
-from headwater.log.formats import Cluster, Incarnation, IndexEntry, ObjectRecord, Release
+from headwater.log.formats import Incarnation, IndexEntry, ObjectRecord, Release
 from headwater.log.gc import GarbageCollector
 from headwater.log.pins import Pins
 from headwater.log.reclaimer import Reclaimer

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import pytest
 
+from headwater.cluster_record import Cluster
 from headwater.engine import Topic
 from headwater.errors import ConfigurationError
 from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import open_cluster
-from headwater.log.formats import Cluster
 from headwater.log.gc import GarbageCollector
 from headwater.log.jobs import DataFile, Job
 from headwater.log.reclaimer import Reclaimer

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import pytest
 
+from headwater.cluster_record import Cluster
 from headwater.errors import (
     ConfigurationError,
     KafkaStorageError,
@@ -12,7 +13,6 @@ from headwater.errors import (
     StoreUnavailable,
 )
 from headwater.log.claim import check_claim, last_restore
-from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide

@@ -8,7 +8,8 @@ from uuid import UUID
 import pytest
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
-from headwater.log.formats import Cluster, TopicRecord
+from headwater.cluster_record import Cluster
+from headwater.log.formats import TopicRecord
 from headwater.meta import keys
 from headwater.tables.commit import append_files
 from headwater.tables.maintenance import delete_orphaned_metadata, expire_snapshots

@@ -14,8 +14,8 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
+from headwater.cluster_record import Cluster
 from headwater.errors import CatalogUnavailable, ConfigurationError
-from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.tables.commit import append_files
 from headwater.tables.settings import TableSettings

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from headwater.errors import ConfigurationError
-from headwater.log.levels import SPOKEN
+from headwater.feature_levels import SPOKEN
 
 _MASK: Final = 2**64 - 1
 

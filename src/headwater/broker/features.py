@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from headwater.log.levels import SPOKEN, Levels
+from headwater.feature_levels import SPOKEN, Levels
 
 LEVEL: Final = "headwater.version"
 """The cluster's feature level: which formats its brokers may write."""

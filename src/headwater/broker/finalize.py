@@ -8,9 +8,10 @@ and registrations compare the cluster's record.
 from dataclasses import dataclass
 
 from headwater.broker.registration import Registration
+from headwater.cluster_record import Cluster
 from headwater.errors import ConfigurationError
-from headwater.log.formats import Cluster, Counter
-from headwater.log.levels import SPOKEN, Levels
+from headwater.feature_levels import SPOKEN, Levels
+from headwater.log.formats import Counter
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end

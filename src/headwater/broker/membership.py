@@ -23,10 +23,10 @@ from headwater.broker.registration import (
     address_of,
     shown_to_clients,
 )
+from headwater.cluster_record import Cluster as ClusterRecord
 from headwater.errors import ConfigurationError, SessionLost, StoreError, UnknownOutcome
-from headwater.log.formats import Cluster as ClusterRecord
+from headwater.feature_levels import SPOKEN, Levels, check_level
 from headwater.log.formats import Counter
-from headwater.log.levels import SPOKEN, Levels, check_level
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Session, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode

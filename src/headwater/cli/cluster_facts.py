@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from headwater.broker.finalize import Finalized, finalize
 from headwater.broker.registration import Registration
 from headwater.clock import SystemClock
+from headwater.cluster_record import Cluster
 from headwater.coordination.leases import Lease
 from headwater.errors import ConfigurationError
-from headwater.log.formats import Cluster
-from headwater.log.levels import SPOKEN
+from headwater.feature_levels import SPOKEN
 from headwater.log.snapshots import kept_snapshots
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, prefix_end

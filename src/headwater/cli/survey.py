@@ -5,11 +5,11 @@ A survey reads every index entry, page by page, so it takes about a second per h
 
 from dataclasses import dataclass
 
+from headwater.cluster_record import Cluster
 from headwater.log.formats import (
     HOLE,
     INLINE,
     WAL,
-    Cluster,
     IndexEntry,
     ObjectRecord,
     Tail,

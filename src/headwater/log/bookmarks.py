@@ -17,9 +17,9 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from headwater.cluster_record import Cluster, check_same_cluster
 from headwater.errors import ConfigurationError
-from headwater.log.formats import Cluster, Counter
-from headwater.log.levels import check_same_cluster
+from headwater.log.formats import Counter
 from headwater.log.reclaimer import Reason, Reclaimer
 from headwater.log.transactions import transact
 from headwater.meta import keys

@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
+from headwater.cluster_record import Cluster, same_cluster
 from headwater.errors import (
     ConfigurationError,
     ObjectNotFound,
@@ -29,8 +30,6 @@ from headwater.errors import (
     StoreUnavailable,
 )
 from headwater.log.bookmarks import counter, went_back
-from headwater.log.formats import Cluster
-from headwater.log.levels import same_cluster
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end

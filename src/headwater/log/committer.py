@@ -21,9 +21,9 @@ from headwater.errors import (
     TransactionTooLarge,
     UnknownOutcome,
 )
+from headwater.feature_levels import NOTED_SECTIONS
 from headwater.log.commit import Fenced, Part, chunks_per_part, commit_part
 from headwater.log.formats import GROWING, StreamCommit
-from headwater.log.levels import NOTED_SECTIONS
 from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.wal_files import Section
 from headwater.log.wal_object import Chunk, Placement

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from random import Random
 
 from headwater.clock import Clock
+from headwater.cluster_record import Cluster, ClusterFollower, check_same_cluster
 from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreError
+from headwater.feature_levels import SPOKEN, check_level
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.claim import refuse_unfinished, watch_claim
 from headwater.log.cleanup import TopicCleaner
@@ -19,7 +21,6 @@ from headwater.log.formats import (
     INLINE,
     PARQUET,
     SEGMENT,
-    Cluster,
     Counter,
     IndexEntry,
     StreamCommit,
@@ -27,7 +28,6 @@ from headwater.log.formats import (
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
-from headwater.log.levels import SPOKEN, ClusterFollower, check_level, check_same_cluster
 from headwater.log.maintenance import Maintenance
 from headwater.log.merger import Merger
 from headwater.log.names import take_name

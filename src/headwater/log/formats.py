@@ -174,22 +174,6 @@ class DeletedTopic(Value):
     domain: int = 0
 
 
-class Cluster(Value):
-    """The cluster's identity; ``epoch`` is the leader epoch that clients see."""
-
-    id: str
-    level: int = 1
-    """The finalized feature level; see ``levels``."""
-    epoch: int = 0
-    restoring: str = ""
-    """The snapshot that is being restored: until that is done nobody may use the cluster."""
-    objects: str = ""
-    """The id of the cluster's object store, which stands in its marks too (``claim``); empty until
-    the first broker has claimed one."""
-    objects_url: str = ""
-    """Where that store was when it was last claimed: for messages, never compared."""
-
-
 class Counter(Value):
     """The next number to give out."""
 

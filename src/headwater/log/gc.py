@@ -30,10 +30,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headwater.clock import Clock
+from headwater.cluster_record import Cluster
 from headwater.errors import ConfigurationError, StoreError, UnknownFormat
 from headwater.log.bookmarks import check_bookmark
 from headwater.log.claim import check_claim
-from headwater.log.formats import GROWING, Cluster, Incarnation, ObjectRecord, Release
+from headwater.log.formats import GROWING, Incarnation, ObjectRecord, Release
 from headwater.log.jobs import CREATED, TABLES, Job, job_of_file
 from headwater.log.orphans import WAL_PREFIX, OrphanCollector, incarnation_of
 from headwater.log.pins import Pins

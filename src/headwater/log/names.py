@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from headwater.log.formats import Cluster, Incarnation
-from headwater.log.levels import check_same_cluster
+from headwater.cluster_record import Cluster, check_same_cluster
+from headwater.log.formats import Incarnation
 from headwater.log.transactions import again
 from headwater.meta import keys
 from headwater.meta.store import Decide, MetadataStore, Values, Writes

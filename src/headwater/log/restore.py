@@ -26,11 +26,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.clock import Clock
+from headwater.cluster_record import Cluster
 from headwater.errors import ConfigurationError, CorruptMessage, ObjectNotFound
+from headwater.feature_levels import SPOKEN, check_level
 from headwater.log.claim import RESTORES, last_restore, note_restore, owner_of, store_id
-from headwater.log.formats import Cluster
 from headwater.log.jobs import TABLES, FileName, parse_file_key
-from headwater.log.levels import SPOKEN, check_level
 from headwater.log.parquet_source import Offload, in_thread
 from headwater.log.rebuild import Rebuild
 from headwater.log.recovery import (

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
+from headwater.cluster_record import Cluster
 from headwater.log.formats import (
     ADOPTED,
     GROWING,
     PARQUET,
     SEGMENT,
-    Cluster,
     Counter,
     Incarnation,
     IndexEntry,

@@ -25,10 +25,10 @@ from typing import Final
 import msgspec
 
 from headwater.clock import Clock
+from headwater.cluster_record import Cluster
 from headwater.errors import CorruptMessage
 from headwater.log.bookmarks import add_bookmark, check_bookmark
 from headwater.log.claim import check_not_restored
-from headwater.log.formats import Cluster
 from headwater.log.parquet_source import Offload
 from headwater.log.reclaimer import Reason, Reclaimer
 from headwater.log.snapshot_file import (

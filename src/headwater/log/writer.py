@@ -37,13 +37,13 @@ from headwater.errors import (
     StoreError,
     TransactionTooLarge,
 )
+from headwater.feature_levels import SPOKEN
 from headwater.log.commit import Fenced
 from headwater.log.committer import CommitInDoubt, Committer
 from headwater.log.early import Early
 from headwater.log.formats import StreamCommit
 from headwater.log.held import Held
 from headwater.log.inline_budget import InlineBudget
-from headwater.log.levels import SPOKEN
 from headwater.log.pace import Pace
 from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.settings import LogSettings

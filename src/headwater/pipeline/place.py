@@ -9,10 +9,10 @@ from random import Random, SystemRandom
 from urllib.parse import unquote, urlsplit
 
 from headwater.clock import Clock, SystemClock
+from headwater.cluster_record import Cluster
 from headwater.errors import ConfigurationError
 from headwater.log.bookmarks import check_bookmark
 from headwater.log.claim import check_claim
-from headwater.log.formats import Cluster
 from headwater.log.reclaimer import Reclaimer
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore

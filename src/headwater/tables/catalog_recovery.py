@@ -27,7 +27,8 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
-from headwater.log.formats import Cluster, TopicRecord
+from headwater.cluster_record import Cluster
+from headwater.log.formats import TopicRecord
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, prefix_end
 from headwater.meta.values import decode

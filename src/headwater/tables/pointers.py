@@ -24,8 +24,8 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
+from headwater.cluster_record import Cluster
 from headwater.errors import StoreUnavailable
-from headwater.log.formats import Cluster
 from headwater.meta import keys
 from headwater.meta.store import Decide, Entry, MetadataStore, Values, Writes, prefix_end
 from headwater.meta.values import Value, decode, encode

@@ -1,56 +1,39 @@
-"""The cluster's feature level: which formats its brokers may write.
+"""The cluster's record in the metadata store: who the cluster is, and its feature level.
 
-Each release speaks a range of levels and says so in its registration. The cluster's record holds
-the finalized one. A format is written from the level on that brought it, so brokers of two
-releases work side by side until an operator finalizes, and a release that does not speak the
-finalized level does not start. A level never goes back: what was written stays.
-
-| level | what it brought |
-|---|---|
-| 1 | the first formats |
-| 2 | an incarnation notes the last section that it committed, so that a restore finds those that
-      came after a snapshot (``recovery``) |
+Every broker compares it in the transactions that take names and numbers, and follows it while it
+runs, so that it stops where the store is no longer the one that it started on.
 """
 
 import asyncio
 import logging
-from typing import Final, NamedTuple
+from typing import Final
 
-from headwater.errors import ConfigurationError, StoreError, StoreGone, UnknownFormat
-from headwater.log.formats import Cluster
+from headwater.errors import ConfigurationError, StoreError, StoreGone
+from headwater.feature_levels import SPOKEN, check_level
 from headwater.meta import keys
 from headwater.meta.mirror import Mirror
 from headwater.meta.store import Entry, MetadataStore
-from headwater.meta.values import decode
+from headwater.meta.values import Value, decode
 
 logger = logging.getLogger(__name__)
 
-NOTED_SECTIONS: Final = 2
 LOOK_SECONDS: Final = 5.0
 
 
-class Levels(NamedTuple):
-    """A range of feature levels, both ends included."""
+class Cluster(Value):
+    """The cluster's identity; ``epoch`` is the leader epoch that clients see."""
 
-    lowest: int
-    highest: int
-
-    def __str__(self) -> str:
-        return f"{self.lowest}" if self.lowest == self.highest else f"{self[0]} to {self[1]}"
-
-
-SPOKEN: Final = Levels(1, 2)
-"""What this release reads and can write."""
-
-
-def check_level(level: int, spoken: Levels) -> None:
-    """Raises ``UnknownFormat`` where a cluster is at a level that a release does not speak."""
-    if not spoken.lowest <= level <= spoken.highest:
-        wanted = "newer" if level > spoken.highest else "older"
-        raise UnknownFormat(
-            f"the cluster is at feature level {level} and this release speaks {spoken}: "
-            f"run a {wanted} release of headwater"
-        )
+    id: str
+    level: int = 1
+    """The finalized feature level; see ``feature_levels``."""
+    epoch: int = 0
+    restoring: str = ""
+    """The snapshot that is being restored: until that is done nobody may use the cluster."""
+    objects: str = ""
+    """The id of the cluster's object store, which stands in its marks too (``log.claim``); empty
+    until the first broker has claimed one."""
+    objects_url: str = ""
+    """Where that store was when it was last claimed: for messages, never compared."""
 
 
 def same_cluster(value: bytes | None, own: Cluster) -> Cluster:
