@@ -25,6 +25,7 @@ __all__ = (
     "Engine",
     "Offsets",
     "Producer",
+    "ProducerIds",
     "Read",
     "StreamId",
     "TimestampedOffset",
@@ -268,6 +269,10 @@ class Engine(Protocol):
         """The idempotent producers that the stream remembers, by id."""
         ...
 
-    async def allocate_producer_id(self) -> int:
+
+class ProducerIds(Protocol):
+    """Gives the cluster's idempotent producers their ids."""
+
+    async def allocate(self) -> int:
         """A producer id that was never given before."""
         ...

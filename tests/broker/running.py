@@ -25,6 +25,7 @@ from headwater.engine import Engine
 from headwater.groups.service import GroupService
 from headwater.groups.settings import GroupSettings
 from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.reclaimer import Reclaimer
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
@@ -86,6 +87,7 @@ async def running_broker(
         settings = settings or BrokerSettings(stop_timeout_s=1)
         services = Services(
             engine=engine or log_engine,
+            producer_ids=StoredProducerIds(meta, await open_cluster(meta, Random(1))),
             dynamic=dynamic,
             groups=groups or FakeGroups(),
             cluster=SingleBroker("cluster", BrokerAddress(1, "127.0.0.1", port)),

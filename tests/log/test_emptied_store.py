@@ -7,6 +7,7 @@ import pytest
 from headwater.clock import SystemClock
 from headwater.cluster_record import LOOK_SECONDS, Cluster
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreGone
+from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.snapshots import EVERYTHING
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -80,7 +81,7 @@ async def test_no_producer_id_is_given_again(loss: str) -> None:
     async with running_engine(store, objects, housekeeping=False) as engine:
         LOSSES[loss](store)
         with pytest.raises(KafkaStorageError, match=loss):
-            await engine.allocate_producer_id()
+            await StoredProducerIds(store, engine._record).allocate()
 
 
 async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ from headwater.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from headwater.log.engine import LogEngine
 from headwater.log.orphans import fence
 from headwater.log.piece_loader import IDLE_CACHE_BYTES
 from headwater.log.settings import LogSettings
@@ -300,18 +299,6 @@ async def test_a_fenced_broker_takes_a_new_name_and_its_orphans_go(meta: MemoryS
         await engine._maintenance.collect()
         assert len([info async for info in objects.list("wal/")]) == 2
         assert await read_all(engine, "t") == [(0, b"a"), (1, b"b")]
-
-
-async def test_producer_ids_are_never_given_twice(
-    meta: MemoryStore, objects: MemoryObjects
-) -> None:
-    async with (
-        running_engine(meta, objects) as one,
-        running_engine(meta, objects, broker_id=2) as two,
-    ):
-        engines: list[LogEngine] = [one, two] * 600
-        given = [await engine.allocate_producer_id() for engine in engines]
-        assert len(set(given)) == len(given)
 
 
 async def test_released_memory_is_read_again(meta: MemoryStore, objects: MemoryObjects) -> None:

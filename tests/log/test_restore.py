@@ -14,6 +14,7 @@ from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import open_cluster
 from headwater.log.gc import GarbageCollector
 from headwater.log.jobs import DataFile, Job
+from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.reclaimer import Reclaimer
 from headwater.log.recovery import SKEW_MS
 from headwater.log.settings import LogSettings
@@ -127,7 +128,7 @@ async def test_an_idempotent_producers_retry_is_found_after_a_restore() -> None:
     async with place.engine() as engine:
         assert values(await read_all(engine, "t")) == [b"0", b"1", b"2", b"3", b"5"]
         assert await append(engine, "t", batches[5:]) == 4
-        assert await engine.allocate_producer_id() >= 2**32
+        assert await StoredProducerIds(place.meta, engine._record).allocate() >= 2**32
 
 
 async def test_a_producer_that_went_on_at_a_broker_whose_clock_is_behind_loses_nothing() -> None:

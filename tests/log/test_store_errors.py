@@ -19,6 +19,7 @@ from headwater.errors import (
 from headwater.log.engine import LogEngine
 from headwater.log.follow import Follower
 from headwater.log.formats import Incarnation, Tail
+from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -49,7 +50,7 @@ CALLS: dict[str, Call] = {
     "offset_for_timestamp": lambda engine, topic: engine.offset_for_timestamp(topic, 0, 5),
     "max_timestamp": lambda engine, topic: engine.max_timestamp(topic, 0),
     "delete_records": lambda engine, topic: engine.delete_records(topic, 0, 1),
-    "allocate_producer_id": lambda engine, _: engine.allocate_producer_id(),
+    "allocate": lambda engine, _: StoredProducerIds(engine._meta, engine._record).allocate(),
     "find": lambda engine, _: engine.topics.find("other"),
     "find_by_id": lambda engine, topic: engine.topics.find_by_id(topic.id),
     "all": lambda engine, _: engine.topics.all(),

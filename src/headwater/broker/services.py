@@ -11,7 +11,7 @@ from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.record_checks import RecordChecks
 from headwater.broker.settings import BrokerSettings
 from headwater.clock import Clock
-from headwater.engine import Engine
+from headwater.engine import Engine, ProducerIds
 from headwater.groups.service import GroupService
 from headwater.groups.settings import GroupSettings
 from headwater.log.record_work import RecordWork
@@ -23,6 +23,7 @@ class Services:
     """One per broker process. ``executor`` runs what blocks; None takes the loop's default."""
 
     engine: Engine
+    producer_ids: ProducerIds
     dynamic: DynamicState
     groups: GroupService
     cluster: Cluster

@@ -47,6 +47,7 @@ from headwater.log.claim import claim_objects, refuse_lost_metadata
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.orphans import fence
 from headwater.log.parquet_use import has_parquet_files
+from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.reclaimer import Reclaimer
 from headwater.log.record_work import RecordWork
 from headwater.log.settings import LogSettings
@@ -85,6 +86,7 @@ class Broker:
         self._objects: ObjectStore
         self._dynamic: DynamicState
         self._engine: LogEngine
+        self._producer_ids: StoredProducerIds
         self._membership: Membership
         self._groups: Coordinator
         self._drainer: Drainer
@@ -205,6 +207,7 @@ class Broker:
             topic_defaults=lambda: self._dynamic.brokers.topic_defaults,
             record_work=self._record_work,
         )
+        self._producer_ids = StoredProducerIds(self._meta, record)
         await self._engine.start()
         await self._membership.join()
         self._open.push_async_callback(self._membership.leave)
@@ -233,6 +236,7 @@ class Broker:
         own = broker_settings(self._settings)
         services = Services(
             engine=self._engine,
+            producer_ids=self._producer_ids,
             dynamic=self._dynamic,
             groups=self._groups,
             group_settings=group_settings(self._settings),

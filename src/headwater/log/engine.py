@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from random import Random
 
 from headwater.clock import Clock
-from headwater.cluster_record import Cluster, ClusterFollower, check_same_cluster
+from headwater.cluster_record import Cluster, ClusterFollower
 from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
-from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreError
+from headwater.errors import KafkaError, StoreError
 from headwater.feature_levels import SPOKEN, check_level
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.claim import refuse_unfinished, watch_claim
@@ -21,7 +21,6 @@ from headwater.log.formats import (
     INLINE,
     PARQUET,
     SEGMENT,
-    Counter,
     IndexEntry,
     StreamCommit,
 )
@@ -61,8 +60,6 @@ from headwater.wire.batch import Batch
 logger = logging.getLogger(__name__)
 
 REVIVAL_RETRY = 0.5
-PRODUCER_ID_BLOCK = 1000
-"""Producer ids are taken from the store in blocks; those of a block not used are lost."""
 
 
 async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
@@ -190,8 +187,6 @@ class LogEngine:
             gone=self._maintenance.forget,
         )
         self._gaps = SequenceGaps(max(REMEMBERED_SECONDS, settings.append_timeout_ms / 500))
-        self._producer_ids = range(0)
-        self._producer_ids_lock = asyncio.Lock()
         self.incarnation = ""
         """The name under which this broker writes; a new one after it was fenced."""
         self._writer: Writer
@@ -370,29 +365,6 @@ class LogEngine:
             # The deletion itself has landed: housekeeping carries it through.
             logger.warning("streams of a deleted topic are closed later: %s", error)
         self._maintenance.deleted_topics.set()
-
-    async def allocate_producer_id(self) -> int:
-        async with self._producer_ids_lock:
-            if not self._producer_ids:
-                self._producer_ids = await self._take_producer_ids()
-            taken, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
-            return taken
-
-    async def _take_producer_ids(self) -> range:
-        def decide(values: Values) -> tuple[Writes, range]:
-            writes = Writes()
-            check_same_cluster(values[keys.CLUSTER], self._record)  # else ids are given again
-            there = values[keys.NEXT_PRODUCER]
-            counter = decode(Counter, there.value) if there is not None else Counter()
-            block = range(counter.next, counter.next + PRODUCER_ID_BLOCK)
-            counter.next = block.stop
-            writes.put(keys.NEXT_PRODUCER, encode(counter))
-            return writes, block
-
-        try:
-            return await transact(self._meta, [keys.CLUSTER, keys.NEXT_PRODUCER], decide)
-        except ConfigurationError as error:  # this broker ends in a moment
-            raise KafkaStorageError(str(error)) from error
 
     def _refresh_metrics(self) -> None:
         self._metrics.buffered_bytes.set(self._writer.held.bytes)

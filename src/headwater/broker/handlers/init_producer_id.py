@@ -19,12 +19,12 @@ _INVALID_REQUEST: Final = 42
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
-    """A fresh id from the engine."""
+    """A fresh id."""
     producer_id = getattr(request, "producer_id", -1)
     epoch = getattr(request, "producer_epoch", -1)
     if request.transactional_id is not None or (producer_id == -1) != (epoch == -1):
         return {"error_code": _INVALID_REQUEST, "producer_id": -1, "producer_epoch": -1}
-    return {"producer_id": await services.engine.allocate_producer_id(), "producer_epoch": 0}
+    return {"producer_id": await services.producer_ids.allocate(), "producer_epoch": 0}
 
 
 API = Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", handle=handle)
