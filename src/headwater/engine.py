@@ -1,7 +1,10 @@
-"""What the broker's handlers need of a storage engine: topics, append, read and offsets.
+"""What a broker needs of a storage engine, in three parts.
 
-``headwater.log`` implements it over object storage; a second engine over Kafka's own log
-directory stands behind the same interface. A handler never knows which one it is on.
+``Engine`` is the log that handlers use: topics, append, read and offsets. ``Backpressure`` tells
+the listening side when to read from the sockets. ``EngineLifecycle`` is for the assembly.
+
+``headwater.log`` implements them over object storage; a second engine over Kafka's own log
+directory stands behind the same interfaces. A handler never knows which one it is on.
 
 Errors that a client should see are raised as ``KafkaError``; an engine never raises a
 ``StoreError`` to a handler.
@@ -10,6 +13,7 @@ Errors that a client should see are raised as ``KafkaError``; an engine never ra
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -21,12 +25,16 @@ from headwater.wire.records import TimestampedOffset
 __all__ = (
     "AbortedTransaction",
     "Appended",
+    "Backpressure",
     "ConfigChange",
     "Engine",
+    "EngineLifecycle",
+    "LogDirectory",
     "Offsets",
     "Producer",
     "ProducerIds",
     "Read",
+    "StorageEngine",
     "StreamId",
     "TimestampedOffset",
     "Topic",
@@ -105,6 +113,15 @@ class Read:
     aborted: Sequence[AbortedTransaction] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """Where an engine's records are, by the name that Kafka's tools show."""
+
+    name: str
+    path: Path | None = None
+    """The directory on this host; None where the records are not in one."""
+
+
 class Waiter(Protocol):
     """Wakes a long poll when one of its streams changed."""
 
@@ -172,31 +189,14 @@ class Topics(Protocol):
 
 
 class Engine(Protocol):
-    """One storage engine."""
+    """What a log does."""
 
     @property
     def topics(self) -> Topics: ...
 
     @property
-    def room(self) -> bool:
-        """False while the write buffers are full: the sockets should not be read."""
-        ...
-
-    async def wait_for_room(self) -> None: ...
-
-    @property
-    def bytes_per_client(self) -> int:
-        """What a connection may have unanswered, so that it does not take all of the room."""
-        ...
-
-    @property
-    def hurried(self) -> int:
-        """How many appends there were that may be flushed at once."""
-        ...
-
-    @property
-    def flush_due(self) -> float:
-        """When the others may be, by the event loop's clock."""
+    def directory(self) -> LogDirectory:
+        """Where every partition's records are."""
         ...
 
     def append(
@@ -268,6 +268,67 @@ class Engine(Protocol):
     async def producers(self, topic: Topic, partition: int) -> Sequence[Producer]:
         """The idempotent producers that the stream remembers, by id."""
         ...
+
+
+class Backpressure(Protocol):
+    """What the listening side asks before it reads from the sockets."""
+
+    @property
+    def room(self) -> bool:
+        """False while the write buffers are full: the sockets should not be read."""
+        ...
+
+    async def wait_for_room(self) -> None: ...
+
+    @property
+    def bytes_per_client(self) -> int:
+        """What a connection may have unanswered, so that it does not take all of the room."""
+        ...
+
+    @property
+    def inline_eligible_appends(self) -> int:
+        """Appends so far that may skip the flush interval."""
+        ...
+
+    @property
+    def next_flush_at(self) -> float:
+        """When the other appends may be flushed, by the event loop's clock."""
+        ...
+
+
+class EngineLifecycle(Protocol):
+    """How a broker starts an engine, keeps it running and ends it.
+
+    ``start`` it, keep ``run`` in a task, then ``close`` it.
+    """
+
+    @property
+    def incarnation(self) -> str:
+        """The name under which the engine writes at the moment; empty before it is started."""
+        ...
+
+    @property
+    def level(self) -> int:
+        """The cluster's feature level, as far as this broker knows."""
+        ...
+
+    async def start(self) -> None: ...
+
+    async def run(self) -> None:
+        """Do the engine's own work, until cancelled. Raises what ends the broker."""
+        ...
+
+    async def release_memory(self) -> None:
+        """Drop what is kept for readers and can be read again; for times without work."""
+        ...
+
+    async def close(self) -> None:
+        """Write out what is buffered and stop. Nothing may be appended any more."""
+        ...
+
+
+class StorageEngine(Engine, EngineLifecycle, Backpressure, Protocol):
+    """A whole engine, as the assembly of a broker holds it; its users are given a part."""
 
 
 class ProducerIds(Protocol):

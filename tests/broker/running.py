@@ -21,10 +21,10 @@ from headwater.broker.server import Server, listen
 from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
 from headwater.clock import SystemClock
-from headwater.engine import Engine
+from headwater.engine import Engine, LogDirectory, StorageEngine
 from headwater.groups.service import GroupService
 from headwater.groups.settings import GroupSettings
-from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.engine import IN_MEMORY, LogEngine, open_cluster
 from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.reclaimer import Reclaimer
 from headwater.log.settings import LogSettings
@@ -70,23 +70,24 @@ class RunningBroker:
 
 @asynccontextmanager
 async def running_broker(
-    engine: Engine | None = None,
+    engine: StorageEngine | None = None,
     settings: BrokerSettings | None = None,
     groups: GroupService | None = None,
-    storage_url: str = "memory://",
+    directory: LogDirectory = IN_MEMORY,
     log_settings: LogSettings | None = None,
 ) -> AsyncIterator[RunningBroker]:
     meta = MemoryStore()
     log_settings = log_settings or LogSettings()
     async with (
         dynamic_state(meta) as dynamic,
-        _engine(meta, dynamic, log_settings) as log_engine,
+        _engine(meta, dynamic, log_settings, directory) as log_engine,
     ):
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]
         settings = settings or BrokerSettings(stop_timeout_s=1)
         services = Services(
             engine=engine or log_engine,
+            backpressure=engine or log_engine,
             producer_ids=StoredProducerIds(meta, await open_cluster(meta, Random(1))),
             dynamic=dynamic,
             groups=groups or FakeGroups(),
@@ -99,7 +100,6 @@ async def running_broker(
                 asyncio.get_running_loop().time,
                 Random(1),
             ),
-            storage_url=storage_url,
         )
         server = Server(services, listener)
         await server.start()
@@ -128,7 +128,7 @@ async def dynamic_state(meta: MetadataStore, broker_id: int = 1) -> AsyncIterato
 
 @asynccontextmanager
 async def _engine(
-    meta: MetadataStore, dynamic: DynamicState, settings: LogSettings
+    meta: MetadataStore, dynamic: DynamicState, settings: LogSettings, directory: LogDirectory
 ) -> AsyncIterator[LogEngine]:
     clock, rng = SystemClock(), Random(1)
     objects = MemoryObjects(clock=clock)
@@ -145,6 +145,7 @@ async def _engine(
         living=lambda: [engine.incarnation],
         share=lambda _stream: True,
         topic_defaults=lambda: dynamic.brokers.topic_defaults,
+        directory=directory,
     )
     await engine.start()
     task = asyncio.ensure_future(engine.run())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.broker.handlers import list_transactions
-from headwater.broker.handlers.describe_log_dirs import local_directory, shown_url
+from headwater.cli.storage_engine import log_directory
 from headwater.groups.bounds import MAX_PATTERN_CHARS
 from headwater.groups.consumer.patterns import fault_in
 from tests.broker.running import RunningBroker, batch, produce_fields, running_broker
@@ -72,15 +72,15 @@ async def test_named_partitions_alone_are_described(broker: RunningBroker) -> No
 
 
 async def test_a_local_directory_tells_its_space(tmp_path: Path) -> None:
-    async with running_broker(storage_url=tmp_path.as_uri()) as broker:
+    async with running_broker(directory=log_directory(tmp_path.as_uri())) as broker:
         (found,) = (await broker.call(DESCRIBE_LOG_DIRS, 4, topics=None)).results
     assert found.log_dir == str(tmp_path)
     assert 0 < found.usable_bytes <= found.total_bytes
 
 
 def test_a_stores_url_is_shown_without_its_secrets() -> None:
-    assert shown_url("s3://key:secret@bucket/a?access_key=x") == "s3://bucket/a"
-    assert local_directory("s3://bucket") is None
+    found = log_directory("s3://key:secret@bucket/a?access_key=x")
+    assert (found.name, found.path) == ("s3://bucket/a", None)
 
 
 async def test_a_replica_is_in_the_one_directory_already(broker: RunningBroker) -> None:

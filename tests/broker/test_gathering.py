@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.broker.connection import Connection
 from headwater.broker.gathering import ENOUGH, LAST, LONGEST, Gathering, ReadSocket, next_pause
-from headwater.engine import Engine
+from headwater.engine import Backpressure
 from headwater.log.engine import LogEngine
 from headwater.log.settings import LogSettings
 from tests.broker.running import Client, RunningBroker, batch, produce_fields, running_broker
@@ -53,9 +53,9 @@ def count_rests(monkeypatch: pytest.MonkeyPatch) -> list[ReadSocket]:
     rests: list[ReadSocket] = []
     real = Gathering.rest
 
-    def counted(gathering: Gathering, connection: ReadSocket, hurried: int) -> None:
+    def counted(gathering: Gathering, connection: ReadSocket, eligible_before: int) -> None:
         before = len(gathering._resting)
-        real(gathering, connection, hurried)
+        real(gathering, connection, eligible_before)
         rests.extend([connection] * (len(gathering._resting) - before))
 
     monkeypatch.setattr(Gathering, "rest", counted)
@@ -134,7 +134,7 @@ async def test_a_client_with_much_under_way_is_not_read_on() -> None:
             await asyncio.sleep(0.005)
         assert len(connection._backlog.unanswered) < len(sent)
         assert all(request.body is None for request in connection._backlog.unanswered)
-        assert broker.engine.room
+        assert broker.services.backpressure.room
         for _ in range(20):
             codes = [
                 (await client.receive(0, 9))[1].responses[0].partition_responses[0].error_code
@@ -191,8 +191,8 @@ class _Engine:
     """What is asked of an engine whose next flush is a moment away."""
 
     def __init__(self) -> None:
-        self.hurried = 0
-        self.flush_due = asyncio.get_running_loop().time() + 0.03
+        self.inline_eligible_appends = 0
+        self.next_flush_at = asyncio.get_running_loop().time() + 0.03
 
 
 class _Socket:
@@ -205,10 +205,10 @@ class _Socket:
 
 async def test_only_who_waits_for_the_flush_rests() -> None:
     engine, waiting, hurrying = _Engine(), _Socket(), _Socket()
-    gathering = Gathering(cast("Engine", engine))
-    gathering.rest(waiting, engine.hurried)
-    before = engine.hurried
-    engine.hurried += 1
+    gathering = Gathering(cast("Backpressure", engine))
+    gathering.rest(waiting, engine.inline_eligible_appends)
+    before = engine.inline_eligible_appends
+    engine.inline_eligible_appends += 1
     gathering.rest(hurrying, before)
     assert (waiting.wanted, hurrying.wanted) == ([ENOUGH], [])
     await asyncio.sleep(0.03)

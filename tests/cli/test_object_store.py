@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from headwater.cli import object_store
-from headwater.cli.compose import log_settings
 from headwater.cli.object_store import absent_store, patiently, unreadiness
+from headwater.cli.storage_engine import log_settings
 from headwater.clock import SystemClock
 from headwater.config import Settings
 from headwater.config.log import LogSettings

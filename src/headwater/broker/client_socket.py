@@ -142,7 +142,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
     def _take_frames(self) -> None:
         """Queue the frames in the receive buffer while the backlog has room, and start them."""
         buffer, backlog = self._buffer, self._backlog
-        hurried = self._gathering.hurried
+        eligible_before = self._gathering.inline_eligible_appends
         self._frames_left = False
         try:
             while not backlog.full:
@@ -162,7 +162,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
         self._start_requests()
         self._regulate_reading()
         if self._socket is not None and self._awaits_flush():
-            self._gathering.rest(self._socket, hurried)
+            self._gathering.rest(self._socket, eligible_before)
 
     def _take_left_frames(self) -> None:
         self._taking_frames = None

@@ -13,7 +13,7 @@ import socket
 from contextlib import suppress
 from typing import Final, Protocol
 
-from headwater.engine import Engine
+from headwater.engine import Backpressure
 
 ENOUGH: Final = 64 * 1024
 LONGEST: Final = 0.05
@@ -32,25 +32,25 @@ class ReadSocket(Protocol):
 class Gathering:
     """One per listening side; it does nothing where flushes have no interval to keep."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, backpressure: Backpressure) -> None:
+        self._backpressure = backpressure
         self._loop = asyncio.get_running_loop()
         self._resting: set[ReadSocket] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def hurried(self) -> int:
-        return self._engine.hurried
+    def inline_eligible_appends(self) -> int:
+        return self._backpressure.inline_eligible_appends
 
-    def rest(self, connection: ReadSocket, hurried: int) -> None:
+    def rest(self, connection: ReadSocket, eligible_before: int) -> None:
         """Leave it alone until the next moment, if what it just sent has to wait for a flush.
 
-        ``hurried`` is what it was before.
+        ``eligible_before`` is the value of ``inline_eligible_appends`` before it was read.
         """
-        if self._engine.hurried != hurried or connection in self._resting:
+        if self.inline_eligible_appends != eligible_before or connection in self._resting:
             return
         now = self._loop.time()
-        pause = next_pause(self._engine.flush_due - now)
+        pause = next_pause(self._backpressure.next_flush_at - now)
         if pause is None:
             return
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, ENOUGH)

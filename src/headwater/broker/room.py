@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol
 
-from headwater.engine import Engine
+from headwater.engine import Backpressure
 
 
 class Held(Protocol):
@@ -18,15 +18,15 @@ class RoomGate:
     One task waits for the engine on behalf of all connections.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.share = engine.bytes_per_client
+    def __init__(self, backpressure: Backpressure) -> None:
+        self._backpressure = backpressure
+        self.share = backpressure.bytes_per_client
         self._held: set[Held] = set()
         self._task: asyncio.Task[None] | None = None
 
     def admits(self, connection: Held) -> bool:
         """True where there is room; otherwise the connection is woken when there is."""
-        if self._engine.room:
+        if self._backpressure.room:
             return True
         self._held.add(connection)
         if self._task is None:
@@ -43,7 +43,7 @@ class RoomGate:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _wait(self) -> None:
-        await self._engine.wait_for_room()
+        await self._backpressure.wait_for_room()
         self._task = None
         held, self._held = self._held, set()
         for connection in held:

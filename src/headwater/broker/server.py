@@ -74,8 +74,8 @@ class Server:
     def __init__(self, services: Services, listener: socket.socket) -> None:
         self._services = services
         self._listener = listener
-        self._gate = RoomGate(services.engine)
-        self._gathering = Gathering(services.engine)
+        self._gate = RoomGate(services.backpressure)
+        self._gathering = Gathering(services.backpressure)
         self._delay = LoopDelay(services.metrics)
         self._shared = shared_buffer()
         self._descriptors = allowed_descriptors()

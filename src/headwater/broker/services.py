@@ -11,7 +11,7 @@ from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.record_checks import RecordChecks
 from headwater.broker.settings import BrokerSettings
 from headwater.clock import Clock
-from headwater.engine import Engine, ProducerIds
+from headwater.engine import Backpressure, Engine, ProducerIds
 from headwater.groups.service import GroupService
 from headwater.groups.settings import GroupSettings
 from headwater.log.record_work import RecordWork
@@ -20,9 +20,14 @@ from headwater.telemetry.metrics import Metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """One per broker process. ``executor`` runs what blocks; None takes the loop's default."""
+    """One per broker process.
+
+    ``engine`` and ``backpressure`` are two sides of one storage engine. ``executor`` runs what
+    blocks; None takes the loop's default.
+    """
 
     engine: Engine
+    backpressure: Backpressure
     producer_ids: ProducerIds
     dynamic: DynamicState
     groups: GroupService
@@ -34,8 +39,6 @@ class Services:
     metrics: Metrics = field(default_factory=Metrics)
     records: RecordChecks = field(default_factory=lambda: RecordChecks(RecordWork()))
     executor: Executor | None = None
-    storage_url: str = "memory://"
-    """Where the records are, as DescribeLogDirs shows it."""
 
 
 class Call(Struct, frozen=True):

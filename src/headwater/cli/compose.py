@@ -30,27 +30,27 @@ from headwater.broker.settings import BrokerSettings
 from headwater.cli.object_store import (
     PAUSE,
     absent_store,
-    flush_rule,
     is_remote,
     open_object_store,
     patiently,
     unreadiness,
 )
+from headwater.cli.storage_engine import make_engine
 from headwater.clock import Clock, SystemClock
 from headwater.config import Address, Settings
+from headwater.engine import StorageEngine
 from headwater.errors import ConfigurationError, StoreError
 from headwater.extras import missing_modules, require_extra
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.settings import GroupSettings
 from headwater.log.bookmarks import add_bookmark
 from headwater.log.claim import claim_objects, refuse_lost_metadata
-from headwater.log.engine import LogEngine, open_cluster
+from headwater.log.engine import open_cluster
 from headwater.log.orphans import fence
 from headwater.log.parquet_use import has_parquet_files
 from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.reclaimer import Reclaimer
 from headwater.log.record_work import RecordWork
-from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.meta.urls import is_embedded, open_store, shown
@@ -85,7 +85,7 @@ class Broker:
         self._meta: MetadataStore
         self._objects: ObjectStore
         self._dynamic: DynamicState
-        self._engine: LogEngine
+        self._engine: StorageEngine
         self._producer_ids: StoredProducerIds
         self._membership: Membership
         self._groups: Coordinator
@@ -192,19 +192,17 @@ class Broker:
             now=asyncio.get_running_loop().time,
         )
         await self._dynamic.load()
-        self._engine = LogEngine(
+        self._engine = make_engine(
+            settings,
             meta=self._meta,
             objects=objects,
             reclaimer=reclaimer,
-            broker_id=broker_id,
             cluster=record,
-            settings=log_settings(settings),
+            members=self._membership,
+            dynamic=self._dynamic,
             clock=clock,
             rng=rng,
             metrics=self._metrics,
-            living=self._membership.living,
-            share=lambda stream: self._membership.leader(stream) == broker_id,
-            topic_defaults=lambda: self._dynamic.brokers.topic_defaults,
             record_work=self._record_work,
         )
         self._producer_ids = StoredProducerIds(self._meta, record)
@@ -236,6 +234,7 @@ class Broker:
         own = broker_settings(self._settings)
         services = Services(
             engine=self._engine,
+            backpressure=self._engine,
             producer_ids=self._producer_ids,
             dynamic=self._dynamic,
             groups=self._groups,
@@ -251,7 +250,6 @@ class Broker:
             ),
             metrics=self._metrics,
             records=RecordChecks(self._record_work),
-            storage_url=self._settings.objects_url,
         )
         self._server = Server(services, listener)
         await self._start_telemetry()
@@ -392,15 +390,6 @@ def lock_broker_id(settings: Settings) -> BrokerLock | None:
     if url.scheme != "sqlite":
         return None
     return BrokerLock(Path(unquote(url.path)[1:]).parent, settings.broker.id)
-
-
-def log_settings(settings: Settings) -> LogSettings:
-    """The log's own settings; what is not set and is a store's to decide comes from its kind."""
-    given = msgspec.structs.asdict(settings.log)
-    for name, value in asdict(flush_rule(settings.objects_url)).items():
-        if given[name] is None:
-            given[name] = value
-    return LogSettings(**given)
 
 
 def broker_settings(settings: Settings) -> BrokerSettings:

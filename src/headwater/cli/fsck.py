@@ -51,7 +51,7 @@ def fsck(
 async def _check(
     settings: "Settings", progress: "CheckWatcher", master: str | None, *, deep: bool, mend: bool
 ) -> "Report":
-    from headwater.cli.compose import log_settings
+    from headwater.cli.storage_engine import log_settings
     from headwater.cli.table_place import address_of, pipeline_settings, table_settings
     from headwater.pipeline.compaction import Compactor
     from headwater.pipeline.fsck import Checker

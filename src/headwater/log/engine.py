@@ -8,7 +8,15 @@ from random import Random
 
 from headwater.clock import Clock
 from headwater.cluster_record import Cluster, ClusterFollower
-from headwater.engine import Appended, Offsets, Producer, Read, TimestampedOffset, Topic
+from headwater.engine import (
+    Appended,
+    LogDirectory,
+    Offsets,
+    Producer,
+    Read,
+    TimestampedOffset,
+    Topic,
+)
 from headwater.errors import KafkaError, StoreError
 from headwater.feature_levels import SPOKEN, check_level
 from headwater.log.chunk_source import ChunkSource
@@ -60,6 +68,7 @@ from headwater.wire.batch import Batch
 logger = logging.getLogger(__name__)
 
 REVIVAL_RETRY = 0.5
+IN_MEMORY = LogDirectory("memory://")
 
 
 async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
@@ -90,11 +99,12 @@ def _random_id(rng: Random) -> str:
 
 
 class LogEngine:
-    """See ``headwater.engine.Engine``: ``start`` it, keep ``run`` in a task, then ``close`` it.
+    """See ``headwater.engine.StorageEngine``.
 
     ``living`` names the incarnations of the brokers that are registered now, ``share`` says
     which streams' housekeeping is this broker's, ``topic_defaults`` what holds for topics that
-    set nothing themselves; ``offload`` runs what would block the event loop.
+    set nothing themselves; ``offload`` runs what would block the event loop. ``directory`` is where
+    ``objects`` are, for people.
     """
 
     def __init__(
@@ -114,7 +124,9 @@ class LogEngine:
         topic_defaults: Callable[[], Mapping[str, str]] = dict,
         offload: Offload = in_thread,
         record_work: RecordWork | None = None,
+        directory: LogDirectory = IN_MEMORY,
     ) -> None:
+        self.directory = directory
         self._meta = meta
         self._objects = objects
         self._reclaimer = reclaimer
@@ -282,11 +294,11 @@ class LogEngine:
         return max(1, self._settings.buffer_bytes // 2)
 
     @property
-    def hurried(self) -> int:
-        return self._writer.hurried
+    def inline_eligible_appends(self) -> int:
+        return self._writer.inline_eligible_appends
 
     @property
-    def flush_due(self) -> float:
+    def next_flush_at(self) -> float:
         return self._writer.pace.not_before
 
     def append(

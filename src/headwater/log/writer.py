@@ -127,8 +127,8 @@ class Writer:
         self._pauses_from = 0.0
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
-        self.hurried = 0
-        """Appends that might go early."""
+        self.inline_eligible_appends = 0
+        """Appends so far that may skip the flush interval."""
         self._failure: KafkaError | None = None
         self.failed = asyncio.Event()
         """Set when this incarnation was fenced: a new one has to take its place."""
@@ -167,7 +167,7 @@ class Writer:
             self._expire_at(buffer, now + self._settings.append_timeout_ms / 1000)
         size = sum([len(batch.data) for batch in batches])
         cheap = cheap or self._early.is_busy(stream, now)
-        self.hurried += not cheap
+        self.inline_eligible_appends += not cheap
         buffer.add(stream, batches, size, done, cheap=cheap)
         self.held.take(size + APPEND_BYTES)
         if self._timer is None:

@@ -44,9 +44,23 @@ def open_objects(
 
 
 def local_directory(url: str) -> Path | None:
-    """The directory that a URL names, if it does; raises ``ConfigurationError``."""
+    """The directory that a URL names, if it does; raises ``ConfigurationError``.
+
+    >>> local_directory("file:///var/lib/headwater%20data/objects").as_posix()
+    '/var/lib/headwater data/objects'
+    """
     parts = _split(url)
     return _path(parts) if parts.scheme == "file" else None
+
+
+def shown_url(url: str) -> str:
+    """A store's URL without what a client has no business with.
+
+    >>> shown_url("s3://key:secret@bucket/prefix?region=eu-west-1")
+    's3://bucket/prefix'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _split(url: str) -> SplitResult:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final
 
 from headwater.broker.dispatch import Api
-from headwater.broker.handlers.describe_log_dirs import local_directory, shown_url
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.errors import UnknownTopicOrPartition
@@ -23,8 +22,7 @@ _LOG_DIR_NOT_FOUND: Final = 57
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """One code for each partition."""
-    url = services.storage_url
-    own = str(local_directory(url) or shown_url(url))
+    own = services.engine.directory.name
     moves = [(one.path == own, topic) for one in request.dirs for topic in one.topics]
     results = []
     async for is_own, topic in in_turns(moves):

@@ -1,7 +1,7 @@
 """DescribeLogDirs, versions 1-5.
 
-Behaviour: one directory, which is where the cluster's objects are: a path where that is a local
-directory, a URL without credentials otherwise. Each partition has the bytes that it holds, as
+Behaviour: the engine's one directory: a path where that is a local directory, a URL without
+credentials otherwise. Each partition has the bytes that it holds, as
 they were produced, and no lag. For all topics a broker names the partitions that clients are
 sent to it for, so that a sum over all brokers counts each once; a partition that is named is
 answered by any broker. What does not exist is left out, as Kafka does.
@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import LateRows, Values
@@ -42,12 +41,13 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     sizes = await services.engine.sizes(
         [topic.streams[partition] for topic, partitions in wanted for partition in partitions]
     )
-    directory = local_directory(services.storage_url)
-    total, usable = await _space(services, directory) if directory else (_UNKNOWN, _UNKNOWN)
+    directory = services.engine.directory
+    path = directory.path
+    total, usable = await _space(services, path) if path else (_UNKNOWN, _UNKNOWN)
     return {
         "results": [
             {
-                "log_dir": str(directory) if directory else shown_url(services.storage_url),
+                "log_dir": directory.name,
                 "topics": [
                     {
                         "name": topic.name,
@@ -112,26 +112,6 @@ async def _space(services: Services, directory: Path) -> tuple[int, int]:
         return await loop.run_in_executor(services.executor, look)
     except OSError:
         return _UNKNOWN, _UNKNOWN
-
-
-def local_directory(url: str) -> Path | None:
-    """The directory of a ``file:`` URL.
-
-    >>> local_directory("file:///var/lib/headwater%20data/objects").as_posix()
-    '/var/lib/headwater data/objects'
-    """
-    parts = urlsplit(url)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else None
-
-
-def shown_url(url: str) -> str:
-    """A store's URL without what a client has no business with.
-
-    >>> shown_url("s3://key:secret@bucket/prefix?region=eu-west-1")
-    's3://bucket/prefix'
-    """
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 API = Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", handle=handle)
