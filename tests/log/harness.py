@@ -9,7 +9,7 @@ from random import Random
 from crc32c import crc32c
 
 from headwater.clock import Clock, SystemClock
-from headwater.engine import Read
+from headwater.engine import Engine, Read
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.reclaimer import Reclaimer
 from headwater.log.settings import LogSettings
@@ -67,7 +67,7 @@ def payloads(read: Read) -> list[tuple[int, bytes]]:
 
 
 async def read_all(
-    engine: LogEngine, topic_name: str, partition: int = 0, *, max_bytes: int = 1 << 20
+    engine: Engine, topic_name: str, partition: int = 0, *, max_bytes: int = 1 << 20
 ) -> list[tuple[int, bytes]]:
     """Everything in a partition, as a consumer would read it."""
     topic = await engine.topics.find(topic_name)
@@ -85,14 +85,14 @@ async def read_all(
 
 
 async def read_once(
-    engine: LogEngine, topic_name: str, partition: int, offset: int, max_bytes: int = 1 << 20
+    engine: Engine, topic_name: str, partition: int, offset: int, max_bytes: int = 1 << 20
 ) -> Read:
     topic = await engine.topics.find(topic_name)
     answer = engine.read(topic, partition, offset, max_bytes, committed=False)
     return answer if isinstance(answer, Read) else await answer
 
 
-async def poll(engine: LogEngine, topic_name: str, partition: int, offset: int) -> Read:
+async def poll(engine: Engine, topic_name: str, partition: int, offset: int) -> Read:
     """A fetch that waits until there is something, as consumers do."""
     topic = await engine.topics.find(topic_name)
     waiter = engine.waiter([topic.streams[partition]])
@@ -105,7 +105,7 @@ async def poll(engine: LogEngine, topic_name: str, partition: int, offset: int) 
 
 
 async def append(
-    engine: LogEngine, topic_name: str, batches: Iterable[Batch], partition: int = 0
+    engine: Engine, topic_name: str, batches: Iterable[Batch], partition: int = 0
 ) -> int:
     topic = await engine.topics.find(topic_name)
     return (await engine.append(topic, partition, list(batches))).base_offset
