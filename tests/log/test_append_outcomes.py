@@ -8,9 +8,9 @@ import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import KafkaError, NotLeaderOrFollower, RequestTimedOut, UnknownOutcome
+from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.orphans import fence
 from headwater.log.settings import LogSettings
-from headwater.log.wal_object import Chunk
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.objects.memory import MemoryObjects
 from tests.log.harness import append, make_batch, read_all, running_engine
@@ -46,10 +46,11 @@ def test_fence_alone_says_that_nothing_landed() -> None:
 
 def test_failure_that_nobody_expected_leaves_the_outcome_open_once_the_commit_is_begun() -> None:
     async def work(bench: Bench) -> None:
-        def fails(chunks: Sequence[Chunk], _commits: object) -> Sequence[int]:
-            raise RuntimeError(f"{len(chunks)} chunks landed and nobody can be told")
+        class Failing:
+            def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
+                raise RuntimeError(f"{len(landed)} chunks landed and nobody can be told")
 
-        bench.writer._committed = fails
+        bench.writer._subscribers = [Failing()]
         assert await outcomes([bench.append()]) == ["RequestTimedOut"]
         bench.object_faults.strike(range(1), RuntimeError("an upload fails oddly"))
         assert await outcomes([bench.append()]) == ["KafkaStorageError"]

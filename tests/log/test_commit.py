@@ -42,9 +42,13 @@ class Table:
             key: Entry(key, self.values[key], 1) if key in self.values else None
             for key in part.keys
         }
-        writes, outcome = commit_part(part, now_ms, 1_000)(read)
+        writes, landed = commit_part(part, now_ms, 1_000)(read)
         self.values.update(writes.puts)
-        return writes, outcome
+        for each, chunk in zip(landed, part.chunks, strict=True):
+            described = each.commit.entry
+            assert each.entry == (None if described is None else decode(IndexEntry, described))
+            assert each.chunk is chunk
+        return writes, [each.commit for each in landed]
 
     def tail(self, stream: int) -> Tail:
         return decode(Tail, self.values[keys.tail(0, stream)])

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from headwater.engine import Appended
-from headwater.log.formats import Incarnation, StreamCommit
+from headwater.log.commit_subscribers import CommittedChunk
+from headwater.log.formats import Incarnation
 from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.settings import LogSettings
-from headwater.log.wal_object import Chunk
+from headwater.log.streams import Streams
 from headwater.log.writer import Writer
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -68,7 +69,8 @@ class Bench:
             clock=self._clock,
             rng=Random(1),
             metrics=Metrics(),
-            committed=self._committed,
+            streams=Streams(),
+            subscribers=[self],
             doubted=self._doubted,
             gaps=self._gaps,
         )
@@ -81,9 +83,9 @@ class Bench:
 
         await self.store.transact(0, [], decide)
 
-    def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
+    def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
+        commits = [each.commit for each in landed]
         self.commits += [(one.stream, one.start, one.end) for one in commits]
-        return [0 for _ in chunks]
 
     def _doubted(self) -> None:
         self.doubts += 1

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import NotLeaderOrFollower
+from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats import (
     GROWING,
     INLINE,
@@ -84,14 +85,14 @@ def commit_part(
     now_ms: int,
     producer_expiration_ms: int,
     latecomers: Mapping[int, Mapping[int, Place]] | None = None,
-) -> Decide[list[StreamCommit]]:
+) -> Decide[list[CommittedChunk]]:
     """The pure function of the transaction; its result says what became of every batch.
 
     ``latecomers`` are the batches of each stream's producers with which those without state may
     begin in the middle; None lets all.
     """
 
-    def decide(values: Values) -> tuple[Writes, list[StreamCommit]]:
+    def decide(values: Values) -> tuple[Writes, list[CommittedChunk]]:
         writes = Writes()
         own_key = keys.incarnation(part.domain, part.incarnation)
         own = values[own_key]
@@ -99,11 +100,15 @@ def commit_part(
             raise Fenced(f"broker incarnation {part.incarnation} was fenced")
         last = decode(Incarnation, own.value)
         if last.number >= part.number:
-            return writes, last.streams
-        outcome = [
+            return writes, [
+                _landed_before(chunk, commit)
+                for chunk, commit in zip(part.chunks, last.streams, strict=True)
+            ]
+        landed = [
             _commit_chunk(part, number, values, writes, now_ms, producer_expiration_ms, latecomers)
             for number in range(len(part.chunks))
         ]
+        outcome = [each.commit for each in landed]
         if part.section is not None:
             _record_object(part, part.section, outcome, writes, now_ms)
         if part.parts == GROWING and part.section is not None:
@@ -113,9 +118,15 @@ def commit_part(
         last.number = part.number
         last.streams = outcome
         writes.put(own_key, encode(last))
-        return writes, outcome
+        return writes, landed
 
     return decide
+
+
+def _landed_before(chunk: Chunk, commit: StreamCommit) -> CommittedChunk:
+    """The outcome of an earlier attempt, as the incarnation's key has it."""
+    entry = None if commit.entry is None else decode(IndexEntry, commit.entry)
+    return CommittedChunk(chunk, commit, entry)
 
 
 def _record_object(
@@ -140,7 +151,7 @@ def _commit_chunk(
     now_ms: int,
     producer_expiration_ms: int,
     latecomers: Mapping[int, Mapping[int, Place]] | None,
-) -> StreamCommit:
+) -> CommittedChunk:
     chunk = part.chunks[number]
     tail_key = keys.tail(part.domain, chunk.stream)
     committed = values[tail_key]
@@ -151,7 +162,8 @@ def _commit_chunk(
     verdicts = judge(tail, chunk.batches, now_ms, allowed)
     end = tail.high_watermark
     if end == start:
-        return StreamCommit(chunk.stream, verdicts, start, end, None, tail.last_stable)
+        commit = StreamCommit(chunk.stream, verdicts, start, end, None, tail.last_stable)
+        return CommittedChunk(chunk, commit, None)
     left_out = [number for number, _, _ in verdicts]
     skipped = set(left_out)
     entry = IndexEntry(
@@ -181,9 +193,11 @@ def _commit_chunk(
     if part.section is None:
         entry.data = bytes(chunk.data)
         stored = encode(entry)
+        entry.data = None  # who keeps the entry has the chunk too
     writes.put(keys.index_entry(part.domain, chunk.stream, end), stored)
     writes.put(tail_key, encode_bounded(tail))
-    return StreamCommit(chunk.stream, verdicts, start, end, described, tail.last_stable)
+    commit = StreamCommit(chunk.stream, verdicts, start, end, described, tail.last_stable)
+    return CommittedChunk(chunk, commit, entry)
 
 
 def encode_bounded(tail: Tail) -> bytes:

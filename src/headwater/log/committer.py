@@ -23,7 +23,8 @@ from headwater.errors import (
 )
 from headwater.feature_levels import NOTED_SECTIONS
 from headwater.log.commit import Fenced, Part, chunks_per_part, commit_part
-from headwater.log.formats import GROWING, StreamCommit
+from headwater.log.commit_subscribers import CommittedChunk
+from headwater.log.formats import GROWING
 from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.wal_files import Section
 from headwater.log.wal_object import Chunk, Placement
@@ -80,7 +81,7 @@ class Committer:
 
     async def commit(
         self, chunks: Sequence[Chunk], placements: Sequence[Placement], section: Section | None
-    ) -> AsyncIterator[tuple[Part, list[StreamCommit] | TransactionTooLarge]]:
+    ) -> AsyncIterator[tuple[Part, list[CommittedChunk] | TransactionTooLarge]]:
         """Commit in as many parts as the store's transactions ask for.
 
         How large a stream's record is, the store alone knows: it grows with its producers. A part
@@ -93,7 +94,7 @@ class Committer:
             # Where one more follows, an object has at least that one more.
             parts_known = parts + (1 if end == len(chunks) else 2)
             part = self._part(chunks[done:end], placements[done:end], section, parts_known, end)
-            outcome: list[StreamCommit] | TransactionTooLarge
+            outcome: list[CommittedChunk] | TransactionTooLarge
             try:
                 outcome = await self._land(part)
             except TransactionTooLarge as error:
@@ -131,7 +132,7 @@ class Committer:
             noted=noted if section is not None and self._level() >= NOTED_SECTIONS else 0,
         )
 
-    async def _land(self, part: Part) -> list[StreamCommit]:
+    async def _land(self, part: Part) -> list[CommittedChunk]:
         """Run the transaction until its outcome is known.
 
         ``CommitInDoubt`` is what is left if the store refuses it after a lost answer; any other

@@ -22,15 +22,13 @@ from headwater.feature_levels import SPOKEN, check_level
 from headwater.log.chunk_source import ChunkSource
 from headwater.log.claim import refuse_unfinished, watch_claim
 from headwater.log.cleanup import TopicCleaner
+from headwater.log.commit_subscribers import CommitSubscriber, StreamUpdates
 from headwater.log.filler import HoleSource
 from headwater.log.follow import Follower
 from headwater.log.formats import (
     HOLE,
-    INLINE,
     PARQUET,
     SEGMENT,
-    IndexEntry,
-    StreamCommit,
 )
 from headwater.log.gc import GarbageCollector
 from headwater.log.index import IndexReader
@@ -55,7 +53,6 @@ from headwater.log.timestamps import TimestampLookup
 from headwater.log.topics import TopicCatalog
 from headwater.log.transactions import transact
 from headwater.log.trim import Trimmer
-from headwater.log.wal_object import Chunk
 from headwater.log.writer import Writer
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
@@ -198,6 +195,13 @@ class LogEngine:
             added=self._maintenance.added_entry,
             gone=self._maintenance.forget,
         )
+        self._subscribers: Sequence[CommitSubscriber] = (
+            self._follower,
+            self._loader,
+            StreamUpdates(self._streams, settings.window_entries),
+            self._budget,
+            self._maintenance,
+        )
         self._gaps = SequenceGaps(max(REMEMBERED_SECONDS, settings.append_timeout_ms / 500))
         self.incarnation = ""
         """The name under which this broker writes; a new one after it was fenced."""
@@ -227,7 +231,8 @@ class LogEngine:
             clock=self._clock,
             rng=self._rng,
             metrics=self._metrics,
-            committed=self._committed,
+            streams=self._streams,
+            subscribers=self._subscribers,
             doubted=self._follower.doubt,
             gaps=self._gaps,
             level=lambda: self._cluster.level,
@@ -309,26 +314,6 @@ class LogEngine:
 
     def turned_away(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
         self._gaps.failed(topic.streams[partition], batches)
-
-    def _committed(self, chunks: Sequence[Chunk], commits: Sequence[StreamCommit]) -> list[int]:
-        """This broker's own commit: its records are readable before producers hear of them."""
-        self._follower.settle()
-        starts = []
-        for chunk, commit in zip(chunks, commits, strict=True):
-            state = self._streams[commit.stream]
-            if commit.entry is not None:
-                entry = decode(IndexEntry, commit.entry)
-                self._loader.keep(commit.stream, entry, chunk.data)
-                state.committed(
-                    entry, self._settings.window_entries, last_stable=commit.last_stable
-                )
-                if entry.kind == INLINE:
-                    self._budget.added(commit.stream, entry.length)
-                self._maintenance.added_entry(commit.stream, entry.length)
-            # Duplicates may have been committed by a broker whose changes are not here yet.
-            state.advance(commit.end, commit.last_stable)
-            starts.append(state.log_start)
-        return starts
 
     def read(
         self, topic: Topic, partition: int, offset: int, max_bytes: int, *, committed: bool

@@ -6,9 +6,10 @@ behind, commits folded into one) only costs look-ups: bounds are read again befo
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from headwater.errors import KafkaError, StoreError, WatchTrimmed
+from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats import Incarnation, IndexEntry, Layout
 from headwater.log.streams import Streams
 from headwater.log.topics import TopicCatalog
@@ -60,6 +61,10 @@ class Follower:
         if self._in_doubt:
             self._in_doubt = False
             self._streams.distrust()
+
+    def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
+        """See ``CommitSubscriber``."""
+        self.settle()
 
     async def run(self) -> None:
         """Follow commits, layouts and topics until cancelled."""

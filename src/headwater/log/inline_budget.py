@@ -9,7 +9,10 @@ reads a stream's entries. It knows nothing of what an earlier process of it left
 sweep has looked at its streams, so for that time the store may hold twice the bound.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from headwater.log.commit_subscribers import CommittedChunk
+from headwater.log.formats import INLINE
 
 
 class InlineBudget:
@@ -37,6 +40,12 @@ class InlineBudget:
     def added(self, stream: int, size: int) -> None:
         """This broker committed so many bytes inline, or moved them where it is negative."""
         self.measured(stream, max(0, self._by_stream.get(stream, 0) + size))
+
+    def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
+        """See ``CommitSubscriber``."""
+        for each in landed:
+            if each.entry is not None and each.entry.kind == INLINE:
+                self.added(each.commit.stream, each.entry.length)
 
     def measured(self, stream: int, size: int) -> None:
         """A look at the stream's entries found so many bytes inline."""

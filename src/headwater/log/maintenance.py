@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from random import Random
 
@@ -10,6 +10,7 @@ from headwater import topic_configs
 from headwater.clock import Clock
 from headwater.errors import KafkaError, StoreError
 from headwater.log.cleanup import TopicCleaner
+from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats import Tail
 from headwater.log.gc import SNAPSHOT_LIFE_MS, GarbageCollector
 from headwater.log.index import IndexReader
@@ -86,6 +87,12 @@ class Maintenance:
     def added_entry(self, stream: int, length: int) -> None:
         """An entry was committed, here or by another broker: a merge may become worth while."""
         self._rounds.added(stream, length)
+
+    def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
+        """See ``CommitSubscriber``."""
+        for each in landed:
+            if each.entry is not None:
+                self.added_entry(each.commit.stream, each.entry.length)
 
     def forget(self, streams: Collection[int]) -> None:
         """Streams are gone."""

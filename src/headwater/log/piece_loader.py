@@ -9,6 +9,7 @@ from cachetools import LRUCache
 
 from headwater.errors import ObjectNotFound
 from headwater.log.chunk_source import ChunkSource
+from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats import INLINE, WAL, IndexEntry
 from headwater.log.load_budget import LoadBudget
 from headwater.log.pieces import Piece, PieceCache, PieceKey
@@ -58,6 +59,12 @@ class PieceLoader:
         """A chunk came by: written here, or inline in an index entry."""
         piece = self._chunks.whole_piece(entry, chunk)
         self._cache.put((*_key(stream, entry), WHOLE), piece)
+
+    def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
+        """See ``CommitSubscriber``."""
+        for each in landed:
+            if each.entry is not None:
+                self.keep(each.commit.stream, each.entry, each.chunk.data)
 
     async def release_memory(self) -> None:
         """Drop all but the pieces that were used last."""

@@ -14,10 +14,11 @@ from headwater.errors import (
     OutOfOrderSequence,
     UnknownTopicOrPartition,
 )
+from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats import StreamCommit
 from headwater.log.judge import DUPLICATE
 from headwater.log.sequence_gaps import SequenceGaps
-from headwater.log.wal_object import Chunk
+from headwater.log.streams import Streams
 from headwater.wire.batch import LOG_APPEND_TIME, Batch
 
 logger = logging.getLogger(__name__)
@@ -75,18 +76,19 @@ def _give_some(answers: Sequence[Answer], first: int, at_once: int) -> None:
 
 
 def settle_part(
-    chunks: Sequence[Chunk],
-    commits: Sequence[StreamCommit],
-    log_starts: Sequence[int],
+    landed: Sequence[CommittedChunk],
+    streams: Streams,
     waiting: dict[int, list[W]],
     gaps: SequenceGaps,
 ) -> list[Answer]:
     """The answers to the appends of one part; they are taken out of ``waiting``."""
     answers: list[Answer] = []
-    for chunk, commit, start in zip(chunks, commits, log_starts, strict=True):
-        answers += settle(waiting[chunk.stream], chunk.batches, commit, start, gaps)
-    for chunk in chunks:
-        del waiting[chunk.stream]  # nobody else answers them
+    for each in landed:
+        stream = each.chunk.stream
+        log_start = streams[stream].log_start
+        answers += settle(waiting[stream], each.chunk.batches, each.commit, log_start, gaps)
+    for each in landed:
+        del waiting[each.chunk.stream]  # nobody else answers them
     return answers
 
 

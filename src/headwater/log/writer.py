@@ -3,8 +3,8 @@
 Group commit: a flush starts as soon as none is under way. One that is large enough for an object
 starts as soon as no upload is, so that it is written while the one before it commits, and a full
 buffer does not wait for that either; on a paid store every ``flush_interval_ms`` (``pace``), also
-while uploads are under way. Commits keep the order in which buffers were cut, and producers are
-answered after the commit, never before.
+while uploads are under way. Commits keep the order in which buffers were cut. Producers are
+answered after the commit and its ``subscribers``, never before.
 
 A small flush travels inside its commit, unless its topics are ``cheap`` or the metadata store's
 share is used up. On a paid store such a flush waits neither for the interval nor for an upload of
@@ -39,14 +39,15 @@ from headwater.errors import (
 )
 from headwater.feature_levels import SPOKEN
 from headwater.log.commit import Fenced
+from headwater.log.commit_subscribers import CommitSubscriber
 from headwater.log.committer import CommitInDoubt, Committer
 from headwater.log.early import Early
-from headwater.log.formats import StreamCommit
 from headwater.log.held import Held
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.pace import Pace
 from headwater.log.sequence_gaps import SequenceGaps
 from headwater.log.settings import LogSettings
+from headwater.log.streams import Streams
 from headwater.log.turns import end_of, pass_turn
 from headwater.log.verdicts import give, settle_part
 from headwater.log.wal_files import Section, WalFiles
@@ -67,9 +68,6 @@ PAUSE_WITHIN = 0.5
 NO_PAUSE_FOR = 10.0
 """Seconds after which it is tried again."""
 
-Committed = Callable[[Sequence[Chunk], Sequence[StreamCommit]], Sequence[int]]
-"""Told of every commit before producers are answered; returns the streams' log starts."""
-
 
 class Writer:
     """Takes batches in and makes them durable. One per incarnation."""
@@ -84,7 +82,8 @@ class Writer:
         clock: Clock,
         rng: random.Random,
         metrics: Metrics,
-        committed: Committed,
+        streams: Streams,
+        subscribers: Sequence[CommitSubscriber],
         doubted: Callable[[], None] = lambda: None,
         level: Callable[[], int] = lambda: SPOKEN.highest,
         budget: InlineBudget | None = None,
@@ -93,7 +92,8 @@ class Writer:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
-        self._committed = committed
+        self._streams = streams
+        self._subscribers = subscribers
         self._gaps = gaps or SequenceGaps()
         self._committer = Committer(
             meta=meta,
@@ -128,7 +128,6 @@ class Writer:
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         self.inline_eligible_appends = 0
-        """Appends so far that may skip the flush interval."""
         self._failure: KafkaError | None = None
         self.failed = asyncio.Event()
         """Set when this incarnation was fenced: a new one has to take its place."""
@@ -321,8 +320,9 @@ class Writer:
                 refused = [chunk.stream for chunk in part.chunks]
                 self._fail(buffer, KafkaStorageError(str(outcome)), refused)
                 continue
-            starts = self._committed(part.chunks, outcome)
-            give(settle_part(part.chunks, outcome, starts, buffer.waiting, self._gaps))
+            for subscriber in self._subscribers:
+                subscriber.part_committed(outcome)
+            give(settle_part(outcome, self._streams, buffer.waiting, self._gaps))
 
     def _landed(self, buffer: Buffer, *, early: bool) -> None:
         self._metrics.flushes.inc()
