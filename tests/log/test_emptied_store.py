@@ -81,7 +81,7 @@ async def test_no_producer_id_is_given_again(loss: str) -> None:
     async with running_engine(store, objects, housekeeping=False) as engine:
         LOSSES[loss](store)
         with pytest.raises(KafkaStorageError, match=loss):
-            await StoredProducerIds(store, engine._record).allocate()
+            await StoredProducerIds(store, engine._context.cluster).allocate()
 
 
 async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:

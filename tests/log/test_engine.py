@@ -259,7 +259,7 @@ async def test_large_chunks_are_read_in_pieces(meta: MemoryStore, objects: Memor
         expected = await read_all(engine, "t")
     async with running_engine(meta, objects, broker_id=2, settings=settings) as fresh:
         assert await read_all(fresh, "t", max_bytes=35_000) == expected
-        assert fresh._objects.traffic.bytes_read < 1_300_000
+        assert fresh._context.objects.traffic.bytes_read < 1_300_000
         read = await read_once(fresh, "t", 0, 101, 1)
         assert payloads(read)[0][1][:4] == b"0050"
 

@@ -55,7 +55,8 @@ async def test_a_chunk_that_cannot_be_read_is_left_out_of_a_merge() -> None:
     async with running_engine(
         meta, objects, broker_id=2, settings=settings, housekeeping=False
     ) as fresh:
-        assert await fresh._merger.merge([*broken.streams, *fine.streams]) == list(fine.streams)
+        again = await fresh._current.merger.merge([*broken.streams, *fine.streams])
+        assert again == list(fine.streams)
         merged = await entries_of(meta, fine.streams[0])
         assert [(entry.start, entry.end) for entry in merged] == [(0, 4)]
         assert len(await entries_of(meta, broken.streams[0])) == 4
@@ -93,7 +94,7 @@ async def test_the_newest_entries_are_found_in_order_and_without_data(count: int
         topic = await engine.topics.create("t", 1, {})
         for _ in range(70):
             await append(engine, "t", [make_batch()])
-        newest = await engine._index.newest(topic.streams[0], 10, count)
+        newest = await engine._reads.index.newest(topic.streams[0], 10, count)
         first = max(10, 70 - count)
         assert [entry.start for entry in newest] == list(range(first, 70))
         assert all(entry.data is None for entry in newest)

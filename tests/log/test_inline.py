@@ -55,11 +55,11 @@ async def test_what_an_earlier_process_left_is_counted_by_the_sweep() -> None:
         for partition in range(3):
             await append(engine, "t", [make_batch(b"x" * 5_000)], partition)
     async with running_engine(meta, objects, rng=Random(8), housekeeping=False) as engine:
-        assert engine._budget.used == 0
+        assert engine._upkeep.budget.used == 0
         await engine._maintenance.sweep()
-        assert engine._budget.used == await inline_bytes(meta) > LIMIT // 2
+        assert engine._upkeep.budget.used == await inline_bytes(meta) > LIMIT // 2
         await engine._maintenance.merge_recent()
-        assert engine._budget.used == await inline_bytes(meta) <= LIMIT // 2
+        assert engine._upkeep.budget.used == await inline_bytes(meta) <= LIMIT // 2
 
 
 async def test_a_cheap_topics_records_are_never_in_the_metadata_store() -> None:

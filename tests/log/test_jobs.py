@@ -144,16 +144,16 @@ async def test_merges_keep_out_of_an_open_job() -> None:
     async with place.engine() as engine:
         topic = await place.fill(engine)
         stream = topic.streams[0]
-        planned = await engine._merger._plan(stream)
+        planned = await engine._current.merger._plan(stream)
         await created(place, topic, start=4, end=12)
         # A merge that was planned before the job loses.
         assert planned.run
         before = await place.index(topic)
-        pause = engine._writer.wait_for_pause
-        read = await engine._merger._read([planned], pause)
-        assert await engine._merger._merge_group(read, pause) == []
+        pause = engine._current.writer.wait_for_pause
+        read = await engine._current.merger._read([planned], pause)
+        assert await engine._current.merger._merge_group(read, pause) == []
         assert await place.index(topic) == before
-        while await engine._merger.merge([stream]):
+        while await engine._current.merger.merge([stream]):
             pass
         ends = [entry.end for entry in await place.index(topic)]
         assert [end for end in ends if 4 <= end <= 12] == [4, 6, 8, 10, 12]

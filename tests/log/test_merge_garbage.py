@@ -37,7 +37,7 @@ async def test_an_object_whose_part_lost_all_of_its_streams_goes_with_its_last_c
             for partition in range(2):
                 await append(engine, "t", [make_batch(b"x")], partition)
         store.stream = topic.streams[1]
-        await engine._merger.merge(topic.streams)
+        await engine._current.merger.merge(topic.streams)
         assert store.stream is None
         (merged,) = [
             info.key async for info in place.objects.list("wal/") if "/merged-" in info.key

@@ -60,7 +60,7 @@ async def fill(engine: LogEngine, streams: int, flushes: int, *, size: int = 250
 
 
 async def lengths(engine: LogEngine, stream: int) -> list[int]:
-    return [entry.length for entry in await engine._index.newest(stream, 0, 10_000)]
+    return [entry.length for entry in await engine._reads.index.newest(stream, 0, 10_000)]
 
 
 async def records(engine: LogEngine, streams: int) -> list[list[tuple[int, bytes]]]:
@@ -133,16 +133,16 @@ async def test_a_crowded_metadata_store_is_relieved_object_by_object(
     async with running_engine(meta, objects, settings=inline, housekeeping=False) as engine:
         numbers = await fill(engine, 30, 1)
         planned: list[int] = []
-        plan = engine._merger._plan
+        plan = engine._current.merger._plan
 
         async def counted(stream: int, *args: Any, **how: Any) -> Planned:
             planned.append(stream)
             return await plan(stream, *args, **how)
 
-        monkeypatch.setattr(engine._merger, "_plan", counted)
+        monkeypatch.setattr(engine._current.merger, "_plan", counted)
         puts = objects.traffic.puts
-        monkeypatch.setattr(engine._merger._budget, "crowded", lambda: False)
-        await engine._merger.merge(numbers, relieve=True)
+        monkeypatch.setattr(engine._current.merger._budget, "crowded", lambda: False)
+        await engine._current.merger.merge(numbers, relieve=True)
         assert objects.traffic.puts == puts + 1
         assert len(planned) < 12
 
@@ -157,7 +157,7 @@ async def test_a_backlog_is_merged_in_a_hurry(
             hurried.append(hurry)
             return []
 
-        monkeypatch.setattr(engine._merger, "merge", merge)
+        monkeypatch.setattr(engine._current.merger, "merge", merge)
         rounds = engine._maintenance._rounds
         for _ in range(2_000_000 // 1_000):
             rounds.added(1, 1_999)
@@ -200,7 +200,7 @@ async def test_streams_that_become_ripe_meanwhile_do_not_wait_for_those_that_hav
                     rounds.added(second, 10)
             return [first] if len(seen) < 3 else []
 
-        monkeypatch.setattr(engine._merger, "merge", merge)
+        monkeypatch.setattr(engine._current.merger, "merge", merge)
         for _ in range(4 * FAN_IN):
             rounds.added(first, 10)
         await engine._maintenance.merge_recent()
@@ -236,11 +236,11 @@ async def test_the_inline_bytes_of_anothers_streams_are_counted_again(
         running_engine(meta, objects, broker_id=2, settings=settings) as merging,
     ):
         await fill(writing, 1, 16)
-        assert writing._budget.used > 4_000
+        assert writing._upkeep.budget.used > 4_000
         await poll(merging, "t", 0, 15)
         await merging._maintenance.merge_recent()
         await writing._maintenance.merge_recent()
-        assert writing._budget.used == 0
+        assert writing._upkeep.budget.used == 0
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["range", "object"])
@@ -251,7 +251,7 @@ async def test_what_cannot_be_read_keeps_no_other_stream_from_being_merged(
     async with running_engine(meta, objects, settings=NARROW, housekeeping=False) as engine:
         numbers = await fill(engine, 12, 20)
         before = await records(engine, 12)
-        bad, *_ = await engine._index.newest(numbers[0], 0, 100)
+        bad, *_ = await engine._reads.index.newest(numbers[0], 0, 100)
         get_range = objects.get_range
 
         async def failing(key: str, start: int, length: int) -> bytearray:
@@ -278,16 +278,16 @@ async def test_a_stream_that_cannot_be_planned_keeps_no_other_from_being_merged(
 ) -> None:
     async with running_engine(meta, objects, settings=DIRECT, housekeeping=False) as engine:
         numbers = await fill(engine, 3, 16)
-        newest = engine._index.newest
+        newest = engine._reads.index.newest
 
         async def failing(stream: int, *args: Any) -> list[IndexEntry]:
             if stream == numbers[1]:
                 raise UnknownFormat("of a newer release")
             return await newest(stream, *args)
 
-        monkeypatch.setattr(engine._index, "newest", failing)
+        monkeypatch.setattr(engine._reads.index, "newest", failing)
         await engine._maintenance.merge_recent()
-        monkeypatch.setattr(engine._index, "newest", newest)
+        monkeypatch.setattr(engine._reads.index, "newest", newest)
         assert [len(await lengths(engine, stream)) for stream in numbers] == [1, 16, 1]
 
 
@@ -313,12 +313,12 @@ async def test_inline_bytes_behind_many_large_entries_are_not_forgotten(
     settings = LogSettings(merge_fan_in=FAN_IN, inline_bytes=1_000, merge_small_bytes=2_000)
     async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
         (stream,) = await fill(engine, 1, 3)
-        inline = engine._budget.used
+        inline = engine._upkeep.budget.used
         assert inline > 700
         for _ in range(70):
             await append(engine, "t", [make_batch(b"x" * 3_000)])
-        await engine._merger.merge([stream])
-        assert engine._budget.used == inline
+        await engine._current.merger.merge([stream])
+        assert engine._upkeep.budget.used == inline
 
 
 async def test_every_object_of_a_merge_is_counted_among_the_puts(

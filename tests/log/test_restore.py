@@ -128,7 +128,7 @@ async def test_an_idempotent_producers_retry_is_found_after_a_restore() -> None:
     async with place.engine() as engine:
         assert values(await read_all(engine, "t")) == [b"0", b"1", b"2", b"3", b"5"]
         assert await append(engine, "t", batches[5:]) == 4
-        assert await StoredProducerIds(place.meta, engine._record).allocate() >= 2**32
+        assert await StoredProducerIds(place.meta, engine._context.cluster).allocate() >= 2**32
 
 
 async def test_a_producer_that_went_on_at_a_broker_whose_clock_is_behind_loses_nothing() -> None:
@@ -385,7 +385,7 @@ async def test_no_acknowledged_record_in_an_object_is_lost_whenever_the_metadata
                 case 0:
                     await place.snapshot()
                 case 1:
-                    await engine._merger.merge(topic.streams)
+                    await engine._current.merger.merge(topic.streams)
                 case 2 if rng.random() < 0.3:
                     start = await engine.delete_records(topic, 0, len(acknowledged) // 2)
                 case 3:

@@ -113,7 +113,7 @@ async def test_what_a_merge_took_from_the_metadata_store_is_put_back_at_its_offs
         await add(engine, "a", "b")
         await place.snapshot()
         await add(engine, "c", "d", "e")
-        await engine._merger.merge(topic.streams)
+        await engine._current.merger.merge(topic.streams)
         before = await log_of(engine)
         await add(engine, "f")  # inline, and so lost
     place.lose_metadata()
@@ -146,7 +146,7 @@ async def test_records_that_are_lost_between_others_leave_a_hole_that_readers_pa
         assert await log_of(engine) == left
         assert await engine.end_of_epoch(topic, 0, 0) == 1, "consumers go back to what is lost"
         assert await append(engine, "t", [batch("new")]) == 6
-        await engine._merger.merge(topic.streams)
+        await engine._current.merger.merge(topic.streams)
         assert await log_of(engine) == {**left, 6: b"new.0"}
 
 
@@ -154,7 +154,7 @@ async def _merge_run(engine: LogEngine, topic: Topic, run: Sequence[IndexEntry])
     """Merge these entries, whatever a plan would take."""
     from headwater.log.merge_plans import Planned
 
-    merger = engine._merger
+    merger = engine._current.merger
     stream = topic.streams[0]
     layout = (await merger._plan(stream)).generation
     planned = Planned(stream, layout, run)
@@ -294,7 +294,7 @@ async def test_a_merged_object_that_does_not_state_its_offsets_is_kept_and_told_
         topic = await engine.topics.create("t", 1, {})
         await place.snapshot()
         await add(engine, "a", "b")
-        await engine._merger.merge(topic.streams)
+        await engine._current.merger.merge(topic.streams)
     (merged,) = [info.key async for info in place.objects.list("wal/")]
     place.lose_metadata()
     assert (await place.restore()).found.unplaced == [merged]
@@ -332,7 +332,7 @@ async def test_nothing_is_placed_twice_by_one_restore_after_another(rounds: int)
         await add(engine, "b", "b", "c")
         await compactor(place).compact(engine, topic, end=2)
         await add(engine, "c", "d")
-        await engine._merger.merge(topic.streams)
+        await engine._current.merger.merge(topic.streams)
         before = await log_of(engine)
     for _ in range(rounds):
         place.lose_metadata()

@@ -129,7 +129,7 @@ async def test_one_that_was_given_up_is_older_than_those_after_it_whatever_its_c
         assert await late.take() is None
         for number in range(3):
             await append(engine, "t", [make_batch(b"%d" % number)])
-        await engine._merger.merge(topic.streams)
+        await engine._current.merger.merge(topic.streams)
         for _ in range(3):
             await place.snapshot()
         await place.collector().collect_released()
@@ -152,13 +152,13 @@ async def test_what_was_restored_is_kept_until_the_next_snapshots() -> None:
     place.lose_metadata()
     await place.restore()
     async with place.engine() as engine:
-        await engine._merger.merge(topic.streams)
+        await engine._current.merger.merge(topic.streams)
         assert await place.collector().collect_released() == 0
     place.lose_metadata()
     await place.restore()
     async with place.engine() as engine:
         assert values(await read_all(engine, "t")) == [b"0", b"1", b"2", b"3"]
-        await engine._merger.merge(topic.streams)
+        await engine._current.merger.merge(topic.streams)
         for _ in range(2):
             await place.snapshot()
         assert await place.collector().collect_released() == 4

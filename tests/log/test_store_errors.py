@@ -43,6 +43,11 @@ async def append(engine: LogEngine, topic: Topic) -> object:
     return await engine.append(topic, 0, [make_batch(b"x" * 300)])
 
 
+async def allocate(engine: LogEngine, _: Topic) -> object:
+    context = engine._context
+    return await StoredProducerIds(context.meta, context.cluster).allocate()
+
+
 CALLS: dict[str, Call] = {
     "append": append,
     "read": read,
@@ -50,7 +55,7 @@ CALLS: dict[str, Call] = {
     "offset_for_timestamp": lambda engine, topic: engine.offset_for_timestamp(topic, 0, 5),
     "max_timestamp": lambda engine, topic: engine.max_timestamp(topic, 0),
     "delete_records": lambda engine, topic: engine.delete_records(topic, 0, 1),
-    "allocate": lambda engine, _: StoredProducerIds(engine._meta, engine._record).allocate(),
+    "allocate": allocate,
     "find": lambda engine, _: engine.topics.find("other"),
     "find_by_id": lambda engine, topic: engine.topics.find_by_id(topic.id),
     "all": lambda engine, _: engine.topics.all(),

@@ -19,41 +19,26 @@ from headwater.engine import (
 )
 from headwater.errors import KafkaError, StoreError
 from headwater.feature_levels import SPOKEN, check_level
-from headwater.log.chunk_source import ChunkSource
-from headwater.log.claim import refuse_unfinished, watch_claim
-from headwater.log.cleanup import TopicCleaner
-from headwater.log.commit_subscribers import CommitSubscriber, StreamUpdates
-from headwater.log.filler import HoleSource
-from headwater.log.follow import Follower
-from headwater.log.formats import (
-    HOLE,
-    PARQUET,
-    SEGMENT,
+from headwater.log.assembly import (
+    EngineContext,
+    assemble_follower,
+    assemble_read_path,
+    assemble_upkeep,
+    make_incarnation,
 )
-from headwater.log.gc import GarbageCollector
-from headwater.log.index import IndexReader
-from headwater.log.inline_budget import InlineBudget
-from headwater.log.maintenance import Maintenance
-from headwater.log.merger import Merger
+from headwater.log.claim import refuse_unfinished, watch_claim
+from headwater.log.incarnation import CurrentIncarnation
 from headwater.log.names import take_name
-from headwater.log.parquet_source import Offload, ParquetSource, in_thread
+from headwater.log.parquet_source import Offload, in_thread
 from headwater.log.parquet_warmth import warm_up_for_tables
-from headwater.log.piece_loader import PieceLoader
-from headwater.log.pieces import PieceCache
-from headwater.log.reader import Reader
 from headwater.log.reclaimer import Reclaimer
 from headwater.log.record_work import RecordWork
-from headwater.log.segments import SegmentSource
 from headwater.log.sequence_gaps import REMEMBERED_SECONDS, SequenceGaps
 from headwater.log.settings import LogSettings
-from headwater.log.snapshots import Snapshotter
-from headwater.log.streams import Streams, StreamWaiter
+from headwater.log.streams import StreamWaiter
 from headwater.log.surveys import epoch_end, remembered_producers, stored_sizes
-from headwater.log.timestamps import TimestampLookup
 from headwater.log.topics import TopicCatalog
 from headwater.log.transactions import transact
-from headwater.log.trim import Trimmer
-from headwater.log.writer import Writer
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.values import decode, encode
@@ -124,89 +109,42 @@ class LogEngine:
         directory: LogDirectory = IN_MEMORY,
     ) -> None:
         self.directory = directory
-        self._meta = meta
-        self._objects = objects
-        self._reclaimer = reclaimer
-        self._broker_id = broker_id
-        self._settings = settings
-        self._clock = clock
-        self._rng = rng
-        self._metrics = metrics
-        self._streams = Streams()
-        self._record = cluster
-        self._cluster = ClusterFollower(meta, cluster)
-        self.topics = TopicCatalog(meta, rng, self._close_streams)
-        cache = PieceCache(
-            settings.cache_bytes, metrics.cache_hits["piece"], metrics.cache_misses["piece"]
-        )
-        stores = {objects.id: objects}
-        reading = {"read_bytes": settings.read_bytes, "leader_epoch": cluster.epoch}
-        self._parquet = ParquetSource(stores, leader_epoch=cluster.epoch, offload=offload)
-        self._loader = PieceLoader(
-            chunks=ChunkSource(meta, stores, **reading),
-            files={
-                PARQUET: self._parquet,
-                SEGMENT: SegmentSource(stores, **reading),
-                HOLE: HoleSource(leader_epoch=cluster.epoch),
-            },
-            cache=cache,
-        )
-        self._index = IndexReader(meta, self._streams, self._loader.keep_inline)
-        self._reader = Reader(
-            meta=meta, streams=self._streams, index=self._index, loader=self._loader
-        )
-        self._timestamps = TimestampLookup(
-            self._reader, self._index, self._loader, record_work or RecordWork(offload)
-        )
-        self._trimmer = Trimmer(meta, self._streams, self._index, clock)
-        self._cleaner = TopicCleaner(meta, self._streams, self._trimmer, clock)
-        self._budget = InlineBudget(meta.limits.inline_bytes, lambda: len(living()))
-        self._maintenance = Maintenance(
+        self._context = context = EngineContext(
             meta=meta,
-            topics=self.topics,
-            index=self._index,
-            trimmer=self._trimmer,
-            cleaner=self._cleaner,
-            collector=GarbageCollector(meta, objects, reclaimer, settings, clock),
-            merger=lambda: self._merger,
-            snapshotter=Snapshotter(
-                meta,
-                objects,
-                reclaimer,
-                clock,
-                incarnation=lambda: self.incarnation,
-                kept=settings.snapshots_kept,
-                offload=offload,
-            ),
-            budget=self._budget,
+            objects=objects,
+            reclaimer=reclaimer,
+            cluster=cluster,
             settings=settings,
             clock=clock,
             rng=rng,
+            metrics=metrics,
+            offload=offload,
+        )
+        self._broker_id = broker_id
+        self._metrics = metrics
+        self._cluster = ClusterFollower(meta, cluster)
+        self._current = CurrentIncarnation()
+        self.topics = TopicCatalog(meta, rng, self._close_streams)
+        self._reads = assemble_read_path(context, record_work)
+        self._streams = self._reads.streams
+        self._loader = self._reads.loader
+        self._reader = self._reads.reader
+        self._timestamps = self._reads.timestamps
+        self._upkeep = assemble_upkeep(
+            context,
+            self._reads,
+            self.topics,
+            self._current,
             living=living,
             share=share,
             topic_defaults=topic_defaults,
         )
-        self._follower = Follower(
-            meta,
-            self._streams,
-            self.topics,
-            own=lambda: self.incarnation,
-            window_entries=settings.window_entries,
-            added=self._maintenance.added_entry,
-            gone=self._maintenance.forget,
-        )
-        self._subscribers: Sequence[CommitSubscriber] = (
-            self._follower,
-            self._loader,
-            StreamUpdates(self._streams, settings.window_entries),
-            self._budget,
-            self._maintenance,
+        self._trimmer = self._upkeep.trimmer
+        self._maintenance = self._upkeep.maintenance
+        self._follower = assemble_follower(
+            context, self._reads, self.topics, self._upkeep, self._current
         )
         self._gaps = SequenceGaps(max(REMEMBERED_SECONDS, settings.append_timeout_ms / 500))
-        self.incarnation = ""
-        """The name under which this broker writes; a new one after it was fenced."""
-        self._writer: Writer
-        self._merger: Merger
         metrics.refreshers.append(self._refresh_metrics)
 
     async def start(self) -> None:
@@ -219,57 +157,45 @@ class LogEngine:
         Raises ``ConfigurationError`` where the metadata store is no longer this cluster's: it was
         emptied, or the cluster restored into it. Offsets would be given again there.
         """
-        name = await take_name(self._meta, self._record, self._broker_id, self._new_name)
+        context = self._context
+        name = await take_name(context.meta, context.cluster, self._broker_id, self._new_name)
         # A commit of the old name may have landed though its answer never came.
         self._streams.distrust()
-        self.incarnation = name
-        self._writer = Writer(
-            meta=self._meta,
-            objects=self._objects,
-            incarnation=name,
-            settings=self._settings,
-            clock=self._clock,
-            rng=self._rng,
-            metrics=self._metrics,
-            streams=self._streams,
-            subscribers=self._subscribers,
-            doubted=self._follower.doubt,
-            gaps=self._gaps,
-            level=lambda: self._cluster.level,
-            budget=self._budget,
-        )
-        self._merger = Merger(
-            meta=self._meta,
-            objects=self._objects,
-            reclaimer=self._reclaimer,
-            incarnation=name,
-            settings=self._settings,
-            streams=self._streams,
-            index=self._index,
-            loader=self._loader,
-            clock=self._clock,
-            budget=self._budget,
-            pause=self._writer.wait_for_pause,
-            pace=self._writer.pace,
+        self._current.replace(
+            make_incarnation(
+                name,
+                context,
+                self._reads,
+                self._upkeep,
+                follower=self._follower,
+                cluster=self._cluster,
+                gaps=self._gaps,
+            )
         )
 
+    @property
+    def incarnation(self) -> str:
+        return self._current.name()
+
     def _new_name(self) -> str:
-        return f"{self._broker_id}-{self._clock.now_ms()}-{self._rng.getrandbits(32):08x}"
+        now_ms, chance = self._context.clock.now_ms(), self._context.rng.getrandbits(32)
+        return f"{self._broker_id}-{now_ms}-{chance:08x}"
 
     async def run(self) -> None:
         """Follow other brokers and keep house, until cancelled."""
+        context = self._context
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cluster.run())
             tasks.create_task(self._cluster.look())
-            tasks.create_task(watch_claim(self._meta, self._objects, self._record))
+            tasks.create_task(watch_claim(context.meta, context.objects, context.cluster))
             tasks.create_task(self._follower.run())
             tasks.create_task(self._maintenance.run())
             tasks.create_task(self._revive())
-            tasks.create_task(warm_up_for_tables(self._meta, self._parquet.warm_up))
+            tasks.create_task(warm_up_for_tables(context.meta, self._reads.parquet.warm_up))
 
     async def _revive(self) -> None:
         while True:
-            await self._writer.failed.wait()
+            await self._current.active.fenced.wait()
             logger.warning("incarnation %s was fenced; taking a new name", self.incarnation)
             try:
                 await self.become_new_incarnation()
@@ -279,7 +205,7 @@ class LogEngine:
 
     async def close(self) -> None:
         """Write out what is buffered and stop. Nothing may be appended any more."""
-        await self._writer.close()
+        await self._current.writer.close()
         await self._loader.close()
 
     @property
@@ -289,28 +215,28 @@ class LogEngine:
 
     @property
     def room(self) -> bool:
-        return self._writer.held.room
+        return self._current.writer.held.room
 
     async def wait_for_room(self) -> None:
-        await self._writer.held.wait_for_room()
+        await self._current.writer.held.wait_for_room()
 
     @property
     def bytes_per_client(self) -> int:
-        return max(1, self._settings.buffer_bytes // 2)
+        return max(1, self._context.settings.buffer_bytes // 2)
 
     @property
     def inline_eligible_appends(self) -> int:
-        return self._writer.inline_eligible_appends
+        return self._current.writer.inline_eligible_appends
 
     @property
     def next_flush_at(self) -> float:
-        return self._writer.pace.not_before
+        return self._current.writer.pace.not_before
 
     def append(
         self, topic: Topic, partition: int, batches: Sequence[Batch]
     ) -> asyncio.Future[Appended]:
         cheap = is_cheap(topic.configs)
-        return self._writer.append(topic.streams[partition], batches, cheap=cheap)
+        return self._current.writer.append(topic.streams[partition], batches, cheap=cheap)
 
     def turned_away(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
         self._gaps.failed(topic.streams[partition], batches)
@@ -331,7 +257,7 @@ class LogEngine:
         return await self._reader.load_bounds(topic.streams[partition])
 
     async def end_of_epoch(self, topic: Topic, partition: int, epoch: int) -> int:
-        return await epoch_end(self._meta, topic.streams[partition], epoch)
+        return await epoch_end(self._context.meta, topic.streams[partition], epoch)
 
     async def offset_for_timestamp(
         self, topic: Topic, partition: int, timestamp_ms: int
@@ -350,20 +276,20 @@ class LogEngine:
         return log_start
 
     async def sizes(self, streams: Collection[int]) -> Mapping[int, int]:
-        return await stored_sizes(self._meta, streams)
+        return await stored_sizes(self._context.meta, streams)
 
     async def producers(self, topic: Topic, partition: int) -> Sequence[Producer]:
-        return await remembered_producers(self._meta, topic.streams[partition])
+        return await remembered_producers(self._context.meta, topic.streams[partition])
 
     async def _close_streams(self, streams: Sequence[int]) -> None:
         try:
-            await self._cleaner.close_streams(streams)
+            await self._upkeep.cleaner.close_streams(streams)
         except KafkaError as error:
             # The deletion itself has landed: housekeeping carries it through.
             logger.warning("streams of a deleted topic are closed later: %s", error)
         self._maintenance.deleted_topics.set()
 
     def _refresh_metrics(self) -> None:
-        self._metrics.buffered_bytes.set(self._writer.held.bytes)
-        self._metrics.inline_bytes.set(self._budget.used)
+        self._metrics.buffered_bytes.set(self._current.writer.held.bytes)
+        self._metrics.inline_bytes.set(self._upkeep.budget.used)
         self._metrics.snapshot_failing_seconds.set(self._maintenance.snapshots_failing_ms / 1000)

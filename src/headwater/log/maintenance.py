@@ -13,10 +13,10 @@ from headwater.log.cleanup import TopicCleaner
 from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats import Tail
 from headwater.log.gc import SNAPSHOT_LIFE_MS, GarbageCollector
+from headwater.log.incarnation import CurrentIncarnation
 from headwater.log.index import IndexReader
 from headwater.log.inline_budget import InlineBudget
 from headwater.log.merge_rounds import MergeRounds
-from headwater.log.merger import Merger
 from headwater.log.retention import retained_from
 from headwater.log.settings import LogSettings
 from headwater.log.snapshots import Snapshotter, kept_snapshots
@@ -54,7 +54,7 @@ class Maintenance:
         trimmer: Trimmer,
         cleaner: TopicCleaner,
         collector: GarbageCollector,
-        merger: Callable[[], Merger],
+        current: CurrentIncarnation,
         snapshotter: Snapshotter,
         budget: InlineBudget,
         settings: LogSettings,
@@ -70,7 +70,7 @@ class Maintenance:
         self._trimmer = trimmer
         self._cleaner = cleaner
         self._collector = collector
-        self._merger = merger
+        self._current = current
         self._snapshotter = snapshotter
         self._budget = budget
         self._settings = settings
@@ -148,7 +148,7 @@ class Maintenance:
         rounds = self._rounds
         behind, ready = rounds.behind, rounds.next()
         while ready:
-            again = await self._merger().merge(ready, hurry=behind, counts=rounds)
+            again = await self._current.merger.merge(ready, hurry=behind, counts=rounds)
             await self._relieve()
             if not self._settings.flush_interval_ms and loop.time() > until:
                 rounds.keep(again)  # after a rest
@@ -161,9 +161,9 @@ class Maintenance:
         """Where the metadata store is crowded, move what lies there to objects."""
         for stream in self._rounds.foreign():
             if self._budget.counted(stream):
-                await self._merger().measure(stream)
+                await self._current.merger.measure(stream)
         while crowded := self._budget.crowded():
-            if not await self._merger().merge(crowded, relieve=True):
+            if not await self._current.merger.merge(crowded, relieve=True):
                 return
 
     async def sweep(self) -> None:
@@ -179,7 +179,7 @@ class Maintenance:
 
     async def _sweep_stream(self, stream: int, configs: Mapping[str, str]) -> None:
         await self._retain(stream, configs)
-        await self._merger().merge([stream], thorough=True)
+        await self._current.merger.merge([stream], thorough=True)
 
     async def _retain(self, stream: int, configs: Mapping[str, str]) -> None:
         await self._trimmer.clean(stream)

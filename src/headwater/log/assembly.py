@@ -1,0 +1,232 @@
+"""How the log's engine is put together: what reads, what keeps house, and what writes."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from headwater.clock import Clock
+from headwater.cluster_record import Cluster, ClusterFollower
+from headwater.log.chunk_source import ChunkSource
+from headwater.log.cleanup import TopicCleaner
+from headwater.log.commit_subscribers import CommitSubscriber, StreamUpdates
+from headwater.log.filler import HoleSource
+from headwater.log.follow import Follower
+from headwater.log.formats import HOLE, PARQUET, SEGMENT
+from headwater.log.gc import GarbageCollector
+from headwater.log.incarnation import ActiveIncarnation, CurrentIncarnation
+from headwater.log.index import IndexReader
+from headwater.log.inline_budget import InlineBudget
+from headwater.log.maintenance import Maintenance
+from headwater.log.merger import Merger
+from headwater.log.parquet_source import Offload, ParquetSource
+from headwater.log.piece_loader import PieceLoader
+from headwater.log.pieces import PieceCache
+from headwater.log.reader import Reader
+from headwater.log.reclaimer import Reclaimer
+from headwater.log.record_work import RecordWork
+from headwater.log.segments import SegmentSource
+from headwater.log.sequence_gaps import SequenceGaps
+from headwater.log.settings import LogSettings
+from headwater.log.snapshots import Snapshotter
+from headwater.log.streams import Streams
+from headwater.log.timestamps import TimestampLookup
+from headwater.log.topics import TopicCatalog
+from headwater.log.trim import Trimmer
+from headwater.log.writer import Writer
+from headwater.meta.store import MetadataStore
+from headwater.objects.store import ObjectStore
+from headwater.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineContext:
+    """What an engine is given, and most of its parts use."""
+
+    meta: MetadataStore
+    objects: ObjectStore
+    reclaimer: Reclaimer
+    cluster: Cluster
+    """As it was when the engine was made."""
+    settings: LogSettings
+    clock: Clock
+    rng: Random
+    metrics: Metrics
+    offload: Offload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPath:
+    """From an offset to its records: stream state, index, pieces."""
+
+    streams: Streams
+    index: IndexReader
+    loader: PieceLoader
+    parquet: ParquetSource
+    reader: Reader
+    timestamps: TimestampLookup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """What keeps house, and what requests use of it."""
+
+    trimmer: Trimmer
+    cleaner: TopicCleaner
+    budget: InlineBudget
+    maintenance: Maintenance
+
+
+def assemble_read_path(context: EngineContext, record_work: RecordWork | None) -> ReadPath:
+    """A source for each kind of index entry, behind one cache."""
+    meta, settings, epoch = context.meta, context.settings, context.cluster.epoch
+    stores = {context.objects.id: context.objects}
+    parquet = ParquetSource(stores, leader_epoch=epoch, offload=context.offload)
+    segments = SegmentSource(stores, read_bytes=settings.read_bytes, leader_epoch=epoch)
+    loader = PieceLoader(
+        chunks=ChunkSource(meta, stores, read_bytes=settings.read_bytes, leader_epoch=epoch),
+        files={PARQUET: parquet, SEGMENT: segments, HOLE: HoleSource(leader_epoch=epoch)},
+        cache=PieceCache(
+            settings.cache_bytes,
+            context.metrics.cache_hits["piece"],
+            context.metrics.cache_misses["piece"],
+        ),
+    )
+    streams = Streams()
+    index = IndexReader(meta, streams, loader.keep_inline)
+    reader = Reader(meta=meta, streams=streams, index=index, loader=loader)
+    work = record_work or RecordWork(context.offload)
+    return ReadPath(
+        streams=streams,
+        index=index,
+        loader=loader,
+        parquet=parquet,
+        reader=reader,
+        timestamps=TimestampLookup(reader, index, loader, work),
+    )
+
+
+def assemble_upkeep(
+    context: EngineContext,
+    reads: ReadPath,
+    topics: TopicCatalog,
+    current: CurrentIncarnation,
+    *,
+    living: Callable[[], Collection[str]],
+    share: Callable[[int], bool],
+    topic_defaults: Callable[[], Mapping[str, str]],
+) -> Upkeep:
+    """What trims, merges, snapshots and collects; see ``LogEngine`` for the last three."""
+    meta, objects, clock = context.meta, context.objects, context.clock
+
+    def living_brokers() -> int:
+        return len(living())
+
+    trimmer = Trimmer(meta, reads.streams, reads.index, clock)
+    cleaner = TopicCleaner(meta, reads.streams, trimmer, clock)
+    budget = InlineBudget(meta.limits.inline_bytes, living_brokers)
+    snapshotter = Snapshotter(
+        meta,
+        objects,
+        context.reclaimer,
+        clock,
+        incarnation=current.name,
+        kept=context.settings.snapshots_kept,
+        offload=context.offload,
+    )
+    maintenance = Maintenance(
+        meta=meta,
+        topics=topics,
+        index=reads.index,
+        trimmer=trimmer,
+        cleaner=cleaner,
+        collector=GarbageCollector(meta, objects, context.reclaimer, context.settings, clock),
+        current=current,
+        snapshotter=snapshotter,
+        budget=budget,
+        settings=context.settings,
+        clock=clock,
+        rng=context.rng,
+        living=living,
+        share=share,
+        topic_defaults=topic_defaults,
+    )
+    return Upkeep(trimmer=trimmer, cleaner=cleaner, budget=budget, maintenance=maintenance)
+
+
+def assemble_follower(
+    context: EngineContext,
+    reads: ReadPath,
+    topics: TopicCatalog,
+    upkeep: Upkeep,
+    current: CurrentIncarnation,
+) -> Follower:
+    """What applies other brokers' changes."""
+    return Follower(
+        context.meta,
+        reads.streams,
+        topics,
+        own=current.name,
+        window_entries=context.settings.window_entries,
+        added=upkeep.maintenance.added_entry,
+        gone=upkeep.maintenance.forget,
+    )
+
+
+def commit_subscribers(
+    context: EngineContext, reads: ReadPath, upkeep: Upkeep, follower: Follower
+) -> list[CommitSubscriber]:
+    """Who is told of this broker's own commits, in this order."""
+    return [
+        follower,
+        reads.loader,
+        StreamUpdates(reads.streams, context.settings.window_entries),
+        upkeep.budget,
+        upkeep.maintenance,
+    ]
+
+
+def make_incarnation(
+    name: str,
+    context: EngineContext,
+    reads: ReadPath,
+    upkeep: Upkeep,
+    *,
+    follower: Follower,
+    cluster: ClusterFollower,
+    gaps: SequenceGaps,
+) -> ActiveIncarnation:
+    """A writer and a merger under a name that was just taken."""
+
+    def cluster_level() -> int:
+        return cluster.level
+
+    writer = Writer(
+        meta=context.meta,
+        objects=context.objects,
+        incarnation=name,
+        settings=context.settings,
+        clock=context.clock,
+        rng=context.rng,
+        metrics=context.metrics,
+        streams=reads.streams,
+        subscribers=commit_subscribers(context, reads, upkeep, follower),
+        doubted=follower.doubt,
+        gaps=gaps,
+        level=cluster_level,
+        budget=upkeep.budget,
+    )
+    merger = Merger(
+        meta=context.meta,
+        objects=context.objects,
+        reclaimer=context.reclaimer,
+        incarnation=name,
+        settings=context.settings,
+        streams=reads.streams,
+        index=reads.index,
+        loader=reads.loader,
+        clock=context.clock,
+        budget=upkeep.budget,
+        pause=writer.wait_for_pause,
+        pace=writer.pace,
+    )
+    return ActiveIncarnation(name=name, writer=writer, merger=merger, fenced=writer.failed)

@@ -1,0 +1,45 @@
+"""The incarnation that a broker writes under: everything that ends when its name is fenced."""
+
+import asyncio
+from dataclasses import dataclass
+
+from headwater.log.merger import Merger
+from headwater.log.writer import Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveIncarnation:
+    """A name to write under, and what writes under it. It is replaced as a whole."""
+
+    name: str
+    writer: Writer
+    merger: Merger
+    fenced: asyncio.Event
+    """Set when the name may write no more: another incarnation has to take its place."""
+
+
+class CurrentIncarnation:
+    """Which incarnation it is at the moment, for those that outlive it."""
+
+    def __init__(self) -> None:
+        self._active: ActiveIncarnation | None = None
+
+    def replace(self, incarnation: ActiveIncarnation) -> None:
+        self._active = incarnation
+
+    def name(self) -> str:
+        """Empty before there is one."""
+        return "" if self._active is None else self._active.name
+
+    @property
+    def active(self) -> ActiveIncarnation:
+        assert self._active is not None, "the engine is not started"
+        return self._active
+
+    @property
+    def writer(self) -> Writer:
+        return self.active.writer
+
+    @property
+    def merger(self) -> Merger:
+        return self.active.merger
