@@ -116,6 +116,15 @@ async def test_a_running_broker_notices_that_its_store_went_back(
     assert ended.group_contains(ConfigurationError, match=WENT_BACK)
 
 
+async def test_an_emptied_store_is_told_from_one_that_went_back() -> None:
+    place = Place()
+    record = await place.claim()
+    await add_bookmark(place.meta, place.objects, Reclaimer(place.objects), record)
+    place.meta.database.entries.clear()
+    with pytest.raises(ConfigurationError, match="the metadata store was emptied"):
+        await check_bookmark(place.meta, place.objects, record)
+
+
 async def test_brokers_that_start_at_once_do_not_refuse_each_other() -> None:
     place = Place()
     place.objects = YieldingObjects(clock=place.clock)

@@ -174,7 +174,7 @@ async def test_a_file_behind_records_that_were_deleted_is_put_back(also_merged: 
         await place.snapshot()
         await add(engine, "a", "b", count=3)
         if also_merged:
-            await engine._merger.merge(topic.streams)
+            await engine._current.merger.merge(topic.streams)
         await engine.delete_records(topic, 0, 6)
         await add(engine, "c", "d", count=5)
         await compactor(place).compact(engine, topic)

@@ -38,7 +38,7 @@ async def add_bookmark(
     Raises ``ConfigurationError`` if the metadata store went back.
     """
     known = await _bookmarks(objects)
-    _require_not_behind(await counter(meta), known, cluster)
+    await require_not_behind(meta, _newest(known, cluster), cluster)
 
     def decide(values: Values) -> tuple[Writes, int]:
         writes = Writes()
@@ -57,17 +57,16 @@ async def check_bookmark(meta: MetadataStore, objects: ObjectStore, cluster: Clu
     """Raises ``ConfigurationError`` if the metadata store went back to an earlier state."""
     # In this order: a bookmark that is added meanwhile is in the counter, too.
     known = await _bookmarks(objects)
-    _require_not_behind(await counter(meta), known, cluster)
+    await require_not_behind(meta, _newest(known, cluster), cluster)
 
 
-async def counter(meta: MetadataStore) -> int:
-    """How many bookmarks the metadata store knows of."""
-    return _count(await meta.get(keys.BOOKMARK))
-
-
-def went_back(found: int, noted: int, cluster: Cluster) -> ConfigurationError:
-    """What is told of a store that has ``found`` bookmarks, and had ``noted`` before."""
-    return ConfigurationError(
+async def require_not_behind(meta: MetadataStore, noted: int, cluster: Cluster) -> int:
+    """The store's counter. Raises ``ConfigurationError`` if it is below ``noted``."""
+    found = _count(await meta.get(keys.BOOKMARK))
+    if found >= noted:
+        return found
+    check_same_cluster(await meta.get(keys.CLUSTER), cluster)  # an empty store gets its own message
+    raise ConfigurationError(
         f"the metadata store of cluster {cluster.id} went back to an earlier state: it has "
         f"bookmark {found}, and {noted} was noted since. Records that were acknowledged later are "
         "not in it: run headwater restore into an empty metadata store, or bring back the newer "
@@ -75,14 +74,13 @@ def went_back(found: int, noted: int, cluster: Cluster) -> ConfigurationError:
     )
 
 
-def _require_not_behind(found: int, known: Sequence[str], cluster: Cluster) -> None:
+def _newest(known: Sequence[str], cluster: Cluster) -> int:
+    """The newest bookmark of the cluster's epoch; 0 if there is none."""
     # A restore begins a new epoch, at the counter of the snapshot that it was made from.
     prefix = _prefix(cluster.epoch)
-    noted = max(
+    return max(
         (int(key.removeprefix(prefix)) for key in known if key.startswith(prefix)), default=0
     )
-    if found < noted:
-        raise went_back(found, noted, cluster)
 
 
 async def _bookmarks(objects: ObjectStore) -> list[str]:

@@ -29,7 +29,7 @@ from headwater.errors import (
     StoreError,
     StoreUnavailable,
 )
-from headwater.log.bookmarks import counter, went_back
+from headwater.log.bookmarks import require_not_behind
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
@@ -192,13 +192,9 @@ async def watch_claim(meta: MetadataStore, objects: ObjectStore, cluster: Cluste
         await asyncio.sleep(LOOK_SECONDS)
         try:
             await check_not_restored(objects, cluster)
-            found = await counter(meta)
+            noted = await require_not_behind(meta, noted, cluster)
         except StoreError as error:
             logger.warning("cannot look for a restore of the cluster: %s", error)
-            continue
-        if found < noted:
-            raise went_back(found, noted, cluster)
-        noted = found
 
 
 async def check_not_restored(objects: ObjectStore, cluster: Cluster) -> None:
