@@ -15,7 +15,7 @@ SHARE = 9_000
 
 
 def request(size: int, **known: Any) -> PendingRequest:
-    made = PendingRequest(None, None, None, None, size, 0.0)  # type: ignore[arg-type]
+    made = PendingRequest(None, None, None, size, 0.0)  # type: ignore[arg-type]
     for name, value in known.items():
         setattr(made, name, value)
     return made

@@ -26,7 +26,7 @@ class Sender:
     """Feeds one of the connections that share a buffer, as the event loop does."""
 
     def __init__(self, shared: memoryview) -> None:
-        self.buffer = ReceiveBuffer(LIMIT, shared)
+        self.buffer = ReceiveBuffer(shared)
         self.frames: list[bytes] = []
 
     def send(self, data: bytes) -> None:
@@ -35,7 +35,7 @@ class Sender:
             count = min(len(space), len(data))
             space[:count] = data[:count]
             self.buffer.received(count)
-            while (taken := self.buffer.next_frame()) is not None:
+            while (taken := self.buffer.next_frame(LIMIT)) is not None:
                 self.frames.append(bytes(taken))
             self.buffer.keep_rest()
             data = data[count:]

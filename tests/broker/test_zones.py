@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kio.index import load_response_schema
 from kio.serial import entity_reader
 
+from headwater.broker.client_session import ClientSession
 from headwater.broker.cluster import BrokerAddress, LiveBrokers
 from headwater.broker.handlers import describe_topic_partitions, metadata
 from headwater.broker.replies import encode_reply
@@ -46,7 +47,9 @@ def ask(addresses: Sequence[BrokerAddress], client_id: str | None) -> Any:
     """A Metadata answer as a client of that id reads it."""
     request = SimpleNamespace(topics=(SimpleNamespace(name="t", topic_id=None),))
     version = 13
-    reply = metadata.handle(services(addresses), request, Call(version, client_id, "peer"))
+    reply = metadata.handle(
+        services(addresses), request, Call(version, client_id, ClientSession(1))
+    )
     frame = b"".join(encode_reply(3, version, 1, cast("Any", reply)))[4:]
     schema: Any = load_response_schema(3, version)
     _, size = entity_reader(schema.__header_schema__)(frame, 0)
@@ -93,7 +96,7 @@ async def test_describing_partitions_names_the_leaders_that_metadata_names() -> 
     addresses = [BrokerAddress(i, "127.0.0.1", 9092, "ab"[i % 2]) for i in range(6)]
     known = services(addresses)
     page = describe_topic_partitions._describe(
-        known, Call(0, "zone_id=b", "peer"), TOPIC, range(len(TOPIC.streams))
+        known, Call(0, "zone_id=b", ClientSession(1)), TOPIC, range(len(TOPIC.streams))
     )
     named = [partition.leader_id for partition in ask(addresses, "zone_id=b").topics[0].partitions]
     assert [partition["leader_id"] for partition in page["partitions"]] == named

@@ -16,6 +16,7 @@ from itertools import takewhile
 from typing import Final, cast
 
 from headwater.broker.backlog import Backlog
+from headwater.broker.client_session import ClientSession
 from headwater.broker.gathering import Gathering, ReadSocket
 from headwater.broker.pending_request import PendingRequest
 from headwater.broker.receive_buffer import FrameTooLarge, ReceiveBuffer
@@ -39,20 +40,21 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
     def __init__(
         self,
         services: Services,
+        session: ClientSession,
         gate: RoomGate,
         gathering: Gathering,
         shared: memoryview,
     ) -> None:
         self._services = services
+        self._session = session
         self._quotas = services.dynamic.quotas
         self._gate = gate
         self._gathering = gathering
         self._loop = asyncio.get_running_loop()
-        self._buffer = ReceiveBuffer(services.settings.max_request_bytes, shared)
+        self._buffer = ReceiveBuffer(shared)
         self._backlog = Backlog(services.settings, gate.share)
         self._transport: asyncio.Transport | None = None
         self._socket: ReadSocket | None = None
-        self._peer = "?"
         self._active_at = self._loop.time()
         """When the last bytes came, the last reply went, or the client last read reply bytes."""
         self._unsent = 0
@@ -92,7 +94,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER)
         self._socket = transport.get_extra_info("socket")
         name = transport.get_extra_info("peername")
-        self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "?"
+        self._session.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "?"
         if self._quotas.counts_connections and isinstance(name, tuple):
             wait = self._quotas.connected(name[0])
             if wait:
@@ -103,7 +105,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
         if self._throttle is not None:
             self._throttle.cancel()
         self._gate.release(self)
-        self._services.fetch_sessions.disconnected(self._peer)
+        self._services.fetch_sessions.disconnected(self._session.peer)
         if self._socket is not None:
             self._gathering.leave(self._socket)
         self._report_drained()
@@ -146,7 +148,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
         self._frames_left = False
         try:
             while not backlog.full:
-                frame = buffer.next_frame()
+                frame = buffer.next_frame(self._session.max_request_bytes)
                 if frame is None:
                     break
                 if not self._receive(frame):
@@ -245,7 +247,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
     def _refuse(self, reason: str) -> None:
         """Close the connection because of what the client sent."""
         if self._transport is not None and not self._transport.is_closing():
-            log.warning("closing the connection of %s: %s", self._peer, reason)
+            log.warning("closing the connection of %s: %s", self._session.peer, reason)
             self._drop_waiting()
             self._transport.close()
 

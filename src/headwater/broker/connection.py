@@ -1,6 +1,8 @@
 """One client's connection: it handles requests in order, and sends the replies in order.
 
 Rules.
+- A request is judged and parsed when it is started: the session may be another than it was when
+  the request arrived.
 - Requests start in order of arrival. Consecutive Produce requests overlap: each is admitted in
   its turn, and one flush completes many. Any other request starts when every earlier one is
   answered, and is handled alone, as in Kafka's own broker.
@@ -21,6 +23,7 @@ from functools import partial
 from time import perf_counter
 from typing import Final, TypeVar
 
+from headwater.broker.client_session import ClientSession
 from headwater.broker.client_socket import ClientSocket
 from headwater.broker.dispatch import Api
 from headwater.broker.failures import reply_to_failure
@@ -34,15 +37,13 @@ from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError, MalformedRequest, RequestSuperseded
 from headwater.wire.api_versions import ApiKey, is_served
 from headwater.wire.encoder import Segments
-from headwater.wire.requests import Header, Request, parse_request, read_header
+from headwater.wire.requests import Request, parse_request, read_header
 from headwater.work_budget import SLOW_TURN_SECONDS, TURN_SECONDS, needs_thread
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_SMALL: Final = 1024
-"""A request of at most this many bytes is parsed on arrival, even if it must wait."""
 _LARGE_FAILURE: Final = 16 * 1024
 """A larger request may name thousands of entries: its error reply is built in a thread."""
 
@@ -53,6 +54,7 @@ class Connection(ClientSocket):
     def __init__(
         self,
         services: Services,
+        session: ClientSession,
         apis: Mapping[int, Api],
         gate: RoomGate,
         gathering: Gathering,
@@ -60,7 +62,7 @@ class Connection(ClientSocket):
         shared: memoryview,
         closed: Callable[["Connection"], None],
     ) -> None:
-        super().__init__(services, gate, gathering, shared)
+        super().__init__(services, session, gate, gathering, shared)
         self._closed = closed
         self._apis = apis
         self._delay = delay
@@ -86,28 +88,16 @@ class Connection(ClientSocket):
         if api is None:
             self._refuse(f"API key {header.api_key} is not served")
             return False
-        if not is_served(header.api_key, header.version):
-            if header.api_key != ApiKey.API_VERSIONS:
-                self._refuse(f"{api.name} version {header.version} is not served")
-                return False
-            call, body = Call(header.version, None, self._peer), None
-        elif self._is_parsed_later(header, len(frame)):
-            call, body = Call(header.version, None, self._peer), bytes(frame)
-        else:
-            if header.api_key == ApiKey.PRODUCE:
-                self._produces = True
-                frame = memoryview(bytes(frame))  # its records outlive the receive buffer
-            parsed = parse_request(frame)
-            call, body = Call(header.version, parsed.client_id, self._peer), parsed.payload
-        request = PendingRequest(api, header, call, body, len(frame), self._active_at)
-        self._backlog.arrived(request)
-        return True
-
-    def _is_parsed_later(self, header: Header, size: int) -> bool:
-        """Whether a request stays bytes until its turn: parsed, it may take 50 times as many."""
-        if header.api_key == ApiKey.PRODUCE:
+        body = None
+        if is_served(header.api_key, header.version):
+            body = bytes(frame)
+        elif header.api_key != ApiKey.API_VERSIONS:
+            self._refuse(f"{api.name} version {header.version} is not served")
             return False
-        return needs_thread(size) or (size > _SMALL and not self._backlog.empty)
+        if header.api_key == ApiKey.PRODUCE:
+            self._produces = True
+        self._backlog.arrived(PendingRequest(api, header, body, len(frame), self._active_at))
+        return True
 
     def _awaits_flush(self) -> bool:
         if self._task is not None or not self._backlog.unanswered:
@@ -136,8 +126,11 @@ class Connection(ClientSocket):
                 if spent >= TURN_SECONDS:
                     self._start_requests_soon()
                     break
+                if refusal := self._session.refusal(request.size, self._loop.time()):
+                    self._refuse(refusal)
+                    break
                 backlog.take_up()
-                if isinstance(request.body, bytes) and needs_thread(request.size):
+                if self._is_parsed_in_thread(request):
                     parse = partial(_try_to_parse, request.body)
                     self._run_in_thread(request, parse, partial(self._start_parsed, request))
                 else:
@@ -150,6 +143,15 @@ class Connection(ClientSocket):
             self._report_drained()
             if self._ending:
                 self._close()
+
+    @staticmethod
+    def _is_parsed_in_thread(request: PendingRequest) -> bool:
+        """A Produce request is not: its records are views of its frame, however large it is."""
+        return (
+            needs_thread(request.size)
+            and request.api.admit is None
+            and isinstance(request.body, bytes)
+        )
 
     def _start_requests_soon(self) -> None:
         if self._resuming is None:
@@ -170,8 +172,7 @@ class Connection(ClientSocket):
         if isinstance(parsed, MalformedRequest):
             self._refuse(str(parsed))
             return False
-        request.call = Call(request.header.version, parsed.client_id, self._peer)
-        request.body = parsed.payload
+        request.take_parsed(parsed)
         return True
 
     def _start_timed(self, request: PendingRequest) -> float:
@@ -186,20 +187,21 @@ class Connection(ClientSocket):
 
     def _start(self, request: PendingRequest) -> None:
         api = request.api
+        call = Call(request.header.version, request.client_id, self._session)
         try:
             if api.admit is not None:
 
                 def done(reply: Reply | NoReply) -> None:
                     self._finish(request, reply)
 
-                admission = api.admit(self._services, request.body, request.call, done)
+                admission = api.admit(self._services, request.body, call, done)
                 if admission is not None:
                     self._task = self._loop.create_task(self._wait_for(request, admission))
                 else:
                     request.body = None  # the log holds everything that is still needed
                 return
             assert api.handle is not None
-            outcome = api.handle(self._services, request.body, request.call)
+            outcome = api.handle(self._services, request.body, call)
             if isinstance(outcome, dict | Encoded):
                 self._finish(request, outcome)
             else:
@@ -231,7 +233,7 @@ class Connection(ClientSocket):
             try:
                 outcome = await self._loop.run_in_executor(self._services.executor, work)
             except Exception:
-                log.exception("%s from %s failed", request.api.name, self._peer)
+                log.exception("%s from %s failed", request.api.name, self._session.peer)
                 self._task = None
                 self._answer(request, NoReply.CLOSE)
                 return
@@ -244,9 +246,9 @@ class Connection(ClientSocket):
     def _charge(self, request: PendingRequest, seconds: float) -> None:
         """Charge a request the time for which it kept the loop busy, without its waits."""
         if seconds >= SLOW_TURN_SECONDS:
-            self._delay.held(request.api.name, self._peer, seconds)
+            self._delay.held(request.api.name, self._session.peer, seconds)
         if self._quotas.timed:
-            self._quotas.spent(request.call.client_id, seconds)
+            self._quotas.spent(request.client_id, seconds)
 
     # Replies.
 
@@ -255,7 +257,7 @@ class Connection(ClientSocket):
             log.error("%s failed after its reply", request.api.name, exc_info=error)
             return
         if not isinstance(error, KafkaError | RequestSuperseded):
-            log.error("%s from %s failed", request.api.name, self._peer, exc_info=error)
+            log.error("%s from %s failed", request.api.name, self._session.peer, exc_info=error)
         if request.api.admit is None and request.size > _LARGE_FAILURE:
             refuse = partial(reply_to_failure, request.body, request.header, error)
             self._run_in_thread(request, refuse, partial(self._finish, request))
@@ -268,7 +270,7 @@ class Connection(ClientSocket):
         wait = 0
         if self._quotas.active:
             wait = throttle_ms(
-                self._quotas, request.header.api_key, request.call, request.size, reply
+                self._quotas, request.header.api_key, request.client_id, request.size, reply
             )
             if wait:
                 self._throttle_client(wait)

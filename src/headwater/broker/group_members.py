@@ -16,10 +16,11 @@ _NO_ID: Final = UUID(int=0)
 def client_of(call: Call) -> Client:
     """Who sent a request, with the host as Kafka writes it.
 
-    >>> client_of(Call(9, "app", "127.0.0.1:40000"))
+    >>> from headwater.broker.client_session import ClientSession
+    >>> client_of(Call(9, "app", ClientSession(1, peer="127.0.0.1:40000")))
     Client(id='app', host='/127.0.0.1')
     """
-    return Client(call.client_id or "", "/" + call.peer.rpartition(":")[0])
+    return Client(call.client_id or "", "/" + call.session.peer.rpartition(":")[0])
 
 
 def milliseconds(time: timedelta) -> int:

@@ -4,27 +4,25 @@ from typing import Any
 
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import NoReply
-from headwater.broker.services import Call
+from headwater.errors import MalformedRequest
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.encoder import Segments
-from headwater.wire.requests import Header
+from headwater.wire.requests import Header, Request, parse_request
 
 
 class PendingRequest:
     """A request from its arrival until its reply has been handed to the socket.
 
-    ``body`` is None once nothing more is to be read from it, and the frame's bytes until the
-    request is parsed.
+    ``body`` is the frame's bytes until the request is started, and None once nothing more is to
+    be read from it. ``client_id`` is None until the request is parsed.
     """
 
-    __slots__ = ("api", "arrived", "body", "call", "header", "reply", "size")
+    __slots__ = ("api", "arrived", "body", "client_id", "header", "reply", "size")
 
-    def __init__(
-        self, api: Api, header: Header, call: Call, body: Any, size: int, arrived: float
-    ) -> None:
+    def __init__(self, api: Api, header: Header, body: Any, size: int, arrived: float) -> None:
         self.api = api
         self.header = header
-        self.call = call
+        self.client_id: str | None = None
         self.body = body
         self.size = size
         self.arrived = arrived
@@ -32,4 +30,15 @@ class PendingRequest:
 
     def is_silent(self) -> bool:
         """Its client waits for no answer, and may go once it has sent it."""
-        return self.header.api_key == ApiKey.PRODUCE and self.body.acks == 0
+        if self.header.api_key != ApiKey.PRODUCE:
+            return False
+        if isinstance(self.body, bytes):
+            try:
+                self.take_parsed(parse_request(self.body))
+            except MalformedRequest:
+                return False
+        return bool(self.body.acks == 0)
+
+    def take_parsed(self, parsed: Request) -> None:
+        """Replace the frame's bytes by what they mean."""
+        self.client_id, self.body = parsed.client_id, parsed.payload

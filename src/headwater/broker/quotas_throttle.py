@@ -7,14 +7,13 @@ from typing import Any, Generic, TypeVar
 
 from headwater.broker.quotas import ClientQuotas
 from headwater.broker.replies import Encoded, NoReply, Reply
-from headwater.broker.services import Call
 from headwater.wire.api_versions import ApiKey
 
 T = TypeVar("T")
 
 
 def throttle_ms(
-    quotas: ClientQuotas, api_key: int, call: Call, size: int, reply: Reply | NoReply
+    quotas: ClientQuotas, api_key: int, client_id: str | None, size: int, reply: Reply | NoReply
 ) -> int:
     """Count a request of ``size`` bytes that is about to be answered; how long its client waits."""
     wait = 0
@@ -23,9 +22,9 @@ def throttle_ms(
     elif isinstance(reply, dict):
         wait = reply.get("throttle_time", 0)
     if api_key == ApiKey.PRODUCE:
-        wait = max(wait, quotas.produced(call.client_id, size))
+        wait = max(wait, quotas.produced(client_id, size))
     if quotas.timed:
-        wait = max(wait, quotas.overspent(call.client_id))
+        wait = max(wait, quotas.overspent(client_id))
     return wait
 
 

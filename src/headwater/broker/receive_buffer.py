@@ -29,10 +29,9 @@ def shared_buffer() -> memoryview:
 class ReceiveBuffer:
     """Bytes come in at ``space``, frames go out of ``next_frame``, ``keep_rest`` ends each read."""
 
-    __slots__ = ("_end", "_limit", "_own", "_rest", "_shared", "_start", "_view")
+    __slots__ = ("_end", "_own", "_rest", "_shared", "_start", "_view")
 
-    def __init__(self, limit: int, shared: memoryview) -> None:
-        self._limit = limit
+    def __init__(self, shared: memoryview) -> None:
         self._shared = shared
         self._own: memoryview | None = None
         self._rest = b""
@@ -61,17 +60,17 @@ class ReceiveBuffer:
     def received(self, count: int) -> None:
         self._end += count
 
-    def next_frame(self) -> memoryview | None:
+    def next_frame(self, limit: int) -> memoryview | None:
         """The next whole frame, good until ``space`` is called; None where there is none.
 
-        Raises ``FrameTooLarge`` as soon as a length shows that the rest is not worth reading.
+        Raises ``FrameTooLarge`` as soon as the length of one shows that it is above ``limit``.
         """
         have = self._end - self._start
         if have < 4:
             return None
         (length,) = _LENGTH.unpack_from(self._view, self._start)
-        if length <= 0 or length > self._limit:
-            raise FrameTooLarge(self._describe(length))
+        if length <= 0 or length > limit:
+            raise FrameTooLarge(self._describe(length, limit))
         if have - 4 < length:
             return None
         start = self._start + 4
@@ -131,10 +130,10 @@ class ReceiveBuffer:
         self._own = self._view = own
         self._start, self._end = 0, have
 
-    def _describe(self, length: int) -> str:
+    def _describe(self, length: int, limit: int) -> str:
         head = bytes(self._view[self._start : self._start + 4])
         if head in {b"GET ", b"POST", b"HEAD", b"PUT "}:
             return "an HTTP request came in; this port speaks the Kafka protocol"
         if head[:2] == b"\x16\x03":
             return "a TLS handshake came in; this port speaks plain text"
-        return f"a request of {length} bytes, where 1 to {self._limit} are allowed"
+        return f"a request of {length} bytes, where 1 to {limit} are allowed"

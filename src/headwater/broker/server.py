@@ -10,6 +10,7 @@ from typing import Final
 
 from headwater.broker.acceptor import Acceptor
 from headwater.broker.apis import APIS
+from headwater.broker.client_session import ClientSession
 from headwater.broker.connection import Connection
 from headwater.broker.connection_limits import (
     AddressCounts,
@@ -128,6 +129,7 @@ class Server:
             return
         connection = Connection(
             self._services,
+            ClientSession(self._services.settings.max_request_bytes),
             APIS,
             self._gate,
             self._gathering,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from headwater.broker.client_session import ClientSession
 from headwater.broker.cluster import Cluster
 from headwater.broker.config_state import DynamicState
 from headwater.broker.fetch_sessions import FetchSessions
@@ -46,4 +47,4 @@ class Call(Struct, frozen=True):
 
     version: int
     client_id: str | None
-    peer: str
+    session: ClientSession

@@ -229,11 +229,11 @@ class _Fetch:
             if session_id != NO_SESSION:
                 sessions.close(session_id)
             if epoch == INITIAL_EPOCH:
-                self._session = sessions.open(asked.values(), by_id=by_id, peer=call.peer)
+                self._session = sessions.open(asked.values(), by_id=by_id, peer=call.session.peer)
                 self._new_session = True
             self.partitions = list(asked.values())
             return
-        session = sessions.resume(session_id, epoch, by_id=by_id, peer=call.peer)
+        session = sessions.resume(session_id, epoch, by_id=by_id, peer=call.session.peer)
         session.update(asked.values(), forgotten)
         if session.partitions:
             sessions.updated(session)
