@@ -3,9 +3,9 @@
 import asyncio
 import io
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -14,9 +14,10 @@ from uuid import UUID
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from headwater.broker.cluster import BrokerAddress, SingleBroker
+from headwater.broker.cluster import PLAINTEXT, ListenerAddress, SingleBroker
 from headwater.broker.config_state import DynamicState
 from headwater.broker.fetch_sessions import FetchSessions
+from headwater.broker.listener import Listener, broker_address
 from headwater.broker.server import Server, listen
 from headwater.broker.services import Services
 from headwater.broker.settings import BrokerSettings
@@ -44,13 +45,16 @@ class RunningBroker:
     server: Server
     services: Services
     port: int
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """The port of each listener."""
 
     @property
     def engine(self) -> Engine:
         return self.services.engine
 
-    async def connect(self) -> "Client":
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def connect(self, listener: str | None = None) -> "Client":
+        port = self.port if listener is None else self.ports[listener]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         return Client(reader, writer)
 
     async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> UUID:
@@ -75,6 +79,7 @@ async def running_broker(
     groups: GroupService | None = None,
     directory: LogDirectory = IN_MEMORY,
     log_settings: LogSettings | None = None,
+    listeners: Sequence[str] = (PLAINTEXT,),
 ) -> AsyncIterator[RunningBroker]:
     meta = MemoryStore()
     log_settings = log_settings or LogSettings()
@@ -82,8 +87,8 @@ async def running_broker(
         dynamic_state(meta) as dynamic,
         _engine(meta, dynamic, log_settings, directory) as log_engine,
     ):
-        listener = listen("127.0.0.1", 0)
-        port = listener.getsockname()[1]
+        serving = [_listener(name) for name in listeners]
+        advertised = [each.advertised for each in serving]
         settings = settings or BrokerSettings(stop_timeout_s=1)
         services = Services(
             engine=engine or log_engine,
@@ -91,7 +96,7 @@ async def running_broker(
             producer_ids=StoredProducerIds(meta, await open_cluster(meta, Random(1))),
             dynamic=dynamic,
             groups=groups or FakeGroups(),
-            cluster=SingleBroker("cluster", BrokerAddress(1, "127.0.0.1", port)),
+            cluster=SingleBroker("cluster", broker_address(1, advertised)),
             settings=settings,
             clock=SystemClock(),
             fetch_sessions=FetchSessions(
@@ -101,12 +106,18 @@ async def running_broker(
                 Random(1),
             ),
         )
-        server = Server(services, listener)
+        server = Server(services, serving)
         await server.start()
         try:
-            yield RunningBroker(server, services, port)
+            ports = {one.listener: one.port for one in advertised}
+            yield RunningBroker(server, services, advertised[0].port, ports)
         finally:
             await server.stop()
+
+
+def _listener(name: str) -> Listener:
+    accepting = listen("127.0.0.1", 0)
+    return Listener(accepting, ListenerAddress(name, "127.0.0.1", accepting.getsockname()[1]))
 
 
 @asynccontextmanager

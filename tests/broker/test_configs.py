@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.broker.client_session import ClientSession
+from headwater.broker.cluster import PLAINTEXT
 from headwater.broker.config_changes import Scheme
 from headwater.broker.handlers import describe_configs, incremental_alter_configs
 from headwater.broker.services import Call
@@ -195,7 +196,9 @@ async def test_more_configurations_than_one_request_may_ask_for_are_refused(
     request = SimpleNamespace(
         resources=[SimpleNamespace(**resource)] * (count + 1), include_synonyms=False
     )
-    reply = await describe_configs.handle(broker.services, request, Call(1, None, ClientSession(1)))
+    reply = await describe_configs.handle(
+        broker.services, request, Call(1, None, ClientSession(PLAINTEXT, 1))
+    )
     assert {one.get("error_code", 0) for one in reply["results"][:count]} == {0}
     assert reply["results"][-1]["error_code"] == 44
     rows = {id(one["configs"]) for one in reply["results"][:count]}

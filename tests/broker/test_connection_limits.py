@@ -191,7 +191,7 @@ async def test_tools_see_the_limits_with_where_they_were_set() -> None:
 async def test_clients_that_come_back_together_find_room_in_the_backlog(
     broker: RunningBroker,
 ) -> None:
-    listener = broker.server._listener
+    listener = broker.server._listeners[0].accepting
     info = listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
     (backlog,) = struct.unpack("I", info[TCP_INFO_BACKLOG])
     assert backlog == min(server._BACKLOG, SOMAXCONN)

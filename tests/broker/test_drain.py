@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from headwater.broker.cluster import BrokerAddress
+from headwater.broker.cluster import PLAINTEXT, BrokerAddress
 from headwater.broker.drain import Drainer
 from headwater.broker.membership import Membership
 from headwater.broker.ownership import check_served_here, nearer_broker
@@ -165,11 +165,11 @@ async def test_only_the_owner_serves_where_that_is_enforced() -> None:
     async with first.joined(), second.joined():
         await eventually(lambda: ids(first.member) == [1, 2])
         elsewhere = next(s for s in range(99) if first.member.leader(s) == 2)
-        check_served_here(services(first), elsewhere, None)
+        check_served_here(services(first), elsewhere, None, PLAINTEXT)
         strict = services(first, enforce_owner=True)
         with pytest.raises(NotLeaderOrFollower, match="broker 2 serves this partition"):
-            check_served_here(strict, elsewhere, None)
-        check_served_here(strict, elsewhere, "a")
+            check_served_here(strict, elsewhere, None, PLAINTEXT)
+        check_served_here(strict, elsewhere, "a", PLAINTEXT)
 
 
 async def test_a_consumer_is_sent_to_the_broker_of_its_rack_where_there_is_one() -> None:
@@ -178,7 +178,7 @@ async def test_a_consumer_is_sent_to_the_broker_of_its_rack_where_there_is_one()
     async with first.joined(), second.joined():
         await eventually(lambda: ids(first.member) == [1, 2])
         own = services(first, rack="a")
-        assert nearer_broker(own, 5, "b") == 2
-        assert nearer_broker(own, 5, "a") is None
-        assert nearer_broker(own, 5, "c") is None
-        assert nearer_broker(own, 5, None) is None
+        assert nearer_broker(own, 5, "b", PLAINTEXT) == 2
+        assert nearer_broker(own, 5, "a", PLAINTEXT) is None
+        assert nearer_broker(own, 5, "c", PLAINTEXT) is None
+        assert nearer_broker(own, 5, None, PLAINTEXT) is None

@@ -12,7 +12,7 @@ from kio.index import load_response_schema
 from kio.serial import entity_reader
 
 from headwater.broker.client_session import ClientSession
-from headwater.broker.cluster import BrokerAddress, LiveBrokers
+from headwater.broker.cluster import PLAINTEXT, BrokerAddress, LiveBrokers
 from headwater.broker.handlers import describe_topic_partitions, metadata
 from headwater.broker.replies import encode_reply
 from headwater.broker.services import Call, Services
@@ -38,7 +38,9 @@ brokers = st.lists(
 def services(addresses: Sequence[BrokerAddress]) -> Services:
     """A broker's view of a cluster whose one topic is in the cache."""
     live = LiveBrokers(addresses)
-    cluster = SimpleNamespace(cluster_id="c", leader_epoch=0, zone=live.zone)
+    cluster = SimpleNamespace(
+        cluster_id="c", leader_epoch=0, zone=lambda name, _listener: live.zone(name)
+    )
     topics = SimpleNamespace(get=lambda _name: TOPIC, get_by_id=lambda _id: TOPIC)
     return cast("Services", SimpleNamespace(cluster=cluster, engine=SimpleNamespace(topics=topics)))
 
@@ -48,7 +50,7 @@ def ask(addresses: Sequence[BrokerAddress], client_id: str | None) -> Any:
     request = SimpleNamespace(topics=(SimpleNamespace(name="t", topic_id=None),))
     version = 13
     reply = metadata.handle(
-        services(addresses), request, Call(version, client_id, ClientSession(1))
+        services(addresses), request, Call(version, client_id, ClientSession(PLAINTEXT, 1))
     )
     frame = b"".join(encode_reply(3, version, 1, cast("Any", reply)))[4:]
     schema: Any = load_response_schema(3, version)
@@ -96,7 +98,7 @@ async def test_describing_partitions_names_the_leaders_that_metadata_names() -> 
     addresses = [BrokerAddress(i, "127.0.0.1", 9092, "ab"[i % 2]) for i in range(6)]
     known = services(addresses)
     page = describe_topic_partitions._describe(
-        known, Call(0, "zone_id=b", ClientSession(1)), TOPIC, range(len(TOPIC.streams))
+        known, Call(0, "zone_id=b", ClientSession(PLAINTEXT, 1)), TOPIC, range(len(TOPIC.streams))
     )
     named = [partition.leader_id for partition in ask(addresses, "zone_id=b").topics[0].partitions]
     assert [partition["leader_id"] for partition in page["partitions"]] == named

@@ -61,9 +61,10 @@ def _fixed_entries(services: Services) -> Iterator[ConfigEntry]:
     settings, cluster = services.settings, services.cluster
     own = cluster.find(cluster.node_id)
     assert own is not None
+    advertised = ",".join(f"{one.listener}://{one.host}:{one.port}" for one in own.advertised)
     flag, number, text = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.STRING
     table: list[Row] = [
-        ("advertised.listeners", text, f"PLAINTEXT://{own.host}:{own.port}",
+        ("advertised.listeners", text, advertised,
          "Where clients reach this broker."),
         ("auto.create.topics.enable", flag, str(settings.auto_create_topics).lower(),
          "Whether a topic that is asked for by name comes into being."),

@@ -27,6 +27,8 @@ ANONYMOUS: Final = Principal("User", "ANONYMOUS")
 class ClientSession:
     """The state of one connection. Handlers find it at ``Call.session`` and may change it."""
 
+    listener: str
+    """The name of the listener that the client came by."""
     max_request_bytes: int
     """A longer request closes the connection."""
     peer: str = "?"

@@ -6,13 +6,24 @@ the streams that it had, or gets, move.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from headwater.errors import ConfigurationError
 from headwater.feature_levels import SPOKEN
 
 _MASK: Final = 2**64 - 1
+PLAINTEXT: Final = "PLAINTEXT"
+"""Kafka's protocol without encryption, and the listener of a broker that names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerAddress:
+    """Where clients of one listener reach a broker."""
+
+    listener: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +34,20 @@ class BrokerAddress:
     host: str
     port: int
     rack: str | None = None
+    listeners: tuple[ListenerAddress, ...] = ()
+    """One for each listener; none if ``PLAINTEXT`` is the only one, at ``host`` and ``port``."""
+
+    @property
+    def advertised(self) -> tuple[ListenerAddress, ...]:
+        """The address of each of its listeners."""
+        return self.listeners or (ListenerAddress(PLAINTEXT, self.host, self.port),)
+
+    def at(self, listener: str) -> "BrokerAddress | None":
+        """The broker with that listener's address as its own; None if it has no such listener."""
+        for own in self.advertised:
+            if own.listener == listener:
+                return replace(self, host=own.host, port=own.port)
+        return None
 
 
 class Cluster(Protocol):
@@ -41,8 +66,12 @@ class Cluster(Protocol):
         """The cluster's restore epoch: it grows when the cluster is set back to a snapshot."""
         ...
 
-    def zone(self, name: str | None) -> "LiveBrokers":
-        """The live brokers that clients of a zone are shown: those in it, or all."""
+    def zone(self, name: str | None, listener: str) -> "LiveBrokers":
+        """The live brokers that clients of a zone are shown: those in it, or all.
+
+        Each has the address of the listener that the client came by. One that has no listener of
+        that name is not among them.
+        """
         ...
 
     def brokers(self) -> Sequence[BrokerAddress]:
@@ -67,10 +96,6 @@ class Cluster(Protocol):
         """Clients that ask this broker for data are to ask who has it now, and go there."""
         ...
 
-    def controller_id(self) -> int:
-        """The broker that clients send administrative requests to; any would do."""
-        ...
-
     def leader(self, stream_id: int) -> int:
         """The id of the broker that clients are told to use for a stream."""
         ...
@@ -79,7 +104,7 @@ class Cluster(Protocol):
 class LiveBrokers:
     """A fixed set of live brokers with the choices that follow from it."""
 
-    __slots__ = ("_addresses", "_ids", "_leaders", "_racks", "_zones")
+    __slots__ = ("_addresses", "_at", "_ids", "_leaders", "_racks", "_zones")
 
     CACHED_LEADERS: Final = 100_000
 
@@ -90,10 +115,20 @@ class LiveBrokers:
         racks = {address.rack for address in self._addresses if address.rack is not None}
         self._racks = tuple(sorted(racks)) if len(racks) > 1 else ()
         self._zones: dict[str, LiveBrokers] = {}
+        self._at: dict[str, LiveBrokers] = {}
 
     @property
     def addresses(self) -> tuple[BrokerAddress, ...]:
         return self._addresses
+
+    def at(self, listener: str) -> "LiveBrokers":
+        """Those that have a listener of that name, each at its address; there may be none."""
+        known = self._at.get(listener)
+        if known is None:
+            found = [there for each in self._addresses if (there := each.at(listener)) is not None]
+            known = self if tuple(found) == self._addresses else LiveBrokers(found)
+            self._at[listener] = known
+        return known
 
     def zone(self, name: str | None) -> "LiveBrokers":
         """The brokers whose rack is that zone; all of them where there is none, or no zone."""
@@ -168,8 +203,8 @@ class SingleBroker:
         self.node_id = address.id
         self._live = LiveBrokers([address])
 
-    def zone(self, name: str | None) -> LiveBrokers:
-        return self._live.zone(name)
+    def zone(self, name: str | None, listener: str) -> LiveBrokers:
+        return self._live.at(listener).zone(name)
 
     def brokers(self) -> Sequence[BrokerAddress]:
         return self._live.addresses
@@ -180,9 +215,6 @@ class SingleBroker:
     async def finalize(self, level: int, *, dry_run: bool) -> None:
         if level != self.feature_level:
             raise ConfigurationError(f"the only feature level is {self.feature_level}")
-
-    def controller_id(self) -> int:
-        return self.node_id
 
     def leader(self, stream_id: int) -> int:
         return self._live.leader(stream_id)

@@ -43,6 +43,7 @@ class FetchLimits:
 
     max_bytes: int
     committed: bool
+    listener: str
     zone: str | None = None
     """Where the client is, by its rack or its id."""
     rack: str | None = None
@@ -140,10 +141,10 @@ def _start(
         if not 0 <= index < len(topic.streams):
             raise UnknownTopicOrPartition(f"{topic.name} has no partition {index}")
         check_leader_epoch(partition.leader_epoch, services.cluster.leader_epoch)
-        nearer = nearer_broker(services, topic.streams[index], limits.rack)
+        nearer = nearer_broker(services, topic.streams[index], limits.rack, limits.listener)
         if nearer is not None:
             return Outcome(partition, _NOTHING, 0, topic.streams[index], nearer)
-        check_served_here(services, topic.streams[index], limits.zone)
+        check_served_here(services, topic.streams[index], limits.zone, limits.listener)
         read = services.engine.read(
             topic,
             index,

@@ -17,7 +17,7 @@ def client_of(call: Call) -> Client:
     """Who sent a request, with the host as Kafka writes it.
 
     >>> from headwater.broker.client_session import ClientSession
-    >>> client_of(Call(9, "app", ClientSession(1, peer="127.0.0.1:40000")))
+    >>> client_of(Call(9, "app", ClientSession("PLAINTEXT", 1, peer="127.0.0.1:40000")))
     Client(id='app', host='/127.0.0.1')
     """
     return Client(call.client_id or "", "/" + call.session.peer.rpartition(":")[0])

@@ -138,14 +138,14 @@ class Membership:
     def lives(self, broker_id: int) -> bool:
         return broker_id == self.node_id or broker_id in self._others
 
-    def zone(self, name: str | None) -> LiveBrokers:
-        return self._live.zone(name)
+    def zone(self, name: str | None, listener: str) -> LiveBrokers:
+        reachable = self._live.at(listener)
+        if not reachable.addresses:  # this broker drains, and is the last that has the listener
+            reachable = self._all.at(listener)
+        return reachable.zone(name)
 
     def brokers(self) -> Sequence[BrokerAddress]:
         return self._live.addresses
-
-    def controller_id(self) -> int:
-        return self._live.addresses[0].id
 
     def leader(self, stream_id: int) -> int:
         return self._live.leader(stream_id)
@@ -245,6 +245,7 @@ class Membership:
             state=self._state,
             groups=self._groups,
             active=self._active,
+            listeners={one.listener: (one.host, one.port) for one in self._address.listeners},
         )
         seen = None if there is None else there.revision
 

@@ -9,22 +9,22 @@ from headwater.broker.services import Services
 from headwater.errors import NotLeaderOrFollower
 
 
-def check_served_here(services: Services, stream: int, zone: str | None) -> None:
-    """Raises ``NotLeaderOrFollower`` where a client of that zone should ask another broker."""
+def check_served_here(services: Services, stream: int, zone: str | None, listener: str) -> None:
+    """Raises ``NotLeaderOrFollower`` if a client of that zone and listener should go elsewhere."""
     cluster = services.cluster
     if cluster.sends_away:
         raise NotLeaderOrFollower("this broker drains: another one serves this partition")
     if services.settings.enforce_owner:
-        owner = cluster.zone(zone).leader(stream)
+        owner = cluster.zone(zone, listener).leader(stream)
         if owner != cluster.node_id:
             raise NotLeaderOrFollower(f"broker {owner} serves this partition")
 
 
-def nearer_broker(services: Services, stream: int, rack: str | None) -> int | None:
+def nearer_broker(services: Services, stream: int, rack: str | None, listener: str) -> int | None:
     """The broker in the client's rack that serves a stream, where this one is elsewhere."""
     if rack is None or rack == services.settings.rack:
         return None
-    near = services.cluster.zone(rack)
+    near = services.cluster.zone(rack, listener)
     return near.leader(stream) if near.addresses[0].rack == rack else None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from headwater.broker.cluster import BrokerAddress, LiveBrokers
+from headwater.broker.cluster import BrokerAddress, ListenerAddress, LiveBrokers
 from headwater.meta.values import Value
 
 SERVING: Final = "serving"
@@ -18,6 +18,7 @@ class Registration(Value):
 
     host: str
     port: int
+    """Where other brokers reach it, and clients if it names no listeners."""
     incarnation: str
     session: str
     rack: str | None = None
@@ -32,6 +33,8 @@ class Registration(Value):
     """While it drains: the shards of groups that it still holds."""
     active: bool = False
     """While it drains: clients asked it for data within the last seconds."""
+    listeners: dict[str, tuple[str, int]] = {}  # noqa: RUF012 - msgspec copies it
+    """Host and port by the name of the listener; none if PLAINTEXT is the only one."""
 
 
 class DrainRequest(Value):
@@ -42,7 +45,10 @@ class DrainRequest(Value):
 
 
 def address_of(broker_id: int, registration: Registration) -> BrokerAddress:
-    return BrokerAddress(broker_id, registration.host, registration.port, registration.rack)
+    listeners = tuple(ListenerAddress(name, *at) for name, at in registration.listeners.items())
+    return BrokerAddress(
+        broker_id, registration.host, registration.port, registration.rack, listeners
+    )
 
 
 def shown_to_clients(registered: Mapping[int, tuple[BrokerAddress, str]]) -> LiveBrokers:

@@ -4,6 +4,8 @@ import asyncio
 import errno
 import logging
 import socket
+from collections.abc import Sequence
+from functools import partial
 from heapq import nlargest
 from math import inf
 from typing import Final
@@ -19,6 +21,7 @@ from headwater.broker.connection_limits import (
     connection_limits,
 )
 from headwater.broker.gathering import Gathering
+from headwater.broker.listener import Listener
 from headwater.broker.loop_delay import LoopDelay
 from headwater.broker.receive_buffer import shared_buffer
 from headwater.broker.room import RoomGate
@@ -70,11 +73,11 @@ def _reason(host: str, port: int, error: OSError) -> str:
 
 
 class Server:
-    """Serves one listening socket, which it owns from now on."""
+    """Serves listeners, whose sockets it owns from now on."""
 
-    def __init__(self, services: Services, listener: socket.socket) -> None:
+    def __init__(self, services: Services, listeners: Sequence[Listener]) -> None:
         self._services = services
-        self._listener = listener
+        self._listeners = listeners
         self._gate = RoomGate(services.backpressure)
         self._gathering = Gathering(services.backpressure)
         self._delay = LoopDelay(services.metrics)
@@ -84,14 +87,14 @@ class Server:
         """Each with the address that it counts for."""
         self._addresses = AddressCounts()
         self._opening: set[asyncio.Task[None]] = set()
-        self._acceptor: Acceptor | None = None
+        self._acceptors: list[Acceptor] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._refused_at = -inf
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
-        return int(self._listener.getsockname()[1])
+        """The port that the first listener listens on."""
+        return int(self._listeners[0].accepting.getsockname()[1])
 
     @property
     def connections(self) -> int:
@@ -101,8 +104,11 @@ class Server:
     async def start(self) -> None:
         """Begin to accept."""
         self._delay.start()
-        self._acceptor = Acceptor(self._listener, room=self._has_room, take=self._take)
-        self._acceptor.start()
+        for listener in self._listeners:
+            take = partial(self._take, listener)
+            acceptor = Acceptor(listener.accepting, room=self._has_room, take=take)
+            self._acceptors.append(acceptor)
+            acceptor.start()
         self._sweep_later()
 
     @property
@@ -122,14 +128,14 @@ class Server:
                 longest.abort()
         return False
 
-    def _take(self, client: socket.socket, address: str) -> None:
+    def _take(self, listener: Listener, client: socket.socket, address: str) -> None:
         if not self._addresses.add(address, self._limits.per_address):
             client.close()
             self._refused(address)
             return
         connection = Connection(
             self._services,
-            ClientSession(self._services.settings.max_request_bytes),
+            ClientSession(listener.name, self._services.settings.max_request_bytes),
             APIS,
             self._gate,
             self._gathering,
@@ -157,8 +163,8 @@ class Server:
             return
         self._addresses.remove(address)
         self._services.metrics.connections.set(len(self._connections))
-        if self._acceptor is not None:
-            self._acceptor.room_returned()
+        for acceptor in self._acceptors:
+            acceptor.room_returned()
 
     def _refused(self, address: str) -> None:
         self._services.metrics.connections_cut["per_ip"].inc()
@@ -188,8 +194,8 @@ class Server:
         """Accept no more, let requests under way finish within a bound, then close."""
         if self._sweeping is not None:
             self._sweeping.cancel()
-        if self._acceptor is not None:
-            self._acceptor.stop()
+        for acceptor in self._acceptors:
+            acceptor.stop()
         await asyncio.gather(*self._opening, return_exceptions=True)
         waiting = [asyncio.ensure_future(one.finish()) for one in list(self._connections)]
         if waiting:

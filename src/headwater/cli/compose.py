@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, fields
@@ -17,11 +16,12 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from headwater.broker.broker_lock import BrokerLock
-from headwater.broker.cluster import BrokerAddress
+from headwater.broker.cluster import PLAINTEXT, ListenerAddress
 from headwater.broker.config_state import DynamicState
 from headwater.broker.drain import Drainer
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.idle_memory import give_memory_back
+from headwater.broker.listener import Listener, broker_address
 from headwater.broker.membership import Membership
 from headwater.broker.record_checks import RecordChecks
 from headwater.broker.server import Server, listen
@@ -146,9 +146,9 @@ class Broker:
         self._began = asyncio.get_running_loop().time()
         clock, rng = SystemClock(), Random(SystemRandom().getrandbits(128))  # noqa: S311 - names
         wanted = Address.parse(settings.broker.listen)
-        listener = listen(wanted.host, wanted.port)
-        self._open.callback(listener.close)
-        self.address = Address(wanted.host, listener.getsockname()[1])
+        accepting = listen(wanted.host, wanted.port)
+        self._open.callback(accepting.close)
+        self.address = Address(wanted.host, accepting.getsockname()[1])
         executor = ThreadPoolExecutor(IO_THREADS, "headwater-io")
         self._open.callback(executor.shutdown)
         objects = await open_object_store(
@@ -170,12 +170,11 @@ class Broker:
         if missing_modules("table") and await has_parquet_files(self._meta):
             require_extra("table", "a broker of a cluster with compacted topics")
         advertised = advertised_address(settings, self.address)
+        clients = ListenerAddress(PLAINTEXT, advertised.host, advertised.port)
         broker_id = settings.broker.id
         self._membership = Membership(
             meta=self._meta,
-            address=BrokerAddress(
-                broker_id, advertised.host, advertised.port, settings.broker.rack
-            ),
+            address=broker_address(broker_id, [clients], settings.broker.rack),
             cluster_id=record.id,
             leader_epoch=record.epoch,
             level=lambda: self._engine.level,
@@ -227,9 +226,9 @@ class Broker:
             hand_over=self._groups.hand_over,
             groups_held=self._groups.shards_held,
         )
-        await self._serve(listener, clock, rng)
+        await self._serve([Listener(accepting, clients)], clock, rng)
 
-    async def _serve(self, listener: socket.socket, clock: Clock, rng: Random) -> None:
+    async def _serve(self, listeners: list[Listener], clock: Clock, rng: Random) -> None:
         """Let clients in, once everything that they need is there."""
         own = broker_settings(self._settings)
         services = Services(
@@ -251,7 +250,7 @@ class Broker:
             metrics=self._metrics,
             records=RecordChecks(self._record_work),
         )
-        self._server = Server(services, listener)
+        self._server = Server(services, listeners)
         await self._start_telemetry()
         await self._start_catalog()
         await self._server.start()

@@ -34,14 +34,14 @@ def handle(services: Services, request: Any, call: Call) -> Values:
     if endpoint != _BROKERS:
         return _refuse(_UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint}")
     cluster = services.cluster
+    brokers = cluster.zone(None, call.session.listener).addresses
     asked = request.include_cluster_authorized_operations
     return {
         "endpoint_type": _BROKERS,
         "cluster_id": cluster.cluster_id,
-        "controller_id": cluster.controller_id(),
+        "controller_id": brokers[0].id,
         "brokers": [
-            {"broker_id": b.id, "host": b.host, "port": b.port, "rack": b.rack}
-            for b in cluster.brokers()
+            {"broker_id": b.id, "host": b.host, "port": b.port, "rack": b.rack} for b in brokers
         ],
         "cluster_authorized_operations": CLUSTER_OPERATIONS if asked else _NOT_ASKED,
     }

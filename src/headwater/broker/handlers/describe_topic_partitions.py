@@ -73,7 +73,7 @@ async def _topics(
 
 
 def _describe(services: Services, call: Call, topic: Topic, page: range) -> Values:
-    brokers = services.cluster.zone(zone_of(call.client_id))
+    brokers = services.cluster.zone(zone_of(call.client_id), call.session.listener)
     partitions = []
     for index in page:
         replicas = brokers.replicas(topic.streams[index])

@@ -2,7 +2,8 @@
 
 Behaviour: for a group or a transactional id, the broker that holds the lease of its shard, or
 the rendezvous choice of the live brokers where nobody does, whatever the client's zone. Code 15
-while that broker is not registered; clients ask again.
+while that broker is not registered, or has no listener of the name that the client came by;
+clients ask again.
 
 Notes by version: groups alone in 0; one key up to 3, several from 4 on.
 
@@ -28,16 +29,18 @@ _FIRST_VERSION_WITH_KEYS: Final = 4
 
 def handle(services: Services, request: Any, call: Call) -> Values | Awaitable[Values]:
     """Answered from memory, in turns if it is about very many keys."""
-    kind = getattr(request, "key_type", _GROUP)
+    kind, listener = getattr(request, "key_type", _GROUP), call.session.listener
     if call.version >= _FIRST_VERSION_WITH_KEYS:
         if len(request.coordinator_keys) > TURN_ELEMENTS:
-            return _find_many(services, kind, request.coordinator_keys)
-        return {"coordinators": [_find(services, kind, key) for key in request.coordinator_keys]}
-    return _find(services, kind, request.key)
+            return _find_many(services, kind, request.coordinator_keys, listener)
+        found = [_find(services, kind, key, listener) for key in request.coordinator_keys]
+        return {"coordinators": found}
+    return _find(services, kind, request.key, listener)
 
 
-async def _find_many(services: Services, kind: int, keys: Sequence[str]) -> Values:
-    return {"coordinators": [_find(services, kind, key) async for key in in_turns(keys)]}
+async def _find_many(services: Services, kind: int, keys: Sequence[str], listener: str) -> Values:
+    found = [_find(services, kind, key, listener) async for key in in_turns(keys)]
+    return {"coordinators": found}
 
 
 def _lookup(services: Services, kind: int) -> CoordinatorLookup | None:
@@ -51,12 +54,13 @@ def _lookup(services: Services, kind: int) -> CoordinatorLookup | None:
     return None
 
 
-def _find(services: Services, kind: int, key: str) -> Values:
+def _find(services: Services, kind: int, key: str, listener: str) -> Values:
     lookup = _lookup(services, kind)
     if lookup is None:
         return _refusal(key, Code.INVALID_REQUEST, f"coordinators of type {kind} are not served")
     broker_id = lookup.coordinator(key)
-    broker = services.cluster.find(broker_id)
+    registered = services.cluster.find(broker_id)
+    broker = None if registered is None else registered.at(listener)
     if broker is not None:
         return {"key": key, "node_id": broker_id, "host": broker.host, "port": broker.port}
     return _refusal(

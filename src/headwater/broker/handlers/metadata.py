@@ -169,7 +169,7 @@ def _view(services: Services, request: Any, call: Call) -> _View:
     cluster = services.cluster
     return _View(
         cluster.cluster_id,
-        cluster.zone(zone_of(call.client_id)),
+        cluster.zone(zone_of(call.client_id), call.session.listener),
         cluster.leader_epoch,
         _asked_for(request, "include_topic_authorized_operations", TOPIC_OPERATIONS),
         _asked_for(request, "include_cluster_authorized_operations", CLUSTER_OPERATIONS),

@@ -94,14 +94,15 @@ class _Admission:
     It does not keep the request: its frame goes as soon as the log has no more of it.
     """
 
-    __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_services", "_topics",
-                 "_transactional", "_turn", "_version", "_zone")  # fmt: skip
+    __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_listener", "_services",
+                 "_topics", "_transactional", "_turn", "_version", "_zone")  # fmt: skip
 
     def __init__(self, services: Services, request: Any, call: Call, done: Done) -> None:
         self._services = services
         self._transactional = request.transactional_id is not None
         self._version = call.version
         self._zone = zone_of(call.client_id)
+        self._listener = call.session.listener
         self._acks = request.acks
         self._done = done
         self._turn = Turn()
@@ -187,7 +188,7 @@ class _Admission:
             rules = _rules.rules(topic, services.dynamic.brokers.topic_defaults)
             batch = admit_records(records, rules, self._version, services.clock.now_ms())
             try:
-                check_served_here(services, topic.streams[place.index], self._zone)
+                check_served_here(services, topic.streams[place.index], self._zone, self._listener)
             except NotLeaderOrFollower:
                 services.engine.turned_away(topic, place.index, (batch,))
                 raise
