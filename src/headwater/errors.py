@@ -324,6 +324,30 @@ class InvalidGroupId(KafkaError):
     code = 24
 
 
+class TopicAuthorizationFailed(KafkaError):
+    """Raised when a client may not do to a topic what it asks for."""
+
+    code = 29
+
+
+class GroupAuthorizationFailed(KafkaError):
+    """Raised when a client may not do to a group what it asks for."""
+
+    code = 30
+
+
+class ClusterAuthorizationFailed(KafkaError):
+    """Raised when a client may not do to the cluster what it asks for."""
+
+    code = 31
+
+
+class TransactionalIdAuthorizationFailed(KafkaError):
+    """Raised when a client may not use a transactional id."""
+
+    code = 53
+
+
 class GroupTooLarge(KafkaError):
     """Raised when a group's state would exceed what is stored of a group; it stays as it was.
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
+from headwater.broker.authorizer import AllowAll, Authorizer
 from headwater.broker.cluster import PLAINTEXT, ListenerAddress, SingleBroker
 from headwater.broker.config_state import DynamicState
 from headwater.broker.fetch_sessions import FetchSessions
@@ -63,7 +64,7 @@ class RunningBroker:
         )
         return topic.id
 
-    async def call(self, api: int, version: int, **fields: Any) -> Any:
+    async def call(self, api: int, version: int, /, **fields: Any) -> Any:
         """One request on a connection of its own."""
         client = await self.connect()
         try:
@@ -80,6 +81,7 @@ async def running_broker(
     directory: LogDirectory = IN_MEMORY,
     log_settings: LogSettings | None = None,
     listeners: Sequence[str] = (PLAINTEXT,),
+    authorizer: Authorizer | None = None,
 ) -> AsyncIterator[RunningBroker]:
     meta = MemoryStore()
     log_settings = log_settings or LogSettings()
@@ -105,6 +107,7 @@ async def running_broker(
                 asyncio.get_running_loop().time,
                 Random(1),
             ),
+            authorizer=authorizer or AllowAll(),
         )
         server = Server(services, serving)
         await server.start()
@@ -177,13 +180,13 @@ class Client:
         self.writer = writer
         self._correlation = 0
 
-    async def call(self, api: int, version: int, **fields: Any) -> Any:
+    async def call(self, api: int, version: int, /, **fields: Any) -> Any:
         correlation = await self.send(api, version, **fields)
         got, response = await self.receive(api, version)
         assert got == correlation
         return response
 
-    async def send(self, api: int, version: int, **fields: Any) -> int:
+    async def send(self, api: int, version: int, /, **fields: Any) -> int:
         self._correlation += 1
         self.writer.write(request_frame(api, version, self._correlation, **fields))
         await self.writer.drain()
@@ -216,7 +219,7 @@ class Client:
             return
 
 
-def request_frame(api: int, version: int, correlation: int, **fields: Any) -> bytes:
+def request_frame(api: int, version: int, correlation: int, /, **fields: Any) -> bytes:
     schema: Any = load_request_schema(api, version)
     header = schema.__header_schema__(
         request_api_key=api,

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from headwater.broker.authorizer import AllowAll
+from headwater.broker.client_session import ClientSession
+from headwater.broker.cluster import PLAINTEXT
 from headwater.broker.handlers import list_groups
 from headwater.broker.services import Call
 from headwater.errors import CoordinatorNotAvailable, NotCoordinator
@@ -304,9 +307,11 @@ async def test_very_many_groups_are_listed_in_turns() -> None:
 
     count = 10 * TURN_ELEMENTS
     listed = [Listed(f"g{number}", "", "Empty", "classic") for number in range(count)]
-    services: Any = SimpleNamespace(groups=FakeGroups(list=listed))
+    services: Any = SimpleNamespace(groups=FakeGroups(list=listed), authorizer=AllowAll())
     task = asyncio.create_task(other())
-    reply = await list_groups.handle(services, SimpleNamespace(), Call(0, None, ""))
+    reply = await list_groups.handle(
+        services, SimpleNamespace(), Call(0, None, ClientSession(PLAINTEXT, 1))
+    )
     task.cancel()
     assert len(reply["groups"]) == count
     assert turns == 9

@@ -6,14 +6,18 @@ from uuid import UUID
 
 import pytest
 
+from headwater.broker.authorizer import AllowAll, Operation
 from headwater.broker.client_session import ClientSession
 from headwater.broker.cluster import PLAINTEXT
 from headwater.broker.group_topics import find_topic
 from headwater.broker.handlers import offset_commit, offset_fetch
 from headwater.broker.services import Call
+from headwater.broker.topic_access import TopicAccess
 from headwater.errors import CoordinatorNotAvailable, KafkaStorageError
 from headwater.groups.requests import CommittedOffset, Partition
 from tests.groups.cluster import Topics
+
+SESSION = ClientSession(PLAINTEXT, 1)
 
 
 class Away(Topics):
@@ -28,7 +32,9 @@ class Away(Topics):
 
 def services() -> Any:
     clock = SimpleNamespace(now_ms=lambda: 0)
-    return SimpleNamespace(engine=SimpleNamespace(topics=Away()), clock=clock)
+    authorizer = AllowAll()
+    topics = TopicAccess(Away(), authorizer)
+    return SimpleNamespace(topics=topics, authorizer=authorizer, clock=clock)
 
 
 @pytest.mark.parametrize("named", ["t", UUID(int=1)])
@@ -36,7 +42,7 @@ async def test_a_store_that_is_away_is_a_coordinator_that_is_not_available(
     named: str | UUID,
 ) -> None:
     with pytest.raises(CoordinatorNotAvailable):
-        await find_topic(services(), named)
+        await find_topic(services(), SESSION, named, Operation.READ)
 
 
 async def test_offsets_of_all_topics_by_id_are_not_given_in_part() -> None:
@@ -46,7 +52,7 @@ async def test_offsets_of_all_topics_by_id_are_not_given_in_part() -> None:
     away = services()
     away.groups = SimpleNamespace(fetch=fetch)
     request = SimpleNamespace(groups=[SimpleNamespace(group_id="g", topics=None)])
-    reply = await offset_fetch.handle(away, request, Call(10, "app", ClientSession(PLAINTEXT, 1)))
+    reply = await offset_fetch.handle(away, request, Call(10, "app", SESSION))
     assert [group["error_code"] for group in reply["groups"]] == [14]
 
 
@@ -54,4 +60,4 @@ async def test_a_commit_asks_for_the_partition_that_may_have_been_added() -> Non
     partitions = [SimpleNamespace(partition_index=number) for number in (3, 7, 5)]
     request = SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=partitions)])
     with pytest.raises(CoordinatorNotAvailable, match="t-7"):
-        await offset_commit.handle(services(), request, Call(8, "app", ClientSession(PLAINTEXT, 1)))
+        await offset_commit.handle(services(), request, Call(8, "app", SESSION))

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from headwater.broker import apis
+from headwater.broker.client_session import ClientSession
 from headwater.broker.cluster import PLAINTEXT, BrokerAddress, ListenerAddress, LiveBrokers
 from headwater.broker.dispatch import Api
 from headwater.broker.handlers import find_coordinator
@@ -172,5 +173,6 @@ async def test_brokers_tell_each_other_the_addresses_of_their_listeners() -> Non
 async def test_a_coordinator_without_the_listener_is_not_available(
     two_listeners: RunningBroker,
 ) -> None:
-    found = find_coordinator._find(two_listeners.services, 0, "group", "NONE")
+    call = Call(4, "app", ClientSession("NONE", 1))
+    found = find_coordinator._find(two_listeners.services, 0, "group", call)
     assert (found["error_code"], found["node_id"]) == (15, -1)

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from kio.index import load_response_schema
 from kio.serial import entity_reader
 
+from headwater.broker.authorizer import AllowAll
 from headwater.broker.client_session import ClientSession
 from headwater.broker.cluster import PLAINTEXT, BrokerAddress, LiveBrokers
 from headwater.broker.handlers import describe_topic_partitions, metadata
 from headwater.broker.replies import encode_reply
 from headwater.broker.services import Call, Services
-from headwater.engine import Topic
+from headwater.broker.topic_access import TopicAccess
+from headwater.engine import Topic, Topics
 
 ZONES = ["a", "b", "c", None]
 TOPIC = Topic("t", UUID(int=7), tuple(range(1, 41)), {})
@@ -42,7 +44,9 @@ def services(addresses: Sequence[BrokerAddress]) -> Services:
         cluster_id="c", leader_epoch=0, zone=lambda name, _listener: live.zone(name)
     )
     topics = SimpleNamespace(get=lambda _name: TOPIC, get_by_id=lambda _id: TOPIC)
-    return cast("Services", SimpleNamespace(cluster=cluster, engine=SimpleNamespace(topics=topics)))
+    authorizer = AllowAll()
+    access = TopicAccess(cast("Topics", topics), authorizer)
+    return cast("Services", SimpleNamespace(cluster=cluster, topics=access, authorizer=authorizer))
 
 
 def ask(addresses: Sequence[BrokerAddress], client_id: str | None) -> Any:

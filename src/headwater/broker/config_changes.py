@@ -7,11 +7,11 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource, require
 from headwater.broker.config_rules import broker_list, check_broker_configs
 from headwater.broker.replies import Values
-from headwater.broker.services import Services
+from headwater.broker.services import Call, Services
 from headwater.broker.table_names import TableNames
-from headwater.broker.topic_creation import find_named
 from headwater.config_values import whole_number
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidConfig, InvalidRequest, KafkaError
@@ -50,6 +50,7 @@ ChangeOf = Callable[[Any, Scheme], ConfigChange]
 async def alter_resources(
     services: Services,
     request: Any,
+    call: Call,
     change_of: ChangeOf,
     alter_loggers: Callable[[Any], None] | None = None,
 ) -> list[Values]:
@@ -64,12 +65,13 @@ async def alter_resources(
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequest("Each resource must appear at most once.")
+            check_may_use(services, call, resource, Operation.ALTER_CONFIGS)
             check_keys(resource.configs)
             if resource.resource_type == ResourceType.BROKER_LOGGER and alter_loggers is not None:
                 check_broker_id(services, resource.resource_name, "Node id must be an integer")
                 alter_loggers(resource)
             else:
-                await _alter(services, resource, change_of, tables, request.validate_only)
+                await _alter(services, resource, call, change_of, tables, request.validate_only)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": str(error)}
         results.append(result)
@@ -82,6 +84,7 @@ async def alter_resources(
 async def _alter(
     services: Services,
     resource: Any,
+    call: Call,
     change_of: ChangeOf,
     tables: TableNames,
     validate_only: bool,  # noqa: FBT001
@@ -89,7 +92,7 @@ async def _alter(
     name, dynamic = resource.resource_name, services.dynamic
     match resource.resource_type:
         case ResourceType.TOPIC:
-            topic = await find_named(services, name)
+            topic = await services.topics.find_named(call.session, name, Operation.ALTER_CONFIGS)
             change = change_of(resource, topic_scheme(dynamic.brokers.topic_defaults))
             present = topic.configs
             await tables.check(name, change(present), present)
@@ -114,6 +117,19 @@ async def _alter(
     change(present)
     if not validate_only:
         await apply(change)
+
+
+def check_may_use(services: Services, call: Call, asked: Any, operation: Operation) -> None:
+    """Raises the authorization error of what a request names to read or alter its configurations.
+
+    Topics are checked where they are found, and kinds that are not served are refused as such.
+    """
+    match asked.resource_type:
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
+            require(services.authorizer, call.session, operation, Resource.CLUSTER)
+        case ResourceType.GROUP:
+            name = asked.resource_name
+            require(services.authorizer, call.session, operation, Resource.GROUP, name)
 
 
 def check_keys(configs: Sequence[Any]) -> None:

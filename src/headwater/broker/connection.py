@@ -189,6 +189,8 @@ class Connection(ClientSocket):
         api = request.api
         call = Call(request.header.version, request.client_id, self._session)
         try:
+            if api.operation is not None:
+                api.authorize(self._services, request.body, call)
             if api.admit is not None:
 
                 def done(reply: Reply | NoReply) -> None:

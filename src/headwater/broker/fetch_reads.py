@@ -7,8 +7,9 @@ with data may exceed the limits by its first batch, the ones after it may not.
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from typing import Final
-from uuid import UUID
 
+from headwater.broker.authorizer import Operation
+from headwater.broker.client_session import ClientSession
 from headwater.broker.fetch_sessions import FetchPartition
 from headwater.broker.ownership import check_served_here, nearer_broker
 from headwater.broker.services import Services
@@ -16,8 +17,8 @@ from headwater.engine import Offsets, Read, Topic
 from headwater.errors import (
     FencedLeaderEpoch,
     KafkaError,
+    TopicAuthorizationFailed,
     UnknownLeaderEpoch,
-    UnknownTopicOrPartition,
 )
 from headwater.work_budget import TURN_ELEMENTS, gather_in_turns, in_turns
 
@@ -43,18 +44,10 @@ class FetchLimits:
 
     max_bytes: int
     committed: bool
-    listener: str
+    session: ClientSession
     zone: str | None = None
     """Where the client is, by its rack or its id."""
     rack: str | None = None
-
-
-async def find_topic(services: Services, ref: str | UUID) -> Topic:
-    """The topic that a request names, by asking the store where the cache knows nothing."""
-    topics = services.engine.topics
-    if isinstance(ref, UUID):
-        return await topics.find_by_id(ref)
-    return await topics.find(ref)
 
 
 def read_cached(
@@ -62,10 +55,14 @@ def read_cached(
 ) -> list[Outcome] | None:
     """The answer where memory holds all of it, or None."""
     left, first = limits.max_bytes, True
+    cached, session = services.topics.cached, limits.session
     outcomes = []
     for partition in partitions:
-        topic = _cached_topic(services, partition.topic)
-        if topic is None or partition.partition >= len(topic.streams):
+        try:
+            topic = cached(session, partition.topic, partition.partition, Operation.READ)
+        except TopicAuthorizationFailed:
+            return None
+        if topic is None:
             return None
         outcome = _start(services, topic, partition, left, limits)
         if not isinstance(outcome, Outcome):
@@ -91,7 +88,9 @@ async def read_all(
         topic = None
         room = max(0, limits.max_bytes - planned)
         try:
-            topic = await find_topic(services, partition.topic)
+            topic = await services.topics.resolve(
+                limits.session, partition.topic, partition.partition, Operation.READ
+            )
             started = _start(services, topic, partition, room, limits)
         except KafkaError as error:
             started = Outcome(partition, _NOTHING, error.code)
@@ -128,23 +127,16 @@ async def _settle(reading: Awaitable[Read]) -> Read | KafkaError:
         return error
 
 
-def _cached_topic(services: Services, ref: str | UUID) -> Topic | None:
-    topics = services.engine.topics
-    return topics.get_by_id(ref) if isinstance(ref, UUID) else topics.get(ref)
-
-
 def _start(
     services: Services, topic: Topic, partition: FetchPartition, left: int, limits: FetchLimits
 ) -> Outcome | Awaitable[Read]:
     index = partition.partition
     try:
-        if not 0 <= index < len(topic.streams):
-            raise UnknownTopicOrPartition(f"{topic.name} has no partition {index}")
         check_leader_epoch(partition.leader_epoch, services.cluster.leader_epoch)
-        nearer = nearer_broker(services, topic.streams[index], limits.rack, limits.listener)
+        nearer = nearer_broker(services, topic.streams[index], limits.rack, limits.session.listener)
         if nearer is not None:
             return Outcome(partition, _NOTHING, 0, topic.streams[index], nearer)
-        check_served_here(services, topic.streams[index], limits.zone, limits.listener)
+        check_served_here(services, topic.streams[index], limits.zone, limits.session.listener)
         read = services.engine.read(
             topic,
             index,

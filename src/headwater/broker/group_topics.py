@@ -3,38 +3,42 @@
 from typing import Any, Final
 from uuid import UUID
 
+from headwater.broker.authorizer import Operation
+from headwater.broker.client_session import ClientSession
 from headwater.broker.replies import Values
 from headwater.broker.services import Services
 from headwater.engine import Topic
 from headwater.errors import (
     CoordinatorNotAvailable,
     KafkaStorageError,
+    TopicAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from headwater.wire.error_codes import Code
 
 FIRST_VERSION_WITH_IDS: Final = 10
 """Of OffsetCommit and of OffsetFetch."""
 
 
 async def find_topic(
-    services: Services, named: str | UUID | None, *, partition: int = 0
-) -> Topic | None:
-    """The topic of a name or an id; None where there is none.
+    services: Services,
+    session: ClientSession,
+    named: str | UUID | None,
+    operation: Operation,
+    *,
+    partition: int = 0,
+) -> Topic | int:
+    """The topic of a name or an id, or the code that each of its partitions gets without one.
 
     Raises ``CoordinatorNotAvailable`` where the store does not answer: 56 is no code that
     clients expect of a coordinator.
     """
-    topics = services.engine.topics
+    if named is None:
+        return UnknownTopicId.code
     try:
-        if named is None:
-            return None
-        if isinstance(named, str):
-            return await topics.find(named, partition=partition)
-        return await topics.find_by_id(named, partition=partition)
-    except (UnknownTopicId, UnknownTopicOrPartition):
-        return None
+        return await services.topics.find(session, named, operation, partition=partition)
+    except (TopicAuthorizationFailed, UnknownTopicId, UnknownTopicOrPartition) as error:
+        return error.code
     except KafkaStorageError as error:
         raise CoordinatorNotAvailable(f"a topic cannot be looked up: {error}") from error
 
@@ -42,8 +46,3 @@ async def find_topic(
 def naming(asked: Any, *, by_id: bool = False) -> Values:
     """The field that names the topic in the reply as it was in the request."""
     return {"topic_id": asked.topic_id} if by_id else {"name": asked.name}
-
-
-def unknown_topic(*, by_id: bool = False) -> Code:
-    """The code of every partition of a topic that does not exist."""
-    return Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION

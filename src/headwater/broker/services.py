@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from headwater.broker.authorizer import AllowAll, Authorizer
 from headwater.broker.client_session import ClientSession
 from headwater.broker.cluster import Cluster
 from headwater.broker.config_state import DynamicState
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.record_checks import RecordChecks
 from headwater.broker.settings import BrokerSettings
+from headwater.broker.topic_access import TopicAccess
 from headwater.clock import Clock
 from headwater.engine import Backpressure, Engine, ProducerIds
 from headwater.groups.service import GroupService
@@ -40,6 +42,13 @@ class Services:
     metrics: Metrics = field(default_factory=Metrics)
     records: RecordChecks = field(default_factory=lambda: RecordChecks(RecordWork()))
     executor: Executor | None = None
+    authorizer: Authorizer = field(default_factory=AllowAll)
+    topics: TopicAccess = field(init=False)
+    """The engine's topics, as far as the authorizer lets a client use them."""
+
+    def __post_init__(self) -> None:
+        access = TopicAccess(self.engine.topics, self.authorizer)
+        object.__setattr__(self, "topics", access)
 
 
 class Call(Struct, frozen=True):

@@ -1,8 +1,10 @@
 """Topics that come into being because a client asked for them by name."""
 
+from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
+from headwater.broker.client_session import ClientSession
 from headwater.broker.quotas import MutationQuota
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_names import Collisions, check_topic_name
+from headwater.broker.topic_names import Collisions
 from headwater.engine import Topic
 from headwater.errors import (
     LeaderNotAvailable,
@@ -16,16 +18,10 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 """Kafka keeps its own state in these; here that state is in the metadata store."""
 
 
-async def find_named(services: Services, name: str) -> Topic:
-    """The topic of that name.
-
-    Raises ``UnknownTopicOrPartition`` if it does not exist, ``InvalidTopic`` if it cannot.
-    """
-    try:
-        return await services.engine.topics.find(name)
-    except UnknownTopicOrPartition:
-        check_topic_name(name)
-        raise
+def check_may_create(services: Services, session: ClientSession, name: str) -> None:
+    """Raises ``TopicAuthorizationFailed`` unless a client may create topics, or this one."""
+    if not services.authorizer.allows(session, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
+        services.topics.require(session, name, Operation.CREATE)
 
 
 class TopicCreation:
@@ -35,10 +31,11 @@ class TopicCreation:
     limit of partitions that one request may create.
     """
 
-    __slots__ = ("_collisions", "_left", "_quota", "_services")
+    __slots__ = ("_collisions", "_left", "_quota", "_services", "_session")
 
     def __init__(self, services: Services, call: Call) -> None:
         self._services = services
+        self._session = call.session
         self._quota: MutationQuota = services.dynamic.quotas.mutations(call.client_id, strict=True)
         self._collisions = Collisions(services.engine.topics.stored_names)
         self._left = MAX_PARTITIONS_PER_REQUEST
@@ -49,17 +46,19 @@ class TopicCreation:
         return self._quota.throttle_ms
 
     async def find_or_create(self, name: str) -> Topic:
-        """The topic of that name; raises what ``find_named`` raises if it may not be created.
+        """The topic of that name; raises what ``TopicAccess.find_named`` raises if it may
+        not be created.
 
         Raises ``LeaderNotAvailable``, after which clients ask again, if it may be created later.
         """
         services = self._services
         topics, settings = services.engine.topics, services.settings
         try:
-            return await find_named(services, name)
+            return await services.topics.find_named(self._session, name, Operation.DESCRIBE)
         except UnknownTopicOrPartition:
             if not settings.auto_create_topics or name in INTERNAL_TOPICS:
                 raise
+        check_may_create(services, self._session, name)
         partitions = settings.num_partitions
         if partitions > self._left:
             raise LeaderNotAvailable(f"topic {name!r} is one too many for one request")

@@ -11,6 +11,7 @@ twice. ``validate_only`` checks and changes nothing.
 from collections import Counter
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.quota_entities import Entity, check_alteration, shown
 from headwater.broker.replies import Values
@@ -63,4 +64,10 @@ async def _alter(
         await services.dynamic.stored_quotas.change(entity, limits, refresh=False)
 
 
-API = Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", handle=handle)
+API = Api(
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    "AlterClientQuotas",
+    handle=handle,
+    operation=Operation.ALTER_CONFIGS,
+    resource=Resource.CLUSTER,
+)

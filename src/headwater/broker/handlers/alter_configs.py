@@ -23,7 +23,7 @@ from headwater.wire.api_versions import ApiKey
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each resource."""
-    return {"responses": await alter_resources(services, request, _replacement)}
+    return {"responses": await alter_resources(services, request, call, _replacement)}
 
 
 def _replacement(resource: Any, scheme: Scheme) -> ConfigChange:

@@ -12,11 +12,14 @@ replication factor has no meaning here.
 from collections.abc import Sequence
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replica_assignment import check_brokers
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.errors import InvalidReplicaAssignment, UnknownTopicOrPartition
+from headwater.broker.topic_access import has_partition
+from headwater.engine import Topic
+from headwater.errors import InvalidReplicaAssignment
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
 from headwater.work_budget import in_turns
@@ -38,25 +41,24 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
 
 async def _topic(services: Services, asked: Any) -> list[Values]:
-    try:
-        known = len((await services.engine.topics.find(asked.name)).streams)
-    except UnknownTopicOrPartition:
+    topic = await services.topics.find_for_cluster(asked.name)
+    if topic is None:
         missing = f"Unable to find a topic named {asked.name}."
         return [
             _result(one.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION, missing)
             for one in asked.partitions
         ]
     return [
-        _partition(services, asked.name, one.partition_index, known, one.replicas)
+        _partition(services, topic, one.partition_index, one.replicas)
         async for one in in_turns(asked.partitions)
     ]
 
 
 def _partition(
-    services: Services, name: str, partition: int, known: int, replicas: Sequence[int] | None
+    services: Services, topic: Topic, partition: int, replicas: Sequence[int] | None
 ) -> Values:
-    if not 0 <= partition < known:
-        message = f"Unable to find partition {name}:{partition}."
+    if not has_partition(topic, partition):
+        message = f"Unable to find partition {topic.name}:{partition}."
         return _result(partition, Code.UNKNOWN_TOPIC_OR_PARTITION, message)
     if replicas is None:
         return _result(partition, _NO_REASSIGNMENT_IN_PROGRESS, None)
@@ -71,4 +73,10 @@ def _result(partition: int, code: int, message: str | None) -> Values:
     return {"partition_index": partition, "error_code": code, "error_message": message}
 
 
-API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", handle=handle)
+API = Api(
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    "AlterPartitionReassignments",
+    handle=handle,
+    operation=Operation.ALTER,
+    resource=Resource.CLUSTER,
+)

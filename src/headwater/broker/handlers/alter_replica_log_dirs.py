@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
-from headwater.errors import UnknownTopicOrPartition
+from headwater.broker.topic_access import has_partition
+from headwater.engine import Topic
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
 from headwater.work_budget import in_turns
@@ -26,27 +28,32 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     moves = [(one.path == own, topic) for one in request.dirs for topic in one.topics]
     results = []
     async for is_own, topic in in_turns(moves):
-        count = await _count(services, topic.name) if is_own else None
-        rows = LateRows(len(topic.partitions), partial(_rows, topic.partitions, count))
+        if is_own:
+            known = await services.topics.find_for_cluster(topic.name)
+            rows = LateRows(len(topic.partitions), partial(_rows, topic.partitions, known))
+        else:
+            rows = LateRows(len(topic.partitions), partial(_elsewhere, topic.partitions))
         results.append({"topic_name": topic.name, "partitions": rows})
     return {"results": results}
 
 
-async def _count(services: Services, name: str) -> int:
-    try:
-        return len((await services.engine.topics.find(name)).streams)
-    except UnknownTopicOrPartition:
-        return 0
-
-
-def _rows(partitions: Sequence[int], count: int | None) -> Iterator[Values]:
-    """``count`` is the topic's number of partitions, None in a directory that is not there."""
+def _rows(partitions: Sequence[int], known: Topic | None) -> Iterator[Values]:
     for partition in partitions:
-        if count is None:
-            code: int = _LOG_DIR_NOT_FOUND
-        else:
-            code = Code.NONE if 0 <= partition < count else Code.UNKNOWN_TOPIC_OR_PARTITION
+        there = known is not None and has_partition(known, partition)
+        code = Code.NONE if there else Code.UNKNOWN_TOPIC_OR_PARTITION
         yield {"partition_index": partition, "error_code": code}
 
 
-API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", handle=handle)
+def _elsewhere(partitions: Sequence[int]) -> Iterator[Values]:
+    """What is asked of a directory that is not there."""
+    for partition in partitions:
+        yield {"partition_index": partition, "error_code": _LOG_DIR_NOT_FOUND}
+
+
+API = Api(
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    "AlterReplicaLogDirs",
+    handle=handle,
+    operation=Operation.ALTER,
+    resource=Resource.CLUSTER,
+)

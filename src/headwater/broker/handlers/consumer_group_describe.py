@@ -12,11 +12,11 @@ Left out: nothing.
 
 from typing import Any, Final
 
-from headwater.broker.authorized_operations import GROUP_OPERATIONS
+from headwater.broker.authorizer import Operation, Resource, allowed_operations
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.errors import KafkaError
+from headwater.errors import KafkaError, TopicAuthorizationFailed
 from headwater.groups.requests import (
     Assignment,
     ConsumerDescription,
@@ -35,23 +35,42 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     operations = request.include_authorized_operations
 
     async def describe(group: str) -> Values:
-        found = await _describe(services, group)
-        return _show(services, group, found, operations=operations)
+        found = await _describe(services, call, group)
+        return _show(services, call, group, found, operations=operations)
 
     return {"groups": await gather_in_turns(list(dict.fromkeys(request.group_ids)), describe)}
 
 
-async def _describe(services: Services, group: str) -> ConsumerDescription:
-    if not group:
-        return ConsumerDescription(error=Code.INVALID_GROUP_ID)
+async def _describe(services: Services, call: Call, group: str) -> ConsumerDescription:
     try:
-        return await services.groups.describe_consumer(group)
+        API.require(services, call, group)
+        if not group:
+            return ConsumerDescription(error=Code.INVALID_GROUP_ID)
+        found = await services.groups.describe_consumer(group)
+        return _without_hidden_topics(services, call, found)
     except KafkaError as error:
         return ConsumerDescription(error=error.code, message=str(error) or None)
 
 
+def _without_hidden_topics(
+    services: Services, call: Call, found: ConsumerDescription
+) -> ConsumerDescription:
+    """A client that may not describe a topic of the group's members does not see the group."""
+    topics = services.engine.topics
+    held = {each for member in found.members for each in (*member.assigned, *member.target)}
+    for topic_id in held:
+        topic = topics.get_by_id(topic_id)
+        if topic is not None and not services.topics.allows(
+            call.session, topic.name, Operation.DESCRIBE
+        ):
+            raise TopicAuthorizationFailed(
+                "The group has described topic(s) that the client is not authorized to describe."
+            )
+    return found
+
+
 def _show(
-    services: Services, group: str, found: ConsumerDescription, *, operations: bool
+    services: Services, call: Call, group: str, found: ConsumerDescription, *, operations: bool
 ) -> Values:
     shown: Values = {
         "error_code": found.error,
@@ -64,7 +83,9 @@ def _show(
         "members": [_member(services, member) for member in found.members],
     }
     if operations and not found.error:
-        shown["authorized_operations"] = GROUP_OPERATIONS
+        shown["authorized_operations"] = allowed_operations(
+            services.authorizer, call.session, Resource.GROUP, group
+        )
     return shown
 
 
@@ -100,4 +121,11 @@ def _assignment(services: Services, assignment: Assignment) -> Values:
     }
 
 
-API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", handle=handle)
+API = Api(
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    "ConsumerGroupDescribe",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.GROUP,
+    checked_by_handler=True,
+)

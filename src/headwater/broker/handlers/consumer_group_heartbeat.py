@@ -12,6 +12,7 @@ Left out: nothing.
 
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.group_members import (
     client_of,
@@ -30,6 +31,8 @@ from headwater.wire.api_versions import ApiKey
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """Checked here for what holds whatever the group's state is."""
     heartbeat = _read(request, call)
+    for name in heartbeat.topic_names or ():
+        services.topics.require(call.session, name, Operation.DESCRIBE)
     refusal = request_refusal(request.group_id, heartbeat)
     if refusal is not None:
         reply = ConsumerHeartbeatReply(error=refusal.code, message=refusal.message)
@@ -67,4 +70,10 @@ def _read(request: Any, call: Call) -> ConsumerHeartbeatRequest:
     )
 
 
-API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", handle=handle)
+API = Api(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    "ConsumerGroupHeartbeat",
+    handle=handle,
+    operation=Operation.READ,
+    resource=Resource.GROUP,
+)

@@ -5,6 +5,7 @@ Behaviour: refused, as in Kafka without an authorizer. Codes: 54 for each creati
 
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.handlers.describe_acls import NO_AUTHORIZER
 from headwater.broker.replies import Values
@@ -16,4 +17,10 @@ def handle(services: Services, request: Any, call: Call) -> Values:
     return {"results": [NO_AUTHORIZER] * len(request.creations)}
 
 
-API = Api(ApiKey.CREATE_ACLS, "CreateAcls", handle=handle)
+API = Api(
+    ApiKey.CREATE_ACLS,
+    "CreateAcls",
+    handle=handle,
+    operation=Operation.ALTER,
+    resource=Resource.CLUSTER,
+)

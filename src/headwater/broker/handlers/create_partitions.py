@@ -11,6 +11,7 @@ Left out: the request's time-out.
 from collections import Counter
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation
 from headwater.broker.dispatch import Api
 from headwater.broker.replica_assignment import check_brokers
 from headwater.broker.replies import Values
@@ -41,7 +42,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         try:
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
-            added = await _check(services, asked)
+            added = await _check(services, call, asked)
             budget -= added
             if budget < 0:
                 raise _too_many(added)
@@ -58,9 +59,9 @@ def _too_many(added: int) -> PolicyViolation:
     return PolicyViolation(f"Unable to add {added} partitions more in one request.")
 
 
-async def _check(services: Services, asked: Any) -> int:
+async def _check(services: Services, call: Call, asked: Any) -> int:
     """How many partitions are to be added. Raises the error that the request deserves."""
-    topic = await services.engine.topics.find(asked.name)
+    topic = await services.topics.find(call.session, asked.name, Operation.ALTER)
     present = len(topic.streams)
     if asked.count == present:
         raise InvalidPartitions(f"Topic already has {present} partition(s).")

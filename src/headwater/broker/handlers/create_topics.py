@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation
 from headwater.broker.config_entries import BrokerLayers, topic_entries
 from headwater.broker.dispatch import Api
 from headwater.broker.quotas import MutationQuota
@@ -27,6 +28,7 @@ from headwater.broker.replica_assignment import check_brokers
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.broker.table_names import TableNames
+from headwater.broker.topic_creation import check_may_create
 from headwater.broker.topic_names import Collisions, check_topic_name
 from headwater.errors import (
     InvalidConfig,
@@ -37,6 +39,7 @@ from headwater.errors import (
     KafkaError,
     PolicyViolation,
     TopicAlreadyExists,
+    TopicAuthorizationFailed,
 )
 from headwater.topic_configs import TOPIC_CONFIGS, check_configs
 from headwater.wire.api_versions import ApiKey
@@ -46,6 +49,13 @@ _STRICT: Final = 6
 """From this version on a client over its quota is refused (89) and not served late."""
 REPLICATION_FACTOR: Final = 1
 """What is shown of every topic."""
+_HIDDEN_CONFIGS: Final[Values] = {
+    "num_partitions": -1,
+    "replication_factor": -1,
+    "configs": (),
+    "topic_config_error_code": TopicAuthorizationFailed.code,
+}
+"""What a client is shown of its new topic that may not see configurations."""
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
@@ -61,6 +71,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         try:
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
+            check_may_create(services, call.session, name)
             partitions = check_size(services, asked)
             budget -= partitions
             if budget < 0:
@@ -68,6 +79,8 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             result = await _create(
                 services, asked, partitions, quota, collisions, tables, request.validate_only
             )
+            if not services.topics.allows(call.session, name, Operation.DESCRIBE_CONFIGS):
+                result |= _HIDDEN_CONFIGS
         except KafkaError as error:
             result = {"name": name, "error_code": error.code, "error_message": str(error)}
         results.append(result)

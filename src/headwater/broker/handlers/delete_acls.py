@@ -5,6 +5,7 @@ Behaviour: refused, as in Kafka without an authorizer. Codes: 54 for each filter
 
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.handlers.describe_acls import NO_AUTHORIZER
 from headwater.broker.replies import Values
@@ -16,4 +17,10 @@ def handle(services: Services, request: Any, call: Call) -> Values:
     return {"filter_results": [{**NO_AUTHORIZER, "matching_acls": ()} for _ in request.filters]}
 
 
-API = Api(ApiKey.DELETE_ACLS, "DeleteAcls", handle=handle)
+API = Api(
+    ApiKey.DELETE_ACLS,
+    "DeleteAcls",
+    handle=handle,
+    operation=Operation.ALTER,
+    resource=Resource.CLUSTER,
+)

@@ -8,6 +8,7 @@ Left out: nothing.
 
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -21,6 +22,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
     async def delete(group: str) -> Values:
         try:
+            API.require(services, call, group)
             code = await services.groups.delete(group)
         except KafkaError as error:
             code = error.code
@@ -29,4 +31,11 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     return {"results": await gather_in_turns(list(dict.fromkeys(request.groups_names)), delete)}
 
 
-API = Api(ApiKey.DELETE_GROUPS, "DeleteGroups", handle=handle)
+API = Api(
+    ApiKey.DELETE_GROUPS,
+    "DeleteGroups",
+    handle=handle,
+    operation=Operation.DELETE,
+    resource=Resource.GROUP,
+    checked_by_handler=True,
+)

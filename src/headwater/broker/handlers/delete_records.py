@@ -9,6 +9,7 @@ Left out: the request's time-out.
 
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -18,7 +19,6 @@ from headwater.errors import (
     KafkaError,
     OffsetOutOfRange,
     PolicyViolation,
-    UnknownTopicOrPartition,
 )
 from headwater.topic_configs import is_deleted
 from headwater.wire.api_versions import ApiKey
@@ -39,7 +39,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             {
                 "name": name,
                 "partitions": [
-                    await _delete(services, name, partition, before)
+                    await _delete(services, call, name, partition, before)
                     async for partition, before in in_turns(partitions.items())
                 ],
             }
@@ -48,13 +48,11 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     }
 
 
-async def _delete(services: Services, name: str, partition: int, before: int) -> Values:
+async def _delete(services: Services, call: Call, name: str, partition: int, before: int) -> Values:
     try:
         if name in INTERNAL_TOPICS:
             raise InvalidTopic(f"Cannot delete records of internal topic {name}")
-        topic = await services.engine.topics.find(name)
-        if not 0 <= partition < len(topic.streams):
-            raise UnknownTopicOrPartition(f"{name} has no partition {partition}")
+        topic = await services.topics.resolve(call.session, name, partition, Operation.DELETE)
         if not is_deleted({**services.dynamic.brokers.topic_defaults, **topic.configs}):
             raise PolicyViolation(
                 f"Records of partition {name}-{partition} can not be deleted due to the "

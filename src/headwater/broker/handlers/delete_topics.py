@@ -15,10 +15,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
+from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.quotas import MutationQuota
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
+from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.api_versions import ApiKey
 from headwater.work_budget import in_turns
@@ -40,26 +42,24 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     times = Counter(asked)
     return {
         "responses": [
-            await _delete(services, ref, count, quota)
+            await _delete(services, call, ref, count, quota)
             async for ref, count in in_turns(times.items())
         ],
         "throttle_time": quota.throttle_ms,
     }
 
 
-async def _delete(services: Services, ref: Ref, times: int, quota: MutationQuota) -> Values:
+async def _delete(
+    services: Services, call: Call, ref: Ref, times: int, quota: MutationQuota
+) -> Values:
     name, topic_id = ref
     try:
         _check(name, topic_id, times)
-        topics = services.engine.topics
-        if topic_id is not None:
-            topic = await topics.find_by_id(topic_id)
-        else:
-            assert name is not None
-            topic = await topics.find(name)
+        topic = await _find(services, call, ref)
         name = topic.name
+        _check_may_delete(services, call, name)
         quota.take(len(topic.streams))
-        deleted = await topics.delete(name)
+        deleted = await services.engine.topics.delete(name)
     except KafkaError as error:
         return {
             "name": name,
@@ -68,6 +68,22 @@ async def _delete(services: Services, ref: Ref, times: int, quota: MutationQuota
             "error_message": str(error),
         }
     return {"name": deleted.name, "topic_id": deleted.id}
+
+
+async def _find(services: Services, call: Call, ref: Ref) -> Topic:
+    """The name of a topic is told to those who may describe it, even to delete it by its id."""
+    name, topic_id = ref
+    if topic_id is not None:
+        return await services.topics.find(call.session, topic_id, Operation.DESCRIBE)
+    assert name is not None
+    _check_may_delete(services, call, name)
+    return await services.engine.topics.find(name)
+
+
+def _check_may_delete(services: Services, call: Call, name: str) -> None:
+    session = call.session
+    if not services.authorizer.allows(session, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
+        services.topics.require(session, name, Operation.DELETE)
 
 
 def _check(name: str | None, topic_id: UUID | None, times: int) -> None:

@@ -6,6 +6,7 @@ Codes: 54 always.
 
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -22,4 +23,10 @@ def handle(services: Services, request: Any, call: Call) -> Values:
     return {**NO_AUTHORIZER, "resources": ()}
 
 
-API = Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", handle=handle)
+API = Api(
+    ApiKey.DESCRIBE_ACLS,
+    "DescribeAcls",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.CLUSTER,
+)

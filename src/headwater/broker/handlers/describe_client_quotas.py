@@ -7,6 +7,7 @@ part. Codes: 42 a filter that contradicts itself, 35 a kind of entity that Kafka
 
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.quota_entities import entity_text
 from headwater.broker.quota_filters import filter_of
@@ -38,4 +39,10 @@ def handle(services: Services, request: Any, call: Call) -> Values:
     }
 
 
-API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", handle=handle)
+API = Api(
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    "DescribeClientQuotas",
+    handle=handle,
+    operation=Operation.DESCRIBE_CONFIGS,
+    resource=Resource.CLUSTER,
+)

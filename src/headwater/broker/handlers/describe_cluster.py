@@ -9,7 +9,7 @@ Left out: fenced brokers; a broker that is gone is not listed.
 
 from typing import Any, Final
 
-from headwater.broker.authorized_operations import CLUSTER_OPERATIONS
+from headwater.broker.authorizer import cluster_operations
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -43,7 +43,9 @@ def handle(services: Services, request: Any, call: Call) -> Values:
         "brokers": [
             {"broker_id": b.id, "host": b.host, "port": b.port, "rack": b.rack} for b in brokers
         ],
-        "cluster_authorized_operations": CLUSTER_OPERATIONS if asked else _NOT_ASKED,
+        "cluster_authorized_operations": cluster_operations(services.authorizer, call.session)
+        if asked
+        else _NOT_ASKED,
     }
 
 

@@ -16,14 +16,14 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation
 from headwater.broker.broker_configs import broker_entries, cluster_entries
-from headwater.broker.config_changes import ResourceType, check_broker_id
+from headwater.broker.config_changes import ResourceType, check_broker_id, check_may_use
 from headwater.broker.config_entries import ConfigEntry, group_entries, topic_entries
 from headwater.broker.config_loggers import logger_entries
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import find_named
 from headwater.errors import InvalidRequest, KafkaError, PolicyViolation
 from headwater.groups.configs import GROUP_CONFIGS
 from headwater.topic_configs import TOPIC_CONFIGS
@@ -54,9 +54,10 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         results.append(result)
         if left >= 0:
             try:
+                check_may_use(services, call, resource, Operation.DESCRIBE_CONFIGS)
                 rows = described.get((kind, name, names))
                 if rows is None:
-                    rows = await _rows(services, kind, name, names, show)
+                    rows = await _rows(services, call, kind, name, names, show)
                     described[kind, name, names] = rows
             except KafkaError as error:
                 result |= {"error_code": error.code, "error_message": str(error)}
@@ -70,12 +71,17 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
 
 async def _rows(
-    services: Services, kind: int, name: str, names: Names, show: Callable[[ConfigEntry], Values]
+    services: Services,
+    call: Call,
+    kind: int,
+    name: str,
+    names: Names,
+    show: Callable[[ConfigEntry], Values],
 ) -> Collection[Values]:
     dynamic = services.dynamic
     match kind:
         case ResourceType.TOPIC:
-            topic = await find_named(services, name)
+            topic = await services.topics.find_named(call.session, name, Operation.DESCRIBE_CONFIGS)
             entries = partial(topic_entries, topic.configs, dynamic.brokers.layers, names)
             return _written_late(TOPIC_CONFIGS.keys(), names, entries, show)
         case ResourceType.GROUP:

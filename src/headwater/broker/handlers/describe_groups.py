@@ -12,7 +12,7 @@ Left out: nothing.
 
 from typing import Any, Final
 
-from headwater.broker.authorized_operations import GROUP_OPERATIONS
+from headwater.broker.authorizer import Operation, Resource, allowed_operations
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -30,22 +30,25 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     operations = getattr(request, "include_authorized_operations", False)
 
     async def describe(group: str) -> Values:
-        found = await _describe(services, group)
-        return _show(group, found, call.version, operations=operations)
+        found = await _describe(services, call, group)
+        return _show(services, call, group, found, operations=operations)
 
     return {"groups": await gather_in_turns(list(dict.fromkeys(request.groups)), describe)}
 
 
-async def _describe(services: Services, group: str) -> ClassicDescription:
+async def _describe(services: Services, call: Call, group: str) -> ClassicDescription:
     try:
+        API.require(services, call, group)
         return await services.groups.describe_classic(group)
     except KafkaError as error:
         return ClassicDescription(error=error.code, message=str(error) or None, state="")
 
 
-def _show(group: str, found: ClassicDescription, version: int, *, operations: bool) -> Values:
+def _show(
+    services: Services, call: Call, group: str, found: ClassicDescription, *, operations: bool
+) -> Values:
     error = found.error
-    if error == Code.GROUP_ID_NOT_FOUND and version < _FIRST_VERSION_WITH_NOT_FOUND:
+    if error == Code.GROUP_ID_NOT_FOUND and call.version < _FIRST_VERSION_WITH_NOT_FOUND:
         error = Code.NONE
     shown: Values = {
         "error_code": error,
@@ -67,8 +70,17 @@ def _show(group: str, found: ClassicDescription, version: int, *, operations: bo
         ],
     }
     if operations and not error:
-        shown["authorized_operations"] = GROUP_OPERATIONS
+        shown["authorized_operations"] = allowed_operations(
+            services.authorizer, call.session, Resource.GROUP, group
+        )
     return shown
 
 
-API = Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", handle=handle)
+API = Api(
+    ApiKey.DESCRIBE_GROUPS,
+    "DescribeGroups",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.GROUP,
+    checked_by_handler=True,
+)

@@ -18,11 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
+from headwater.broker.topic_access import has_partition
 from headwater.engine import StreamId, Topic
-from headwater.errors import UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
 from headwater.work_budget import Turn, in_turns, yield_turn
 
@@ -92,11 +93,10 @@ async def _named(services: Services, asked: Sequence[Any]) -> Wanted:
         partitions.setdefault(one.topic, {}).update(dict.fromkeys(one.partitions))
     wanted: Wanted = []
     async for name, numbers in in_turns(partitions.items()):
-        try:
-            topic = await services.engine.topics.find(name)
-        except UnknownTopicOrPartition:
+        topic = await services.topics.find_for_cluster(name)
+        if topic is None:
             continue
-        there = [p for p in numbers if 0 <= p < len(topic.streams)]
+        there = [p for p in numbers if has_partition(topic, p)]
         if there:
             wanted.append((topic, there))
     return wanted
@@ -114,4 +114,10 @@ async def _space(services: Services, directory: Path) -> tuple[int, int]:
         return _UNKNOWN, _UNKNOWN
 
 
-API = Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", handle=handle)
+API = Api(
+    ApiKey.DESCRIBE_LOG_DIRS,
+    "DescribeLogDirs",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.CLUSTER,
+)

@@ -8,10 +8,11 @@ or partition, 17 illegal name.
 from collections.abc import Iterable
 from typing import Any
 
+from headwater.broker.authorizer import Operation
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import find_named
+from headwater.broker.topic_access import has_partition
 from headwater.engine import Topic
 from headwater.errors import KafkaError, UnknownTopicOrPartition
 from headwater.wire.api_versions import ApiKey
@@ -26,15 +27,17 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         partitions.setdefault(asked.name, {}).update(dict.fromkeys(asked.partition_indexes))
     return {
         "topics": [
-            {"name": name, "partitions": await _topic(services, name, numbers)}
+            {"name": name, "partitions": await _topic(services, call, name, numbers)}
             async for name, numbers in in_turns(partitions.items())
         ]
     }
 
 
-async def _topic(services: Services, name: str, partitions: Iterable[int]) -> list[Values]:
+async def _topic(
+    services: Services, call: Call, name: str, partitions: Iterable[int]
+) -> list[Values]:
     try:
-        topic = await find_named(services, name)
+        topic = await services.topics.find_named(call.session, name, Operation.READ)
     except KafkaError as error:
         message = str(error)
         if isinstance(error, UnknownTopicOrPartition):
@@ -47,7 +50,7 @@ async def _topic(services: Services, name: str, partitions: Iterable[int]) -> li
 
 
 async def _partition(services: Services, topic: Topic, partition: int) -> Values:
-    if not 0 <= partition < len(topic.streams):
+    if not has_partition(topic, partition):
         return {"partition_index": partition, "error_code": Code.UNKNOWN_TOPIC_OR_PARTITION}
     try:
         producers = await services.engine.producers(topic, partition)

@@ -11,11 +11,11 @@ Left out: eligible leader replicas, which need replicas.
 from collections.abc import Sequence
 from typing import Any
 
-from headwater.broker.authorized_operations import TOPIC_OPERATIONS
+from headwater.broker.authorizer import Operation, Resource, allowed_operations
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import INTERNAL_TOPICS, find_named
+from headwater.broker.topic_creation import INTERNAL_TOPICS
 from headwater.broker.zones import zone_of
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
@@ -36,7 +36,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     limit = services.settings.max_partitions_per_request
     left = max(1, min(limit, request.response_partition_limit))
     topics: list[Values] = []
-    for name, found in await _topics(services, request.topics, start_name):
+    for name, found in await _topics(services, call, request.topics, start_name):
         if isinstance(found, int):
             topics.append({
                 "name": name, "error_code": found, "is_internal": name in INTERNAL_TOPICS,
@@ -55,20 +55,27 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
 
 async def _topics(
-    services: Services, asked: Sequence[Any], start_name: str
+    services: Services, call: Call, asked: Sequence[Any], start_name: str
 ) -> list[tuple[str, Topic | int]]:
     """Topics from ``start_name`` on, or the error code for one that was asked for."""
     if not asked:
         everything = await services.engine.topics.all()
-        return [(topic.name, topic) for topic in everything if topic.name >= start_name]
+        return [
+            (topic.name, topic)
+            for topic in everything
+            if topic.name >= start_name
+            and services.topics.allows(call.session, topic.name, Operation.DESCRIBE)
+        ]
     found: list[tuple[str, Topic | int]] = []
     async for name in in_turns(sorted({one.name for one in asked})):
         if name < start_name:
             continue
         try:
-            found.append((name, await find_named(services, name)))
+            topic = await services.topics.find_named(call.session, name, Operation.DESCRIBE)
         except KafkaError as error:
             found.append((name, error.code))
+        else:
+            found.append((name, topic))
     return found
 
 
@@ -88,7 +95,9 @@ def _describe(services: Services, call: Call, topic: Topic, page: range) -> Valu
         "topic_id": topic.id,
         "is_internal": topic.internal,
         "partitions": partitions,
-        "topic_authorized_operations": TOPIC_OPERATIONS,
+        "topic_authorized_operations": allowed_operations(
+            services.authorizer, call.session, Resource.TOPIC, topic.name
+        ),
     }
 
 

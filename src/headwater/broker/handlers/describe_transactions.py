@@ -4,11 +4,14 @@ Behaviour: there are no transactions yet, so every transactional id is unknown (
 one is refused with 42.
 """
 
+from functools import partial
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
+from headwater.errors import KafkaError
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
 
@@ -17,21 +20,31 @@ _TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 
 def handle(services: Services, request: Any, call: Call) -> Values:
     """One code for each id."""
-    return {
-        "transaction_states": LateRows(
-            len(request.transactional_ids), lambda: map(_unknown, request.transactional_ids)
-        )
-    }
+    ids = request.transactional_ids
+    show = partial(_unknown, services, call)
+    return {"transaction_states": LateRows(len(ids), lambda: map(show, ids))}
 
 
-def _unknown(name: str) -> Values:
+def _unknown(services: Services, call: Call, name: str) -> Values:
+    code: int = _TRANSACTIONAL_ID_NOT_FOUND if name else Code.INVALID_REQUEST
+    try:
+        API.require(services, call, name)
+    except KafkaError as error:
+        code = error.code
     return {
         "transactional_id": name,
-        "error_code": _TRANSACTIONAL_ID_NOT_FOUND if name else Code.INVALID_REQUEST,
+        "error_code": code,
         "transaction_start_time": 0,
         "transaction_timeout": 0,
         "topics": (),
     }
 
 
-API = Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", handle=handle)
+API = Api(
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    "DescribeTransactions",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.TRANSACTIONAL_ID,
+    checked_by_handler=True,
+)

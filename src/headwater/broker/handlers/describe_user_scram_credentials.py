@@ -8,6 +8,7 @@ named twice.
 from collections import Counter
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
@@ -36,4 +37,10 @@ def _result(name: str, times: int) -> Values:
     return {"user": name, "error_code": code, "error_message": message, "credential_infos": ()}
 
 
-API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", handle=handle)
+API = Api(
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    "DescribeUserScramCredentials",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.CLUSTER,
+)

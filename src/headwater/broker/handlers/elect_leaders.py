@@ -10,10 +10,12 @@ Notes by version: kinds of election, and an error at the top, from 1 on.
 from functools import partial
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
-from headwater.errors import UnknownTopicOrPartition
+from headwater.broker.topic_access import has_partition
+from headwater.engine import Topic
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
 from headwater.work_budget import in_turns
@@ -31,7 +33,9 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         if unknown_kind:
             verdict = partial(_unknown_kind, kind)
         else:
-            verdict = partial(_verdict, asked.topic, await _partitions(services, asked.topic))
+            verdict = partial(
+                _verdict, asked.topic, await services.topics.find_for_cluster(asked.topic)
+            )
         rows = LateRows(len(asked.partitions), partial(map, verdict, asked.partitions))
         results.append({"topic": asked.topic, "partition_result": rows})
     return {
@@ -40,21 +44,14 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     }
 
 
-async def _partitions(services: Services, name: str) -> int | None:
-    try:
-        return len((await services.engine.topics.find(name)).streams)
-    except UnknownTopicOrPartition:
-        return None
-
-
 def _unknown_kind(kind: int, partition: int) -> Values:
     return _row(partition, Code.INVALID_REQUEST, f"Unknown election type {kind}")
 
 
-def _verdict(topic: str, known: int | None, partition: int) -> Values:
+def _verdict(topic: str, known: Topic | None, partition: int) -> Values:
     if known is None:
         return _row(partition, Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}")
-    if not 0 <= partition < known:
+    if not has_partition(known, partition):
         message = f"No such partition as {topic}-{partition}"
         return _row(partition, Code.UNKNOWN_TOPIC_OR_PARTITION, message)
     message = "Leader election not needed for topic partition."
@@ -65,4 +62,10 @@ def _row(partition: int, code: int, message: str) -> Values:
     return {"partition_id": partition, "error_code": code, "error_message": message}
 
 
-API = Api(ApiKey.ELECT_LEADERS, "ElectLeaders", handle=handle)
+API = Api(
+    ApiKey.ELECT_LEADERS,
+    "ElectLeaders",
+    handle=handle,
+    operation=Operation.ALTER,
+    resource=Resource.CLUSTER,
+)

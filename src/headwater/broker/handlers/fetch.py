@@ -212,7 +212,7 @@ class _Fetch:
         self.limits = FetchLimits(
             max_bytes,
             request.isolation_level == _READ_COMMITTED,
-            call.session.listener,
+            call.session,
             rack or zone_of(call.client_id),
             rack,
         )

@@ -14,10 +14,12 @@ refuses.
 from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource, require
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.coordination.leases import CoordinatorLookup
+from headwater.errors import KafkaError
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
 from headwater.work_budget import TURN_ELEMENTS, in_turns
@@ -29,17 +31,17 @@ _FIRST_VERSION_WITH_KEYS: Final = 4
 
 def handle(services: Services, request: Any, call: Call) -> Values | Awaitable[Values]:
     """Answered from memory, in turns if it is about very many keys."""
-    kind, listener = getattr(request, "key_type", _GROUP), call.session.listener
+    kind = getattr(request, "key_type", _GROUP)
     if call.version >= _FIRST_VERSION_WITH_KEYS:
         if len(request.coordinator_keys) > TURN_ELEMENTS:
-            return _find_many(services, kind, request.coordinator_keys, listener)
-        found = [_find(services, kind, key, listener) for key in request.coordinator_keys]
+            return _find_many(services, kind, request.coordinator_keys, call)
+        found = [_find(services, kind, key, call) for key in request.coordinator_keys]
         return {"coordinators": found}
-    return _find(services, kind, request.key, listener)
+    return _find(services, kind, request.key, call)
 
 
-async def _find_many(services: Services, kind: int, keys: Sequence[str], listener: str) -> Values:
-    found = [_find(services, kind, key, listener) async for key in in_turns(keys)]
+async def _find_many(services: Services, kind: int, keys: Sequence[str], call: Call) -> Values:
+    found = [_find(services, kind, key, call) async for key in in_turns(keys)]
     return {"coordinators": found}
 
 
@@ -54,13 +56,18 @@ def _lookup(services: Services, kind: int) -> CoordinatorLookup | None:
     return None
 
 
-def _find(services: Services, kind: int, key: str, listener: str) -> Values:
+def _find(services: Services, kind: int, key: str, call: Call) -> Values:
     lookup = _lookup(services, kind)
     if lookup is None:
         return _refusal(key, Code.INVALID_REQUEST, f"coordinators of type {kind} are not served")
+    resource = Resource.GROUP if kind == _GROUP else Resource.TRANSACTIONAL_ID
+    try:
+        require(services.authorizer, call.session, Operation.DESCRIBE, resource, key)
+    except KafkaError as error:
+        return _refusal(key, error.code, str(error))
     broker_id = lookup.coordinator(key)
     registered = services.cluster.find(broker_id)
-    broker = None if registered is None else registered.at(listener)
+    broker = None if registered is None else registered.at(call.session.listener)
     if broker is not None:
         return {"key": key, "node_id": broker_id, "host": broker.host, "port": broker.port}
     return _refusal(
@@ -68,7 +75,7 @@ def _find(services: Services, kind: int, key: str, listener: str) -> Values:
     )
 
 
-def _refusal(key: str, code: Code, message: str) -> Values:
+def _refusal(key: str, code: int, message: str) -> Values:
     return {
         "key": key,
         "node_id": -1,
@@ -79,4 +86,11 @@ def _refusal(key: str, code: Code, message: str) -> Values:
     }
 
 
-API = Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", handle=handle)
+API = Api(
+    ApiKey.FIND_COORDINATOR,
+    "FindCoordinator",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.GROUP,
+    checked_by_handler=True,
+)

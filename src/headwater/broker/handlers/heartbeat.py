@@ -10,6 +10,7 @@ Left out: nothing.
 
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -30,4 +31,10 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     return {"error_code": await services.groups.heartbeat(request.group_id, heartbeat)}
 
 
-API = Api(ApiKey.HEARTBEAT, "Heartbeat", handle=handle)
+API = Api(
+    ApiKey.HEARTBEAT,
+    "Heartbeat",
+    handle=handle,
+    operation=Operation.READ,
+    resource=Resource.GROUP,
+)

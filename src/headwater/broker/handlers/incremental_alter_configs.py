@@ -32,7 +32,7 @@ _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """One result for each resource."""
     levels = partial(_alter_levels, validate_only=request.validate_only)
-    return {"responses": await alter_resources(services, request, _change_of, levels)}
+    return {"responses": await alter_resources(services, request, call, _change_of, levels)}
 
 
 def _change_of(resource: Any, scheme: Scheme) -> ConfigChange:

@@ -10,6 +10,7 @@ Left out: version 6, which Kafka marks unstable; transactions.
 
 from typing import Any, Final
 
+from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource, require
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -20,6 +21,7 @@ _INVALID_REQUEST: Final = 42
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """A fresh id."""
+    _check_may_produce(services, call, request.transactional_id)
     producer_id = getattr(request, "producer_id", -1)
     epoch = getattr(request, "producer_epoch", -1)
     if request.transactional_id is not None or (producer_id == -1) != (epoch == -1):
@@ -27,4 +29,21 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     return {"producer_id": await services.producer_ids.allocate(), "producer_epoch": 0}
 
 
-API = Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", handle=handle)
+def _check_may_produce(services: Services, call: Call, transactional_id: str | None) -> None:
+    """Whoever may write to a topic may do so with a producer id."""
+    authorizer, session = services.authorizer, call.session
+    if transactional_id is not None:
+        resource = Resource.TRANSACTIONAL_ID
+        require(authorizer, session, Operation.WRITE, resource, transactional_id)
+    elif not authorizer.allows_any(session, Operation.WRITE, Resource.TOPIC):
+        API.require(services, call, CLUSTER_NAME)
+
+
+API = Api(
+    ApiKey.INIT_PRODUCER_ID,
+    "InitProducerId",
+    handle=handle,
+    operation=Operation.IDEMPOTENT_WRITE,
+    resource=Resource.CLUSTER,
+    checked_by_handler=True,
+)

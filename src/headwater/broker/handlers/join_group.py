@@ -14,6 +14,7 @@ Left out: nothing.
 
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.group_members import client_of, milliseconds
 from headwater.broker.replies import Values
@@ -87,4 +88,10 @@ def _show(reply: JoinReply, version: int) -> Values:
     }
 
 
-API = Api(ApiKey.JOIN_GROUP, "JoinGroup", handle=handle)
+API = Api(
+    ApiKey.JOIN_GROUP,
+    "JoinGroup",
+    handle=handle,
+    operation=Operation.READ,
+    resource=Resource.GROUP,
+)

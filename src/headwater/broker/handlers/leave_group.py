@@ -11,6 +11,7 @@ Left out: nothing.
 
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -50,4 +51,10 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     return {"error_code": 0, "members": left}
 
 
-API = Api(ApiKey.LEAVE_GROUP, "LeaveGroup", handle=handle)
+API = Api(
+    ApiKey.LEAVE_GROUP,
+    "LeaveGroup",
+    handle=handle,
+    operation=Operation.READ,
+    resource=Resource.GROUP,
+)

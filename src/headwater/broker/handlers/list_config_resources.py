@@ -9,6 +9,7 @@ Notes by version: 0 lists client metrics alone, and there are none.
 
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.config_changes import ResourceType
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
@@ -47,4 +48,10 @@ async def _names(services: Services, kind: int) -> list[str]:
             return []
 
 
-API = Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", handle=handle)
+API = Api(
+    ApiKey.LIST_CONFIG_RESOURCES,
+    "ListConfigResources",
+    handle=handle,
+    operation=Operation.DESCRIBE_CONFIGS,
+    resource=Resource.CLUSTER,
+)

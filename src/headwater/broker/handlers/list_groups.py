@@ -11,6 +11,7 @@ Left out: share and streams groups.
 
 from typing import Any
 
+from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -19,9 +20,12 @@ from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
-    """An empty filter lets everything through."""
+    """An empty filter lets everything through. Who may describe the cluster sees all groups."""
     states = {state.lower() for state in getattr(request, "states_filter", ())}
     kinds = {kind.lower() for kind in getattr(request, "types_filter", ())}
+    sees_all = services.authorizer.allows(
+        call.session, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME
+    )
     return {
         "groups": [
             {
@@ -31,10 +35,22 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                 "group_type": one.kind,
             }
             async for one in in_turns(await services.groups.list())
-            if (not states or one.state.lower() in states)
+            if (sees_all or _is_shown(services, call, one.group))
+            and (not states or one.state.lower() in states)
             and (not kinds or one.kind.lower() in kinds)
         ]
     }
 
 
-API = Api(ApiKey.LIST_GROUPS, "ListGroups", handle=handle)
+def _is_shown(services: Services, call: Call, group: str) -> bool:
+    return services.authorizer.allows(call.session, Operation.DESCRIBE, Resource.GROUP, group)
+
+
+API = Api(
+    ApiKey.LIST_GROUPS,
+    "ListGroups",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.GROUP,
+    checked_by_handler=True,
+)

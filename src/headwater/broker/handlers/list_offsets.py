@@ -15,6 +15,7 @@ Left out: the request's time-out.
 from collections import Counter
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation
 from headwater.broker.dispatch import Api
 from headwater.broker.fetch_reads import check_leader_epoch
 from headwater.broker.replies import Values
@@ -23,7 +24,6 @@ from headwater.engine import TimestampedOffset, Topic
 from headwater.errors import (
     InvalidRequest,
     KafkaError,
-    UnknownTopicOrPartition,
     UnsupportedVersion,
 )
 from headwater.wire.api_versions import ApiKey
@@ -58,7 +58,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             try:
                 if times[asked.name, one.partition_index] > 1:
                     raise InvalidRequest(f"{asked.name}-{one.partition_index} is named twice")
-                result |= await _look_up(services, asked.name, one, call.version, committed)
+                result |= await _look_up(services, asked.name, one, call, committed)
             except KafkaError as error:
                 result["error_code"] = error.code
             partitions.append(result)
@@ -70,15 +70,13 @@ async def _look_up(
     services: Services,
     name: str,
     asked: Any,
-    version: int,
+    call: Call,
     committed: bool,  # noqa: FBT001
 ) -> Values:
-    partition, timestamp = asked.partition_index, asked.timestamp
+    partition, timestamp, version = asked.partition_index, asked.timestamp, call.version
+    topic = await services.topics.resolve(call.session, name, partition, Operation.DESCRIBE)
     if timestamp < 0 and version < _FIRST_VERSION.get(timestamp, version + 1):
         raise UnsupportedVersion(f"version {version} does not know the timestamp {timestamp}")
-    topic = await services.engine.topics.find(name)
-    if not 0 <= partition < len(topic.streams):
-        raise UnknownTopicOrPartition(f"{name} has no partition {partition}")
     check_leader_epoch(getattr(asked, "current_leader_epoch", -1), services.cluster.leader_epoch)
     found = await _find(services, topic, partition, timestamp, committed)
     if found is None:

@@ -6,6 +6,7 @@ AlterPartitionReassignments).
 
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -17,4 +18,10 @@ def handle(services: Services, request: Any, call: Call) -> Values:
     return {"topics": ()}
 
 
-API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", handle=handle)
+API = Api(
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    "ListPartitionReassignments",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.CLUSTER,
+)

@@ -14,20 +14,21 @@ names its zone in ``client.id`` sees only the brokers of that zone, where there 
 controller and every leader are among them.
 """
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from headwater.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from headwater.broker.authorizer import Operation, Resource, allowed_operations, cluster_operations
 from headwater.broker.cluster import LiveBrokers
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Encoded, Reply
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import INTERNAL_TOPICS, TopicCreation, find_named
+from headwater.broker.topic_creation import INTERNAL_TOPICS, TopicCreation
 from headwater.broker.zones import zone_of
 from headwater.engine import Topic
-from headwater.errors import InvalidRequest, KafkaError
+from headwater.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.encoder import Segments
 from headwater.wire.replies import NO_AUTHORIZED_OPERATIONS, MetadataTopic, encode_metadata
@@ -85,7 +86,8 @@ class _View:
     cluster_id: str
     brokers: LiveBrokers
     epoch: int
-    operations: int
+    operations: Callable[[str], int]
+    """By a topic's name, what the client may do to it."""
     cluster_operations: int
 
     def row(self, found: Found) -> MetadataTopic:
@@ -96,7 +98,14 @@ class _View:
         for index, stream in enumerate(found.streams):
             replicas = choose(stream)
             partitions.append((0, index, replicas[0], epoch, replicas, replicas, ()))
-        return 0, found.name, found.id.bytes, found.internal, partitions, self.operations
+        return (
+            0,
+            found.name,
+            found.id.bytes,
+            found.internal,
+            partitions,
+            self.operations(found.name),
+        )
 
     def reply(self, topics: list[MetadataTopic], rows: int, throttle_ms: int = 0) -> Reply:
         return MetadataReply(
@@ -115,7 +124,10 @@ def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Re
     found: list[Topic] = []
     rows = 0
     for one in _unique(asked):
-        topic = _cached(services, one)
+        try:
+            topic = services.topics.cached(call.session, one, 0, Operation.DESCRIBE)
+        except TopicAuthorizationFailed:
+            topic = None
         if topic is None:
             return _named_topics(services, request, call)
         found.append(topic)
@@ -127,7 +139,12 @@ def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Re
 
 
 async def _all_topics(services: Services, request: Any, call: Call) -> Reply:
-    return await _reply(services, request, call, await services.engine.topics.all())
+    shown = [
+        topic
+        for topic in await services.engine.topics.all()
+        if services.topics.allows(call.session, topic.name, Operation.DESCRIBE)
+    ]
+    return await _reply(services, request, call, shown)
 
 
 async def _named_topics(services: Services, request: Any, call: Call) -> Reply:
@@ -137,11 +154,11 @@ async def _named_topics(services: Services, request: Any, call: Call) -> Reply:
     async for ref in in_turns(_unique(request.topics)):
         try:
             if isinstance(ref, UUID):
-                topic = await services.engine.topics.find_by_id(ref)
+                topic = await services.topics.find(call.session, ref, Operation.DESCRIBE)
             elif create:
                 topic = await creation.find_or_create(ref)
             else:
-                topic = await find_named(services, ref)
+                topic = await services.topics.find_named(call.session, ref, Operation.DESCRIBE)
         except KafkaError as error:
             found.append((ref, error.code))
         else:
@@ -171,13 +188,21 @@ def _view(services: Services, request: Any, call: Call) -> _View:
         cluster.cluster_id,
         cluster.zone(zone_of(call.client_id), call.session.listener),
         cluster.leader_epoch,
-        _asked_for(request, "include_topic_authorized_operations", TOPIC_OPERATIONS),
-        _asked_for(request, "include_cluster_authorized_operations", CLUSTER_OPERATIONS),
+        _topic_operations(services, request, call),
+        NO_AUTHORIZED_OPERATIONS
+        if not getattr(request, "include_cluster_authorized_operations", False)
+        else cluster_operations(services.authorizer, call.session),
     )
 
 
-def _asked_for(request: Any, flag: str, operations: int) -> int:
-    return operations if getattr(request, flag, False) else NO_AUTHORIZED_OPERATIONS
+def _topic_operations(services: Services, request: Any, call: Call) -> Callable[[str], int]:
+    if not getattr(request, "include_topic_authorized_operations", False):
+        return _not_asked_for
+    return partial(allowed_operations, services.authorizer, call.session, Resource.TOPIC)
+
+
+def _not_asked_for(_name: str) -> int:
+    return NO_AUTHORIZED_OPERATIONS
 
 
 def _check_names(asked: Iterable[Any], version: int) -> None:
@@ -202,11 +227,6 @@ def _unique(asked: Iterable[Any]) -> list[str | UUID]:
             ref = _ZERO if one.name is None else one.name
         refs[ref] = None
     return list(refs)
-
-
-def _cached(services: Services, ref: str | UUID) -> Topic | None:
-    topics = services.engine.topics
-    return topics.get_by_id(ref) if isinstance(ref, UUID) else topics.get(ref)
 
 
 def _error_row(ref: str | UUID, code: int) -> MetadataTopic:

@@ -15,16 +15,17 @@ Left out: nothing.
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.group_members import milliseconds
 from headwater.broker.group_topics import (
     FIRST_VERSION_WITH_IDS,
     find_topic,
     naming,
-    unknown_topic,
 )
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
+from headwater.broker.topic_access import has_partition
 from headwater.engine import Topic
 from headwater.groups.requests import CommitRequest, CommittedOffset, Partition
 from headwater.wire.api_versions import ApiKey
@@ -38,17 +39,16 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     now_ms = services.clock.now_ms()
     expires_ms = _expiry(request, now_ms)
     offsets: dict[Partition, CommittedOffset] = {}
-    topics: list[Topic | None] = []
+    topics: list[Topic | int] = []
     async for asked in in_turns(request.topics):
         last = max((one.partition_index for one in asked.partitions), default=0)
         named = asked.topic_id if by_id else asked.name
-        topic = await find_topic(services, named, partition=last)
+        topic = await find_topic(services, call.session, named, Operation.READ, partition=last)
         topics.append(topic)
-        if topic is None:
+        if isinstance(topic, int):
             continue
-        count = len(topic.streams)
         async for one in in_turns(asked.partitions):
-            if 0 <= one.partition_index < count:
+            if has_partition(topic, one.partition_index):
                 offsets[topic.name, one.partition_index] = CommittedOffset(
                     offset=one.committed_offset,
                     leader_epoch=getattr(one, "committed_leader_epoch", -1),
@@ -72,7 +72,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         "topics": [
             {
                 **naming(asked, by_id=by_id),
-                "partitions": _codes(asked, topic, codes, by_id=by_id),
+                "partitions": _codes(asked, topic, codes),
             }
             async for asked, topic in in_turns(zip(request.topics, topics, strict=True))
         ]
@@ -86,11 +86,9 @@ def _expiry(request: Any, now_ms: int) -> int | None:
     return now_ms + kept_ms
 
 
-def _codes(
-    asked: Any, topic: Topic | None, codes: Mapping[Partition, int], *, by_id: bool
-) -> Collection[Values]:
-    if topic is None:
-        code = unknown_topic(by_id=by_id)
+def _codes(asked: Any, topic: Topic | int, codes: Mapping[Partition, int]) -> Collection[Values]:
+    if isinstance(topic, int):
+        code = topic
         return LateRows(
             len(asked.partitions), lambda: (_code(one, code) for one in asked.partitions)
         )
@@ -108,4 +106,10 @@ def _code(asked: Any, code: int) -> Values:
     return {"partition_index": asked.partition_index, "error_code": code}
 
 
-API = Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", handle=handle)
+API = Api(
+    ApiKey.OFFSET_COMMIT,
+    "OffsetCommit",
+    handle=handle,
+    operation=Operation.READ,
+    resource=Resource.GROUP,
+)

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.group_topics import find_topic
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
+from headwater.broker.topic_access import has_partition
 from headwater.groups.requests import Partition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
@@ -26,14 +28,17 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     if not request.group_id:
         return {"error_code": Code.INVALID_GROUP_ID}
     known: set[Partition] = set()
+    refused: dict[str, int] = {}
     async for asked in in_turns(request.topics):
-        if (topic := await find_topic(services, asked.name)) is not None:
-            count = len(topic.streams)
-            known.update(
-                (topic.name, one.partition_index)
-                for one in asked.partitions
-                if 0 <= one.partition_index < count
-            )
+        topic = await find_topic(services, call.session, asked.name, Operation.READ)
+        if isinstance(topic, int):
+            refused[asked.name] = topic
+            continue
+        known.update(
+            (topic.name, one.partition_index)
+            for one in asked.partitions
+            if has_partition(topic, one.partition_index)
+        )
     error, codes = await services.groups.delete_offsets(request.group_id, known)
     if error:
         return {"error_code": error}
@@ -41,17 +46,28 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         "topics": [
             {
                 "name": asked.name,
-                "partitions": LateRows(len(asked.partitions), partial(_rows, asked, codes)),
+                "partitions": LateRows(
+                    len(asked.partitions), partial(_rows, asked, codes, refused)
+                ),
             }
             async for asked in in_turns(request.topics)
         ]
     }
 
 
-def _rows(asked: Any, codes: Mapping[Partition, int]) -> Iterator[Values]:
+def _rows(
+    asked: Any, codes: Mapping[Partition, int], refused: Mapping[str, int]
+) -> Iterator[Values]:
+    other = refused.get(asked.name, Code.UNKNOWN_TOPIC_OR_PARTITION)
     for one in asked.partitions:
-        code = codes.get((asked.name, one.partition_index), Code.UNKNOWN_TOPIC_OR_PARTITION)
+        code = codes.get((asked.name, one.partition_index), other)
         yield {"partition_index": one.partition_index, "error_code": code}
 
 
-API = Api(ApiKey.OFFSET_DELETE, "OffsetDelete", handle=handle)
+API = Api(
+    ApiKey.OFFSET_DELETE,
+    "OffsetDelete",
+    handle=handle,
+    operation=Operation.DELETE,
+    resource=Resource.GROUP,
+)

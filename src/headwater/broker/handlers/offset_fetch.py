@@ -19,12 +19,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.group_topics import FIRST_VERSION_WITH_IDS, find_topic, naming
 from headwater.broker.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.engine import Topic
-from headwater.errors import CoordinatorNotAvailable, KafkaError
+from headwater.errors import CoordinatorNotAvailable, KafkaError, TopicAuthorizationFailed
 from headwater.groups.requests import CommittedOffset, Partition
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
@@ -32,24 +33,25 @@ from headwater.work_budget import gather_in_turns, in_turns
 
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 _NOTHING: Final = CommittedOffset()
-_UNKNOWN_ID: Final = Code.UNKNOWN_TOPIC_ID
 
-Named = list[tuple[Any, Topic | None]]
-"""Elements of the request with the topics that they are about."""
+Named = list[tuple[Any, Topic | str | int]]
+"""Elements of the request with their topics or names, or the code that they get instead."""
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:
     """Groups are asked side by side; each has its own error."""
     by_id = call.version >= FIRST_VERSION_WITH_IDS
     if call.version >= _FIRST_VERSION_WITH_GROUPS:
-        return {"groups": await _groups(services, request.groups, by_id=by_id)}
-    reply = await _fetch(services, request, by_id=False)
+        return {"groups": await _groups(services, request.groups, call, by_id=by_id)}
+    reply = await _fetch(services, request, call, by_id=False)
     if code := reply["error_code"]:
         reply["topics"] = [_refusal(topic, code) for topic in request.topics or ()]
     return reply
 
 
-async def _groups(services: Services, asked: Sequence[Any], *, by_id: bool) -> list[Values]:
+async def _groups(
+    services: Services, asked: Sequence[Any], call: Call, *, by_id: bool
+) -> list[Values]:
     """A group that is named twice might be asked for all of its offsets each time: 42."""
     times = Counter(group.group_id for group in asked)
     groups = {group.group_id: group for group in asked}
@@ -59,35 +61,36 @@ async def _groups(services: Services, asked: Sequence[Any], *, by_id: bool) -> l
             return {
                 "group_id": group.group_id, "error_code": Code.INVALID_REQUEST, "topics": ()
             }  # fmt: skip
-        return await _fetch(services, group, by_id=by_id)
+        return await _fetch(services, group, call, by_id=by_id)
 
     return await gather_in_turns(list(groups.values()), fetch)
 
 
-async def _fetch(services: Services, asked: Any, *, by_id: bool) -> Values:
+async def _fetch(services: Services, asked: Any, call: Call, *, by_id: bool) -> Values:
     reply: Values = {"group_id": asked.group_id, "error_code": 0, "topics": ()}
     member = (getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1))
     try:
+        API.require(services, call, asked.group_id)
         if asked.topics is None:
             code, offsets = await services.groups.fetch(
                 asked.group_id, None, member_id=member[0], epoch=member[1]
             )
-            topics = await _all(services, offsets, by_id=by_id)
+            topics = await _all(services, call, offsets, by_id=by_id)
         else:
             named: Named = []
             wanted: dict[Partition, None] = {}
             async for one in in_turns(asked.topics):
-                topic = await find_topic(services, one.topic_id) if by_id else None
-                named.append((one, topic))
-                name = _name(one, topic, by_id=by_id)
-                if name is not None:
+                found = await _find(services, call, one, by_id=by_id)
+                named.append((one, found))
+                if not isinstance(found, int):
+                    name = _name(found)
                     async for index in in_turns(one.partition_indexes):
                         wanted[name, index] = None
             code, offsets = await services.groups.fetch(
                 asked.group_id, list(wanted), member_id=member[0], epoch=member[1]
             )
             topics = [
-                _topic(one, topic, offsets, by_id=by_id) async for one, topic in in_turns(named)
+                _topic(one, found, offsets, by_id=by_id) async for one, found in in_turns(named)
             ]
     except CoordinatorNotAvailable:
         return reply | {"error_code": Code.COORDINATOR_LOAD_IN_PROGRESS}
@@ -102,20 +105,32 @@ def _refusal(asked: Any, code: int) -> Values:
     return {"name": asked.name, "partitions": rows}
 
 
-def _name(asked: Any, topic: Topic | None, *, by_id: bool) -> str | None:
-    if not by_id:
-        return str(asked.name)
-    return None if topic is None else topic.name
+async def _find(services: Services, call: Call, asked: Any, *, by_id: bool) -> Topic | str | int:
+    """By name no topic is looked up: offsets of one that is gone are given, too."""
+    if by_id:
+        return await find_topic(services, call.session, asked.topic_id, Operation.DESCRIBE)
+    name = str(asked.name)
+    if not services.topics.allows(call.session, name, Operation.DESCRIBE):
+        return TopicAuthorizationFailed.code
+    return name
+
+
+def _name(found: Topic | str) -> str:
+    return found if isinstance(found, str) else found.name
 
 
 def _topic(
-    asked: Any, topic: Topic | None, offsets: Mapping[Partition, CommittedOffset], *, by_id: bool
+    asked: Any,
+    found: Topic | str | int,
+    offsets: Mapping[Partition, CommittedOffset],
+    *,
+    by_id: bool,
 ) -> Values:
-    name = _name(asked, topic, by_id=by_id)
     indexes = asked.partition_indexes
-    if name is None:
-        rows = LateRows(len(indexes), lambda: (_show(i, _NOTHING, _UNKNOWN_ID) for i in indexes))
+    if isinstance(found, int):
+        rows = LateRows(len(indexes), lambda: (_show(i, _NOTHING, found) for i in indexes))
     else:
+        name = _name(found)
         rows = LateRows(
             len(indexes), lambda: (_show(i, offsets.get((name, i), _NOTHING)) for i in indexes)
         )
@@ -123,17 +138,19 @@ def _topic(
 
 
 async def _all(
-    services: Services, offsets: Mapping[Partition, CommittedOffset], *, by_id: bool
+    services: Services, call: Call, offsets: Mapping[Partition, CommittedOffset], *, by_id: bool
 ) -> Iterable[Values]:
     rows: dict[str, list[Values]] = {}
     for (name, index), offset in offsets.items():
         rows.setdefault(name, []).append(_show(index, offset))
     topics: list[Values] = []
     for name, partitions in rows.items():
+        if not services.topics.allows(call.session, name, Operation.DESCRIBE):
+            continue
         topic: Values = {"name": name, "partitions": partitions}
         if by_id:
-            found = await find_topic(services, name)
-            if found is None:
+            found = await find_topic(services, call.session, name, Operation.DESCRIBE)
+            if isinstance(found, int):
                 continue
             topic["topic_id"] = found.id
         topics.append(topic)
@@ -150,4 +167,11 @@ def _show(index: int, offset: CommittedOffset, code: int = 0) -> Values:
     }
 
 
-API = Api(ApiKey.OFFSET_FETCH, "OffsetFetch", handle=handle)
+API = Api(
+    ApiKey.OFFSET_FETCH,
+    "OffsetFetch",
+    handle=handle,
+    operation=Operation.DESCRIBE,
+    resource=Resource.GROUP,
+    checked_by_handler=True,
+)

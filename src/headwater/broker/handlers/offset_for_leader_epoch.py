@@ -8,11 +8,12 @@ undefined (-1). Codes: 3, 74 and 75.
 
 from typing import Any
 
+from headwater.broker.authorizer import Operation
 from headwater.broker.dispatch import Api
 from headwater.broker.fetch_reads import check_leader_epoch
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.errors import KafkaError, UnknownTopicOrPartition
+from headwater.errors import KafkaError
 from headwater.wire.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
@@ -24,7 +25,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             {
                 "topic": topic.topic,
                 "partitions": [
-                    await _end(services, topic.topic, one)
+                    await _end(services, call, topic.topic, one)
                     async for one in in_turns(topic.partitions)
                 ],
             }
@@ -33,13 +34,13 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     }
 
 
-async def _end(services: Services, name: str, asked: Any) -> Values:
+async def _end(services: Services, call: Call, name: str, asked: Any) -> Values:
     result: Values = {"partition": asked.partition, "leader_epoch": -1, "end_offset": -1}
     current = services.cluster.leader_epoch
     try:
-        topic = await services.engine.topics.find(name)
-        if not 0 <= asked.partition < len(topic.streams):
-            raise UnknownTopicOrPartition(f"{name} has no partition {asked.partition}")
+        topic = await services.topics.resolve(
+            call.session, name, asked.partition, Operation.DESCRIBE
+        )
         check_leader_epoch(asked.current_leader_epoch, current)
         if 0 <= asked.leader_epoch <= current:
             epoch = asked.leader_epoch

@@ -28,10 +28,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from headwater.broker.admission import admit_records
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api, Done
 from headwater.broker.ownership import check_served_here, count_zone_bytes
 from headwater.broker.replies import Encoded, NoReply
 from headwater.broker.services import Call, Services
+from headwater.broker.topic_access import check_partition
 from headwater.broker.topic_rules import TopicRules, TopicRulesCache
 from headwater.broker.zones import zone_of
 from headwater.engine import Appended, Topic
@@ -41,7 +43,8 @@ from headwater.errors import (
     NotLeaderOrFollower,
     RefusedRecords,
     RequestTimedOut,
-    UnknownTopicOrPartition,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
 )
 from headwater.wire.api_versions import ApiKey
 from headwater.wire.batch import Batch
@@ -94,15 +97,18 @@ class _Admission:
     It does not keep the request: its frame goes as soon as the log has no more of it.
     """
 
-    __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_listener", "_services",
-                 "_topics", "_transactional", "_turn", "_version", "_zone")  # fmt: skip
+    __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_may_transact", "_services",
+                 "_session", "_topics", "_transactional", "_turn", "_version", "_zone")  # fmt: skip
 
     def __init__(self, services: Services, request: Any, call: Call, done: Done) -> None:
         self._services = services
         self._transactional = request.transactional_id is not None
         self._version = call.version
         self._zone = zone_of(call.client_id)
-        self._listener = call.session.listener
+        self._session = call.session
+        self._may_transact = not self._transactional or services.authorizer.allows(
+            call.session, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id
+        )
         self._acks = request.acks
         self._done = done
         self._turn = Turn()
@@ -159,20 +165,26 @@ class _Admission:
                 place, _INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {self._acks}"
             )
             return None
-        topics = self._services.engine.topics
-        topic = topics.get_by_id(ref) if isinstance(ref, UUID) else topics.get(ref)
-        if topic is None or place.index >= len(topic.streams):
+        if not self._may_transact:
+            code = TransactionalIdAuthorizationFailed.code
+            self._refuse(place, code, "the transactional id may not be used")
+            return None
+        topics = self._services.topics
+        try:
+            topic = topics.cached(self._session, ref, place.index, Operation.WRITE)
+        except TopicAuthorizationFailed as error:
+            self._refuse_for(place, error)
+            return None
+        if topic is None:
             return self._take_unknown(ref, place, records)
         return self._take_known(topic, place, records)
 
     async def _take_unknown(self, ref: str | UUID, place: _Place, records: Any) -> None:
         """The cache may lag: ask the store before saying that there is no such thing."""
-        topics = self._services.engine.topics
+        topics = self._services.topics
         try:
-            if isinstance(ref, UUID):
-                topic = await topics.find_by_id(ref, partition=place.index)
-            else:
-                topic = await topics.find(ref, partition=place.index)
+            topic = await topics.find(self._session, ref, Operation.WRITE, partition=place.index)
+            check_partition(topic, place.index)
         except KafkaError as error:
             self._refuse(place, error.code, str(error))
             self._closes = self._closes or error.code == KafkaStorageError.code
@@ -183,12 +195,12 @@ class _Admission:
     def _take_known(self, topic: Topic, place: _Place, records: Any) -> Awaitable[None] | None:
         services = self._services
         try:
-            if not 0 <= place.index < len(topic.streams):
-                raise UnknownTopicOrPartition(f"{topic.name} has no partition {place.index}")
             rules = _rules.rules(topic, services.dynamic.brokers.topic_defaults)
             batch = admit_records(records, rules, self._version, services.clock.now_ms())
             try:
-                check_served_here(services, topic.streams[place.index], self._zone, self._listener)
+                check_served_here(
+                    services, topic.streams[place.index], self._zone, self._session.listener
+                )
             except NotLeaderOrFollower:
                 services.engine.turned_away(topic, place.index, (batch,))
                 raise

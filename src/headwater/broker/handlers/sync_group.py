@@ -12,6 +12,7 @@ Left out: nothing.
 
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.replies import Values
 from headwater.broker.services import Call, Services
@@ -52,4 +53,10 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     }
 
 
-API = Api(ApiKey.SYNC_GROUP, "SyncGroup", handle=handle)
+API = Api(
+    ApiKey.SYNC_GROUP,
+    "SyncGroup",
+    handle=handle,
+    operation=Operation.READ,
+    resource=Resource.GROUP,
+)

@@ -10,6 +10,7 @@ results for each feature up to 1.
 
 from typing import Any, Final
 
+from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.dispatch import Api
 from headwater.broker.features import FIXED, LEVEL
 from headwater.broker.replies import Values
@@ -41,4 +42,10 @@ def _refuse(message: str) -> Values:
     return {"error_code": _INVALID_UPDATE_VERSION, "error_message": message, "results": ()}
 
 
-API = Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", handle=handle)
+API = Api(
+    ApiKey.UPDATE_FEATURES,
+    "UpdateFeatures",
+    handle=handle,
+    operation=Operation.ALTER,
+    resource=Resource.CLUSTER,
+)
