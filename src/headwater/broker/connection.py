@@ -37,7 +37,7 @@ from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError, MalformedRequest, RequestSuperseded
 from headwater.wire.api_versions import ApiKey, is_served
 from headwater.wire.encoder import Segments
-from headwater.wire.requests import Request, parse_request, read_header
+from headwater.wire.requests import Header, Request, parse_request, read_header
 from headwater.work_budget import SLOW_TURN_SECONDS, TURN_SECONDS, needs_thread
 
 log = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class Connection(ClientSocket):
                     break
                 backlog.take_up()
                 if self._is_parsed_in_thread(request):
-                    parse = partial(_try_to_parse, request.body)
+                    parse = partial(_try_to_parse, request.body, request.header)
                     self._run_in_thread(request, parse, partial(self._start_parsed, request))
                 else:
                     spent += self._start_timed(request)
@@ -178,8 +178,8 @@ class Connection(ClientSocket):
     def _start_timed(self, request: PendingRequest) -> float:
         """Start a request, and return the seconds for which it blocked the loop."""
         began = perf_counter()
-        body = request.body
-        if not isinstance(body, bytes) or self._set_parsed(request, _try_to_parse(body)):
+        body, header = request.body, request.header
+        if not isinstance(body, bytes) or self._set_parsed(request, _try_to_parse(body, header)):
             self._start(request)
         seconds = perf_counter() - began
         self._charge(request, seconds)
@@ -333,8 +333,8 @@ class Connection(ClientSocket):
             self._start_requests()
 
 
-def _try_to_parse(frame: bytes) -> Request | MalformedRequest:
+def _try_to_parse(frame: bytes, header: Header) -> Request | MalformedRequest:
     try:
-        return parse_request(frame)
+        return parse_request(frame, header)
     except MalformedRequest as error:
         return error

@@ -34,7 +34,7 @@ class PendingRequest:
             return False
         if isinstance(self.body, bytes):
             try:
-                self.take_parsed(parse_request(self.body))
+                self.take_parsed(parse_request(self.body, self.header))
             except MalformedRequest:
                 return False
         return bool(self.body.acks == 0)

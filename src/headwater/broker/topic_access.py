@@ -16,18 +16,18 @@ from headwater.errors import UnknownTopicOrPartition
 class TopicAccess:
     """The topics of an engine, as an authorizer shows them to a client."""
 
-    __slots__ = ("_authorizer", "_topics")
+    __slots__ = ("_allows", "_topics")
 
     def __init__(self, topics: Topics, authorizer: Authorizer) -> None:
         self._topics = topics
-        self._authorizer = authorizer
+        self._allows = authorizer.allows
 
     def allows(self, session: ClientSession, name: str, operation: Operation) -> bool:
-        return self._authorizer.allows(session, operation, Resource.TOPIC, name)
+        return self._allows(session, operation, Resource.TOPIC, name)
 
     def require(self, session: ClientSession, name: str, operation: Operation) -> None:
         """Raises ``TopicAuthorizationFailed``."""
-        if not self._authorizer.allows(session, operation, Resource.TOPIC, name):
+        if not self._allows(session, operation, Resource.TOPIC, name):
             raise refusal(session, operation, Resource.TOPIC, name)
 
     def cached(
@@ -41,7 +41,7 @@ class TopicAccess:
         topic = topics.get_by_id(ref) if isinstance(ref, UUID) else topics.get(ref)
         if topic is None or not 0 <= partition < len(topic.streams):
             return None
-        if not self._authorizer.allows(session, operation, Resource.TOPIC, topic.name):
+        if not self._allows(session, operation, Resource.TOPIC, topic.name):
             raise refusal(session, operation, Resource.TOPIC, topic.name)
         return topic
 

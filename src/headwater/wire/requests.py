@@ -52,13 +52,14 @@ def read_header(frame: bytes | memoryview) -> Header:
     return Header(*_HEADER.unpack_from(frame))
 
 
-def parse_request(frame: bytes | memoryview) -> Request:
+def parse_request(frame: bytes | memoryview, header: Header | None = None) -> Request:
     """The request at the start of a read-only frame, which is what follows the length prefix.
 
+    ``header`` is what ``read_header`` gave for the frame, if the caller has asked already.
     Raises ``UnknownApi``, ``UnsupportedVersion`` or ``MalformedRequest``. A Produce request's
     records are views of the frame.
     """
-    api_key, version, correlation_id = read_header(frame)
+    api_key, version, correlation_id = header or read_header(frame)
     read_payload, flexible_header = _reader(api_key, version)
     try:
         client_id, position = _read_client_id(frame)
