@@ -251,6 +251,18 @@ class InvalidProducerEpoch(KafkaError):
     code = 47
 
 
+class InvalidTxnState(KafkaError):
+    """Raised when a producer writes outside of the transaction that it has open on a partition."""
+
+    code = 48
+
+
+class TransactionCoordinatorFenced(KafkaError):
+    """Raised when a marker comes from a transaction coordinator that another one replaced."""
+
+    code = 52
+
+
 class InvalidTimestamp(RefusedRecords):
     """Raised when a timestamp is not legal for the topic."""
 

@@ -17,7 +17,17 @@ from headwater.meta.store import MetadataStore
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.store import DeletableObjects, GrowingObject
 from headwater.telemetry.metrics import Metrics
-from headwater.wire.batch import HEADER, HEADER_SIZE, Batch, batch_sizes, split_batches
+from headwater.wire.batch import (
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    Batch,
+    batch_sizes,
+    split_batches,
+)
+from headwater.wire.markers import Marker, MarkerType
+from headwater.wire.records import Record, encode_batch
 
 
 class WholeObjects(MemoryObjects):
@@ -45,14 +55,32 @@ def make_batch(
     producer_id: int = -1,
     epoch: int = -1,
     sequence: int = -1,
+    attributes: int = 0,
 ) -> Batch:
     """A batch whose header is right and whose records are an opaque payload."""
     body = struct.pack(
-        ">hiqqqhii", 0, count - 1, timestamp, timestamp, producer_id, epoch, sequence, count
-    )
+        ">hiqqqhii", attributes, count - 1, timestamp, timestamp, producer_id, epoch, sequence,
+        count,
+    )  # fmt: skip
     body += payload
     head = struct.pack(">qiibI", 0, 9 + len(body), -1, 2, crc32c(body))
     (batch,) = split_batches(head + body)
+    return batch
+
+
+def make_marker(
+    kind: MarkerType, producer_id: int, epoch: int, *, coordinator_epoch: int = 0
+) -> Batch:
+    """The control batch by which a transaction coordinator ends a producer's transaction."""
+    marker = Marker(kind, coordinator_epoch)
+    (batch,) = split_batches(
+        encode_batch(
+            [Record(0, 1_700_000_000_000, marker.key, marker.value)],
+            attributes=TRANSACTIONAL | CONTROL,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+    )
     return batch
 
 

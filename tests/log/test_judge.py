@@ -1,5 +1,6 @@
 """The rules for idempotent producers, and a model that no retry can fool."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -11,11 +12,12 @@ from headwater.log.formats import Tail
 from headwater.log.judge import (
     DUPLICATE,
     REMEMBERED_BATCHES,
+    Place,
     forget_idle_producers,
     forget_oldest_producers,
-    judge,
 )
-from headwater.wire.batch import MAX_SEQUENCE, next_sequence
+from headwater.log.judge import judge as judge_batches
+from headwater.wire.batch import MAX_SEQUENCE, BatchKind, next_sequence
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,17 @@ class Sent:
     producer_id: int = 7
     producer_epoch: int = 0
     size: int = 100
+    kind: BatchKind = BatchKind.DATA
+    marker: None = None
+
+
+def judge(
+    tail: Tail, batches: Iterable[Sent], now_ms: int, latecomers: Mapping[int, Place] | None = None
+) -> list[tuple[int, int, int]]:
+    """The verdicts: data aborts no transaction."""
+    judgement = judge_batches(tail, batches, now_ms, latecomers)
+    assert not judgement.aborted
+    return judgement.verdicts
 
 
 def test_a_producer_without_state_that_is_no_latecomer_begins_with_0() -> None:

@@ -159,7 +159,7 @@ def _commit_chunk(
     start = tail.high_watermark
     forget_idle_producers(tail, now_ms, producer_expiration_ms)
     allowed = None if latecomers is None else latecomers.get(chunk.stream, {})
-    verdicts = judge(tail, chunk.batches, now_ms, allowed)
+    verdicts = judge(tail, chunk.batches, now_ms, allowed).verdicts
     end = tail.high_watermark
     if end == start:
         commit = StreamCommit(chunk.stream, verdicts, start, end, None, tail.last_stable)

@@ -35,6 +35,7 @@ class Tail(Value):
 
     high_watermark: int = 0
     last_stable: int = 0
+    """Where stable records end; ``judge`` sets it by the rules in ``open_transactions``."""
     size: int = 0
     """Bytes produced so far; it never shrinks."""
     deleted: bool = False

@@ -26,7 +26,8 @@ from headwater.log.formats import Incarnation, ProducerState, Tail
 from headwater.log.judge import judge
 from headwater.log.wal_object import ChunkInfo, find_sections
 from headwater.objects.store import ObjectInfo
-from headwater.wire.batch import HEADER, batch_sizes, next_sequence, trusted_batch
+from headwater.wire.batch import HEADER, BatchKind, batch_sizes, next_sequence, trusted_batch
+from headwater.wire.markers import Marker
 
 WAL: Final = "wal/"
 MERGED: Final = "merged-"
@@ -48,6 +49,9 @@ class FoundBatch:
     max_timestamp: int
     crc: int | None = None
     """Of its bytes from the attributes on; None where these bytes are not at hand."""
+    kind: BatchKind = BatchKind.DATA
+    marker: Marker | None = None
+    """Of a control batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,8 @@ def found_batches(chunk: memoryview) -> list[FoundBatch]:
                 batch.base_sequence,
                 batch.max_timestamp,
                 HEADER.unpack_from(batch.data)[CRC_FIELD],
+                batch.kind,
+                batch.marker if batch.is_control else None,
             )
         )
     return found

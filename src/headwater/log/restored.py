@@ -28,6 +28,7 @@ from headwater.log.formats import (
     TopicRecord,
 )
 from headwater.log.jobs import FileName, Job, job_of_file
+from headwater.log.open_transactions import last_stable_offset
 from headwater.log.placement import Placed, StreamPlacement
 from headwater.log.recovery import (
     append_again,
@@ -243,7 +244,8 @@ class Restored:
         for entry in placed.kept:
             self._values[keys.index_entry(0, stream, entry.end)] = encode(entry)
         end = max([before, *(entry.end for entry, _, _ in placed.pieces)])
-        tail.high_watermark = tail.last_stable = end
+        tail.high_watermark = end
+        tail.last_stable = last_stable_offset(tail)
         tail.size = size
         self._values[keys.tail(0, stream)] = encode(tail)
 

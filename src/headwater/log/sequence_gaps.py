@@ -66,7 +66,7 @@ class SequenceGaps:
         """These were not appended, and their producers were told so or will ask again."""
         until = asyncio.get_running_loop().time() + self._seconds
         for batch in batches:
-            if batch.producer_id < 0:
+            if batch.producer_id < 0 or batch.is_control:
                 continue
             key, place = (stream, batch.producer_id), _place(batch)
             known = self._failures.pop(key, None)
@@ -140,6 +140,8 @@ class SequenceGaps:
 
     def arrived(self, stream: int, batch: Batch) -> None:
         """The batch is in the log."""
+        if batch.is_control:
+            return  # it has no sequence
         key = stream, batch.producer_id
         if self._failures:
             failure = self._failures.get(key)

@@ -9,9 +9,12 @@ from typing import NamedTuple, Protocol, TypeVar
 from headwater.engine import Appended
 from headwater.errors import (
     InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTxnState,
     KafkaError,
     KafkaStorageError,
     OutOfOrderSequence,
+    TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
 from headwater.log.commit_subscribers import CommittedChunk
@@ -168,6 +171,14 @@ def _error(code: int, batch: Batch) -> KafkaError:
             return UnknownTopicOrPartition("the topic was deleted")
         case InvalidProducerEpoch.code:
             return InvalidProducerEpoch(f"{who}: a newer epoch has written to this partition")
+        case InvalidTxnState.code:
+            return InvalidTxnState(f"{who}: a transaction is open, and the batch is not part of it")
+        case TransactionCoordinatorFenced.code:
+            return TransactionCoordinatorFenced(
+                f"{who}: a newer coordinator has ended transactions"
+            )
+        case InvalidRecord.code:
+            return InvalidRecord(f"{who}: a control batch without a transaction marker")
         case _:
             return OutOfOrderSequence(
                 f"{who}: sequence {batch.base_sequence} does not follow the last one"
