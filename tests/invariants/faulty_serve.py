@@ -95,7 +95,9 @@ def inject(faults: str) -> None:
                     committer, "commit_part", how, lambda part, *_: [c.data for c in part.chunks]
                 )
             case "after-commit":
-                before(writer, "settle_part", how, lambda chunks, *_: [c.data for c in chunks])
+                before(
+                    writer, "settle_part", how, lambda landed, *_: [c.chunk.data for c in landed]
+                )
             case "before-swap":
                 before(merger.Merger, "_swap", how, lambda *_: [STRIKE])
             case "after-swap":

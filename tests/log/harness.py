@@ -1,6 +1,7 @@
 """Engines on memory stores, and batches to feed them."""
 
 import asyncio
+import itertools
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -45,6 +46,9 @@ class ClockByHand:
 
     def now_ms(self) -> int:
         return self.now
+
+
+_engines = itertools.count()
 
 
 def make_batch(
@@ -151,7 +155,7 @@ async def running_engine(
     housekeeping: bool = True,
     share: Callable[[int], bool] = lambda _stream: True,
 ) -> AsyncIterator[LogEngine]:
-    rng = rng or Random(broker_id)
+    rng = rng or Random(f"{broker_id} {next(_engines)}")  # each engine draws names of its own
     engine = LogEngine(
         meta=meta,
         objects=objects,
