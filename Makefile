@@ -49,43 +49,44 @@ format: .venv/.test ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix .
 
 interop: .venv/.test ## Prove it with the real clients in Java, C, Go, JavaScript and Python
-	$(BIN)/python -m pytest -q tests/interop $(ARGS)
-	HEADWATER_CHAOS_SECONDS=20 $(BIN)/python -m pytest -q tests/invariants $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/clients $(ARGS)
+	HEADWATER_CHAOS_SECONDS=20 $(BIN)/python -m pytest -q tests/system/invariants $(ARGS)
 
 hostile: .venv/.test ## Prove that no request of a stranger stalls, grows or ends a broker
-	$(BIN)/python -m pytest -q tests/hostile tests/fuzz $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/hostile tests/system/fuzz $(ARGS)
 
 cluster: .venv/.test ## Prove a cluster's life: zones, drains, rolling restarts, upgrades, restores
-	$(BIN)/python -m pytest -q tests/cluster $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/cluster $(ARGS)
 
 backends: .venv/.test ## Prove the metadata stores on real servers
-	$(BIN)/python -m pytest -q tests/backends $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/metadata $(ARGS)
 
 stores: .venv/.test ## Prove the object stores on a real S3 server
-	$(BIN)/python -m pytest -q tests/stores --ignore=tests/stores/test_minio.py $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/objects --ignore=tests/system/objects/test_minio.py $(ARGS)
 
 faults: .venv/.test ## Prove that nothing is lost: a minute of faults with each metadata store on S3
-	$(BIN)/python -m pytest -q tests/faults $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/faults $(ARGS)
 
 chaos: chaosfaults chaospipeline chaosfuzz ## Prove what takes long: all of the next three; -j2 runs two at a time
 
 chaosfaults: .venv/.spark ## Prove MinIO, and ten minutes of faults by metadata store on two S3 servers
-	$(BIN)/python -m pytest -q tests/stores/test_minio.py $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/objects/test_minio.py $(ARGS)
 	HEADWATER_FAULT_SECONDS=300 HEADWATER_FAULT_OBJECTS=versitygw,minio \
-		$(BIN)/python -m pytest -q tests/faults $(ARGS)
+		$(BIN)/python -m pytest -q tests/system/faults $(ARGS)
 
 chaosfuzz: .venv/.fuzz ## Fuzz whole sessions for ten minutes: by chance, and guided by coverage
-	HEADWATER_FUZZ_SECONDS=300 $(BIN)/python -m pytest -q --timeout 600 tests/fuzz $(ARGS)
-	$(BIN)/python -m tests.fuzz.guided 300 .cache/fuzz
+	HEADWATER_FUZZ_SECONDS=300 $(BIN)/python -m pytest -q --timeout 600 tests/system/fuzz $(ARGS)
+	$(BIN)/python -m tests.support.fuzz.guided 300 .cache/fuzz
 
 chaospipeline: .venv/.spark ## Prove every crash of the pipeline, and five million records
 	HEADWATER_CHAOS_SIZE=$(HEADWATER_CHAOS_SIZE) $(BIN)/python -m pytest -q \
-		tests/pipeline/test_crashes.py tests/pipeline/test_rivals.py tests/pipeline/test_faults.py \
-		tests/pipeline/test_equality.py tests/pipeline/test_s3.py $(ARGS)
-	HEADWATER_CHAOS_SIZE=$(HEADWATER_CHAOS_SIZE) $(BIN)/python -m pytest -q tests/chaos $(ARGS)
+		tests/system/spark/compaction/test_crashes.py tests/system/spark/compaction/test_rivals.py \
+		tests/system/spark/compaction/test_faults.py \
+		tests/system/spark/source/test_equality.py tests/system/spark/test_s3.py $(ARGS)
+	HEADWATER_CHAOS_SIZE=$(HEADWATER_CHAOS_SIZE) $(BIN)/python -m pytest -q tests/system/kills $(ARGS)
 
 pipeline: .venv/.spark ## Prove the pipeline on a real Spark, with crashes and rivals
-	$(BIN)/python -m pytest -q tests/pipeline $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/spark $(ARGS)
 
 bench: .venv/.spark ## Measure side by side with Apache Kafka
 	$(BIN)/python -m bench $(ARGS)

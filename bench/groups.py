@@ -22,7 +22,7 @@ from bench.clients.wire import Connection, parse
 from bench.harness import Bench, Figure, Size
 from bench.peer import HEADWATER, KAFKA, KAFKA_FLUSH, Peer
 from bench.throughput import MB_PER_SECOND, PARTITIONS, load
-from tests.broker.running import request_frame
+from tests.support.broker.running import request_frame
 
 MEMBERS = 50
 SHARED_PARTITIONS = 100

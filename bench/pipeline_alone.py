@@ -13,14 +13,14 @@ from bench.clients import perf
 from bench.peer import HEADWATER, Peer
 from bench.pipeline_figures import ROUNDS, Comparison, shown
 from bench.pipeline_process import Worker, fill, pinned
-from headwater.log.jobs import DataFile, Job, data_file_key
-from headwater.pipeline.chunks import decode_all
-from headwater.pipeline.planner import COMPACT
-from headwater.pipeline.streams import StoredTopic
-from headwater.pipeline.table_commits import TableCommits
-from headwater.tables.parquet import FileTarget, write_range
+from headwater.log.jobs.jobs import DataFile, Job, data_file_key
+from headwater.pipeline.compaction.chunks import decode_all
+from headwater.pipeline.compaction.planner import COMPACT
+from headwater.pipeline.compaction.streams import StoredTopic
+from headwater.pipeline.compaction.table_commits import TableCommits
+from headwater.tables.files.parquet import FileTarget, write_range
 from headwater.tables.settings import TableSettings
-from headwater.wire.records import Record, encode_batch
+from headwater.wire.batches.records import Record, encode_batch
 
 PARTITIONS = 3
 SIZE = 1000

@@ -13,13 +13,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from headwater.pipeline.compaction import Compactor
+from headwater.pipeline.compaction.compactor import Compactor
+from headwater.pipeline.compaction.task import run_packed, warm_up
 from headwater.pipeline.place import Address, open_place
-from headwater.pipeline.runner import Done, Runner, SparkRunner
-from headwater.pipeline.session import spark_session
 from headwater.pipeline.settings import PipelineSettings
-from headwater.pipeline.source import HeadwaterDataSource
-from headwater.pipeline.task import run_packed, warm_up
+from headwater.pipeline.source.data_source import HeadwaterDataSource
+from headwater.pipeline.spark.runner import Done, Runner, SparkRunner
+from headwater.pipeline.spark.session import spark_session
 from headwater.tables.settings import TableSettings
 
 MASTER = "local[*]"

@@ -7,11 +7,11 @@ from bench.clients import perf
 from bench.harness import Bench, Figure, Size
 from bench.peer import HEADWATER, Peer
 from bench.throughput import ALL, AS_FAST_AS_IT_GOES, PARTITIONS
-from headwater.broker.record_checks import RecordChecks
-from headwater.broker.topic_rules import rules_of
+from headwater.broker.records.record_checks import RecordChecks
+from headwater.broker.records.topic_rules import rules_of
 from headwater.log.record_work import RecordWork
-from headwater.wire.batch import split_batches
-from headwater.wire.records import Record, encode_batch
+from headwater.wire.batches.batch import split_batches
+from headwater.wire.batches.records import Record, encode_batch
 
 MEGABYTE = 1_000_000
 RECORD_SIZES = {100: "100 B", 1_000: "1 KB"}
@@ -40,7 +40,7 @@ def share(peer: Peer, size: Size) -> Mapping[str, float]:
 
 
 def compiled() -> RecordChecks:
-    from headwater.wire import walk_kernel
+    from headwater.wire.batches import walk_kernel
 
     walk_kernel.warm_up()
     work = RecordWork()

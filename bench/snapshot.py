@@ -17,12 +17,12 @@ import apsw
 
 from headwater.clock import SystemClock
 from headwater.log.engine import open_cluster
-from headwater.log.parquet_source import in_thread
-from headwater.log.reclaimer import Reclaimer
-from headwater.log.snapshots import Snapshotter
+from headwater.log.read.parquet.source import in_thread
+from headwater.log.reclaim.reclaimer import Reclaimer
+from headwater.log.restore.snapshots import Snapshotter
 from headwater.meta import keys
 from headwater.meta.sqlite import SqliteStore
-from headwater.objects.local import LocalDirectory
+from headwater.objects.local.store import LocalDirectory
 
 VALUE_BYTES = 150
 MIB = 2**20

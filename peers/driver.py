@@ -14,7 +14,7 @@ members of groups
     offset and metadata; kind is an assignor's name, or ``consumer`` for the protocol of KIP-848.
     The Java client and librdkafka take a topic that begins with ``^`` for a pattern.
 admin
-    ``create_topic``, ``describe_group`` and so on, as in ``tests/interop/admin``.
+    ``create_topic``, ``describe_group`` and so on, as in ``tests/support/interop/admin``.
 """
 
 import itertools

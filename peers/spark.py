@@ -107,7 +107,7 @@ def start_connect(
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
         "spark.driver.extraJavaOptions": _SMALL_JVM,
-        "spark.python.daemon.module": "headwater.pipeline.daemon",
+        "spark.python.daemon.module": "headwater.pipeline.spark.daemon",
         "spark.python.unix.domain.socket.enabled": "true",
     }
     command: list[str | Path] = [program("spark-submit")]

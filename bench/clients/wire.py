@@ -13,7 +13,7 @@ from typing import Any, cast
 from kio.index import load_response_schema
 from kio.serial import entity_reader
 
-from tests.broker.running import request_frame
+from tests.support.broker.running import request_frame
 
 ANSWER_SECONDS = 120.0
 LENGTH = struct.Struct(">i")

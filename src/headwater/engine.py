@@ -19,8 +19,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from headwater.wire.batch import Batch
-from headwater.wire.records import TimestampedOffset
+from headwater.wire.batches.batch import Batch
+from headwater.wire.batches.records import TimestampedOffset
 
 __all__ = (
     "AbortedTransaction",

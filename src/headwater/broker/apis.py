@@ -6,7 +6,7 @@ from pkgutil import iter_modules
 from typing import Final
 
 from headwater.broker import handlers
-from headwater.broker.dispatch import Api, api_table
+from headwater.broker.network.dispatch import Api, api_table
 
 APIS: Final[Mapping[int, Api]] = api_table(
     import_module(f"{handlers.__name__}.{module.name}").API

@@ -7,7 +7,7 @@ its client may not use. ``AllowAll`` stands for a cluster without access control
 from enum import IntEnum
 from typing import Final, Protocol
 
-from headwater.broker.client_session import ClientSession
+from headwater.broker.network.client_session import ClientSession
 from headwater.errors import (
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,

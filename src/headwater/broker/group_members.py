@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from headwater.broker.replies import Values
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call
 from headwater.groups.requests import Assignment, Client
 
@@ -16,7 +16,7 @@ _NO_ID: Final = UUID(int=0)
 def client_of(call: Call) -> Client:
     """Who sent a request, with the host as Kafka writes it.
 
-    >>> from headwater.broker.client_session import ClientSession
+    >>> from headwater.broker.network.client_session import ClientSession
     >>> client_of(Call(9, "app", ClientSession("PLAINTEXT", 1, peer="127.0.0.1:40000")))
     Client(id='app', host='/127.0.0.1')
     """

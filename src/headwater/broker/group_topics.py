@@ -4,8 +4,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.client_session import ClientSession
-from headwater.broker.replies import Values
+from headwater.broker.network.client_session import ClientSession
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Services
 from headwater.engine import Topic
 from headwater.errors import (

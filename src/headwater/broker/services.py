@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from headwater.broker.authorizer import AllowAll, Authorizer
-from headwater.broker.client_session import ClientSession
-from headwater.broker.cluster import Cluster
-from headwater.broker.config_state import DynamicState
-from headwater.broker.fetch_sessions import FetchSessions
-from headwater.broker.record_checks import RecordChecks
+from headwater.broker.cluster.view import Cluster
+from headwater.broker.configs.state import DynamicState
+from headwater.broker.network.client_session import ClientSession
+from headwater.broker.records.fetch_sessions import FetchSessions
+from headwater.broker.records.record_checks import RecordChecks
 from headwater.broker.settings import BrokerSettings
-from headwater.broker.topic_access import TopicAccess
+from headwater.broker.topics.access import TopicAccess
 from headwater.clock import Clock
 from headwater.engine import Backpressure, Engine, ProducerIds
 from headwater.groups.service import GroupService

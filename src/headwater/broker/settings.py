@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headwater.config_values import INT_MAX
+from headwater.topic_config.values import INT_MAX
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.output import as_json, byte_size, counted, print_json, print_table
 from headwater.cli.place import place_options
+from headwater.cli.terminal.output import as_json, byte_size, counted, print_json, print_table
 
 if TYPE_CHECKING:
     from headwater.config import Settings
-    from headwater.pipeline.fsck_report import CheckWatcher, Report
+    from headwater.pipeline.fsck.report import CheckWatcher, Report
 
 
 @click.command(epilog="Examples: headwater fsck; headwater fsck --deep --json")
@@ -29,13 +29,13 @@ def fsck(
     orphans past their grace time, applies releases that are due, and carries jobs through that
     nobody works on; what is wrong with the data itself is only told.
     """
-    from headwater.cli.check_progress import CheckProgress
-    from headwater.cli.table_place import run_to_end
+    from headwater.cli.table.place import run_to_end
+    from headwater.cli.terminal.check_progress import CheckProgress
     from headwater.extras import require_extra
 
     require_extra("table", "this command")
     if deep:
-        from headwater.pipeline.session import check_spark
+        from headwater.pipeline.spark.session import check_spark
 
         check_spark()
     with CheckProgress(sys.stderr) as progress:
@@ -51,13 +51,13 @@ def fsck(
 async def _check(
     settings: "Settings", progress: "CheckWatcher", master: str | None, *, deep: bool, mend: bool
 ) -> "Report":
-    from headwater.cli.storage_engine import log_settings
-    from headwater.cli.table_place import address_of, pipeline_settings, table_settings
-    from headwater.pipeline.compaction import Compactor
-    from headwater.pipeline.fsck import Checker
-    from headwater.pipeline.fsck_repair import repair
+    from headwater.app.storage_engine import log_settings
+    from headwater.cli.table.place import address_of, pipeline_settings, table_settings
+    from headwater.pipeline.compaction.compactor import Compactor
+    from headwater.pipeline.fsck.check import Checker
+    from headwater.pipeline.fsck.repair import repair
     from headwater.pipeline.place import open_place
-    from headwater.pipeline.runner import SparkRunner
+    from headwater.pipeline.spark.runner import SparkRunner
 
     own = pipeline_settings(settings)
     log = log_settings(settings)

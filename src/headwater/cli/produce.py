@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Protocol
 import click
 
 from headwater.cli.client import CONNECT_TIMEOUT, Cluster, cluster_options, complete_topic, describe
-from headwater.cli.output import as_json, byte_size, counted, print_json
+from headwater.cli.terminal.output import as_json, byte_size, counted, print_json
 
 _EPILOG = """\b
 Examples:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.output import as_json, byte_size, counted, print_json
 from headwater.cli.place import store_options
+from headwater.cli.terminal.output import as_json, byte_size, counted, print_json
 
 if TYPE_CHECKING:
     from headwater.config import Settings
-    from headwater.log.restore import Restoration, Watch
-    from headwater.pipeline.table_restores import SettledTables
+    from headwater.log.restore.restore import Restoration, Watch
+    from headwater.pipeline.upkeep.table_restores import SettledTables
 
 MOST_NAMED = 20
 
@@ -56,7 +56,7 @@ def restore(
     Tables are set to what the log holds then. The cluster gets a new restore epoch, so that
     consumers which had read further than what came back learn of it.
     """
-    from headwater.cli.check_progress import CheckProgress
+    from headwater.cli.terminal.check_progress import CheckProgress
 
     if list_only:
         names = asyncio.run(_list(settings))
@@ -78,7 +78,7 @@ def restore(
 
 async def _list(settings: "Settings") -> list[str]:
     from headwater.cli.store_places import existing_objects
-    from headwater.log.restore import snapshots_in
+    from headwater.log.restore.restore import snapshots_in
 
     async with existing_objects(settings) as objects:
         return await snapshots_in(objects)
@@ -87,13 +87,13 @@ async def _list(settings: "Settings") -> list[str]:
 async def _restore(
     settings: "Settings", snapshot: str | None, watch: "Watch", *, dry_run: bool, wait: bool
 ) -> "Restoration":
-    from headwater.cli.cluster_facts import missing_file
+    from headwater.cli.cluster.facts import missing_file
     from headwater.cli.store_places import existing_objects
     from headwater.clock import SystemClock
-    from headwater.log.claim import SUPERSEDED_SECONDS
-    from headwater.log.restore import restore as bring_back
+    from headwater.log.restore.claim import SUPERSEDED_SECONDS
+    from headwater.log.restore.restore import restore as bring_back
     from headwater.meta.urls import open_store
-    from headwater.pipeline.table_restores import TableHoldings
+    from headwater.pipeline.upkeep.table_restores import TableHoldings
 
     url = settings.metadata_url
     if dry_run and missing_file(url) is not None:
@@ -119,9 +119,9 @@ async def _settle(settings: "Settings") -> "SettledTables | None":
     """Set tables to what the log holds; None where nothing here reads tables."""
     import importlib.util
 
-    from headwater.cli.table_place import address_of, table_settings
+    from headwater.cli.table.place import address_of, table_settings
     from headwater.pipeline.place import open_place
-    from headwater.pipeline.table_restores import settle_tables
+    from headwater.pipeline.upkeep.table_restores import settle_tables
 
     if importlib.util.find_spec("pyiceberg") is None:
         return None
@@ -142,7 +142,7 @@ def _as_json(
 
 
 def _print(done: "Restoration", *, dry_run: bool) -> None:
-    from headwater.cli.cluster_facts import moment
+    from headwater.cli.cluster.facts import moment
 
     of, found = done.description, done.found
     verb = "Would restore" if dry_run else "Restored"

@@ -15,6 +15,7 @@ _COMMANDS = (
     "serve", "topic", "produce", "consume", "group", "table", "sql", "fsck", "status",
     "cluster", "restore", "completion",
 )  # fmt: skip
+_PACKAGES = {"topic", "group", "table", "status", "cluster"}  # nouns with several modules
 
 
 class _Root(click.Group):
@@ -26,7 +27,8 @@ class _Root(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"headwater.cli.{cmd_name}"), cmd_name)
+        module = f"{cmd_name}.commands" if cmd_name in _PACKAGES else cmd_name
+        command: click.Command = getattr(import_module(f"headwater.cli.{module}"), cmd_name)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -90,7 +90,7 @@ def serve(config: Path | None, *, compact: bool, supervised: bool, **flags: str 
 
 
 def _compaction(settings: "Settings", config: Path | None) -> "Beside":
-    from headwater.cli.compaction import check_compaction, keep_compacting
+    from headwater.app.compaction import check_compaction, keep_compacting
 
     check_compaction(settings)
     return partial(keep_compacting, settings, config)
@@ -105,11 +105,11 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
 
     import uvloop
 
-    from headwater.broker.connection_limits import raise_descriptor_limit
-    from headwater.cli.compose import Broker
+    from headwater.app.assembly import Broker
+    from headwater.app.signals import stop_on_signals, stop_with_parent
+    from headwater.app.workers import CannotGoOn
+    from headwater.broker.network.connection_limits import raise_descriptor_limit
     from headwater.cli.root import first_of
-    from headwater.cli.signals import stop_on_signals, stop_with_parent
-    from headwater.cli.workers import CannotGoOn
     from headwater.errors import ConfigurationError
 
     raise_descriptor_limit()
@@ -163,8 +163,8 @@ def _tune_collector() -> None:
 def _supervise(settings: "Settings", beside: "Beside") -> None:
     import asyncio
 
-    from headwater.cli.signals import stop_on_signals
-    from headwater.cli.workers import Supervisor, command_line, worker_flags
+    from headwater.app.signals import stop_on_signals
+    from headwater.app.workers import Supervisor, command_line, worker_flags
     from headwater.config import Address
 
     arguments = sys.argv[1:]

@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.output import counted, print_table
 from headwater.cli.place import place_options
+from headwater.cli.terminal.output import counted, print_table
 
 if TYPE_CHECKING:
     from headwater.config import Settings
@@ -50,7 +50,7 @@ def sql(
     string(value) makes text of them. A name such as page-views stands in backticks; put the query
     in single quotes then, as the shell runs what stands in backticks.
     """
-    from headwater.pipeline.session import check_spark, spark_session
+    from headwater.pipeline.spark.session import check_spark, spark_session
     from headwater.pipeline.sql import SqlPlace, check_reads, run_query, topic_names
 
     check_reads(query)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from headwater.config_values import trimmed, whole_number
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidConfig
 from headwater.groups.bounds import check_group_id
@@ -17,7 +16,8 @@ from headwater.groups.settings import GroupSettings
 from headwater.meta import keys
 from headwater.meta.mirror import Mirror
 from headwater.meta.store import MetadataStore
-from headwater.stored_configs import change_configs, stored_configs
+from headwater.topic_config.stored import change_configs, stored_configs
+from headwater.topic_config.values import trimmed, whole_number
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"

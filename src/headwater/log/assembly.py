@@ -6,33 +6,33 @@ from random import Random
 
 from headwater.clock import Clock
 from headwater.cluster_record import Cluster, ClusterFollower
-from headwater.log.chunk_source import ChunkSource
-from headwater.log.cleanup import TopicCleaner
+from headwater.log.append.sequence_gaps import SequenceGaps
+from headwater.log.append.writer import Writer
 from headwater.log.commit_subscribers import CommitSubscriber, StreamUpdates
-from headwater.log.filler import HoleSource
-from headwater.log.follow import Follower
-from headwater.log.formats import HOLE, PARQUET, SEGMENT
-from headwater.log.gc import GarbageCollector
+from headwater.log.formats.metadata_values import HOLE, PARQUET, SEGMENT
+from headwater.log.formats.segment import SegmentSource
+from headwater.log.housekeeping import Maintenance
 from headwater.log.incarnation import ActiveIncarnation, CurrentIncarnation
-from headwater.log.index import IndexReader
-from headwater.log.inline_budget import InlineBudget
-from headwater.log.maintenance import Maintenance
-from headwater.log.merger import Merger
-from headwater.log.parquet_source import Offload, ParquetSource
-from headwater.log.piece_loader import PieceLoader
-from headwater.log.pieces import PieceCache
-from headwater.log.reader import Reader
-from headwater.log.reclaimer import Reclaimer
+from headwater.log.merge.inline_budget import InlineBudget
+from headwater.log.merge.merger import Merger
+from headwater.log.read.chunk_source import ChunkSource
+from headwater.log.read.filler import HoleSource
+from headwater.log.read.follow import Follower
+from headwater.log.read.index import IndexReader
+from headwater.log.read.parquet.source import Offload, ParquetSource
+from headwater.log.read.piece_loader import PieceLoader
+from headwater.log.read.pieces import PieceCache
+from headwater.log.read.reader import Reader
+from headwater.log.read.streams import Streams
+from headwater.log.read.timestamps import TimestampLookup
+from headwater.log.reclaim.garbage import GarbageCollector
+from headwater.log.reclaim.reclaimer import Reclaimer
+from headwater.log.reclaim.topic_deletion import TopicCleaner
+from headwater.log.reclaim.trim import Trimmer
 from headwater.log.record_work import RecordWork
-from headwater.log.segments import SegmentSource
-from headwater.log.sequence_gaps import SequenceGaps
+from headwater.log.restore.snapshots import Snapshotter
 from headwater.log.settings import LogSettings
-from headwater.log.snapshots import Snapshotter
-from headwater.log.streams import Streams
-from headwater.log.timestamps import TimestampLookup
 from headwater.log.topics import TopicCatalog
-from headwater.log.trim import Trimmer
-from headwater.log.writer import Writer
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headwater.log.formats import IndexEntry, StreamCommit
-from headwater.log.streams import Streams
-from headwater.log.wal_object import Chunk
+from headwater.log.formats.metadata_values import IndexEntry, StreamCommit
+from headwater.log.formats.wal_object import Chunk
+from headwater.log.read.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from headwater.engine import (
 )
 from headwater.errors import KafkaError, StoreError
 from headwater.feature_levels import SPOKEN, check_level
+from headwater.log.append.sequence_gaps import REMEMBERED_SECONDS, SequenceGaps
 from headwater.log.assembly import (
     EngineContext,
     assemble_follower,
@@ -26,16 +27,15 @@ from headwater.log.assembly import (
     assemble_upkeep,
     make_incarnation,
 )
-from headwater.log.claim import refuse_unfinished, watch_claim
 from headwater.log.incarnation import CurrentIncarnation
 from headwater.log.names import take_name
-from headwater.log.parquet_source import Offload, in_thread
-from headwater.log.parquet_warmth import warm_up_for_tables
-from headwater.log.reclaimer import Reclaimer
+from headwater.log.read.parquet.source import Offload, in_thread
+from headwater.log.read.parquet.warmth import warm_up_for_tables
+from headwater.log.read.streams import StreamWaiter
+from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.record_work import RecordWork
-from headwater.log.sequence_gaps import REMEMBERED_SECONDS, SequenceGaps
+from headwater.log.restore.claim import refuse_unfinished, watch_claim
 from headwater.log.settings import LogSettings
-from headwater.log.streams import StreamWaiter
 from headwater.log.surveys import epoch_end, remembered_producers, stored_sizes
 from headwater.log.topics import TopicCatalog
 from headwater.log.transactions import transact
@@ -44,8 +44,8 @@ from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.values import decode, encode
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics
-from headwater.topic_configs import is_cheap
-from headwater.wire.batch import Batch
+from headwater.topic_config.topic import is_cheap
+from headwater.wire.batches.batch import Batch
 
 logger = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from headwater.log.merger import Merger
-from headwater.log.writer import Writer
+from headwater.log.append.writer import Writer
+from headwater.log.merge.merger import Merger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from headwater.cluster_record import Cluster, check_same_cluster
-from headwater.log.formats import Incarnation
+from headwater.log.formats.metadata_values import Incarnation
 from headwater.log.transactions import again
 from headwater.meta import keys
 from headwater.meta.store import Decide, MetadataStore, Values, Writes

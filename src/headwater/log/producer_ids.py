@@ -4,7 +4,7 @@ import asyncio
 
 from headwater.cluster_record import Cluster, check_same_cluster
 from headwater.errors import ConfigurationError, KafkaStorageError
-from headwater.log.formats import Counter
+from headwater.log.formats.metadata_values import Counter
 from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes

@@ -18,8 +18,8 @@ from typing import Final, TypeVar
 
 from headwater.errors import MessageTooLarge
 from headwater.extras import install_command
-from headwater.log.parquet_source import Offload, in_thread
-from headwater.wire.record_walk import RecordSearch, Walk, search, walk
+from headwater.log.read.parquet.source import Offload, in_thread
+from headwater.wire.batches.record_walk import RecordSearch, Walk, search, walk
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class RecordWork:
 
 
 def _load_kernel() -> ModuleType:
-    from headwater.wire import walk_kernel
+    from headwater.wire.batches import walk_kernel
 
     walk_kernel.warm_up()
     return walk_kernel

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headwater.engine import Producer
 from headwater.errors import KafkaStorageError, StoreError, UnknownTopicOrPartition
-from headwater.log.formats import Layout, Tail
+from headwater.log.formats.metadata_values import Layout, Tail
 from headwater.meta import keys
 from headwater.meta.scan import scan_all
 from headwater.meta.store import Entry, MetadataStore

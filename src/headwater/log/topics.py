@@ -24,7 +24,7 @@ from headwater.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from headwater.log.formats import Counter, DeletedTopic, TopicRecord
+from headwater.log.formats.metadata_values import Counter, DeletedTopic, TopicRecord
 from headwater.log.transactions import commit
 from headwater.meta import keys
 from headwater.meta.store import Change, Entry, MetadataStore, Scan, Values, Writes, prefix_end

@@ -1,6 +1,6 @@
 """The metadata store: a small ordered key-value store with atomic transactions.
 
-Every backend passes the one conformance suite (``tests/meta/conformance.py``). Keys are
+Every backend passes the one conformance suite (``tests/support/meta/conformance.py``). Keys are
 readable paths in ASCII and sort by their bytes; values are bytes.
 
 What a caller may rely on:

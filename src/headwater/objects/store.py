@@ -1,6 +1,6 @@
 """The object store: immutable objects under readable keys.
 
-Every backend passes the one conformance suite (``tests/objects/conformance.py``).
+Every backend passes the one conformance suite (``tests/support/objects/conformance.py``).
 
 What a caller may rely on:
 

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from headwater.clock import Clock
 from headwater.errors import ConfigurationError
 from headwater.objects.health import StoreHealth
-from headwater.objects.local import LocalDirectory
+from headwater.objects.local.store import LocalDirectory
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.retrying import RetryingObjects
 from headwater.objects.store import DeletableObjects
@@ -74,15 +74,15 @@ def _bucket(url: SplitResult, health: StoreHealth | None) -> DeletableObjects:
     """A store behind obstore, which takes its time to import."""
     match url.scheme:
         case "s3":
-            from headwater.objects.s3 import open_s3
+            from headwater.objects.remote.s3 import open_s3
 
             return open_s3(url, health=health)
         case "gs":
-            from headwater.objects.gcs import open_gcs
+            from headwater.objects.remote.gcs import open_gcs
 
             return open_gcs(url, health=health)
         case _:
-            from headwater.objects.azure import open_azure
+            from headwater.objects.remote.azure import open_azure
 
             return open_azure(url, health=health)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from headwater.errors import ConfigurationError, ObjectNotFound, StoreUnavailable
-from headwater.objects.disk_errors import disk_error
+from headwater.objects.local.disk_errors import disk_error
 from headwater.pipeline.read_ahead import Range, ReadAhead
 
 RETRIES = 5
@@ -87,7 +87,7 @@ class BucketReads:
     """A bucket, through obstore; what is expected is read ahead."""
 
     def __init__(self, url: SplitResult) -> None:
-        from headwater.objects.s3 import open_bucket
+        from headwater.objects.remote.s3 import open_bucket
 
         self._where = f"s3://{url.netloc}"
         self._bucket = open_bucket(url, retries=RETRIES)
@@ -107,7 +107,7 @@ class BucketReads:
         import obstore
         from obstore.exceptions import BaseError
 
-        from headwater.objects.remote_errors import remote_error
+        from headwater.objects.remote.errors import remote_error
 
         try:
             found = bytearray(obstore.get_range(self._bucket, key, start=start, length=length))

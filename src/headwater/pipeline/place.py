@@ -11,16 +11,16 @@ from urllib.parse import unquote, urlsplit
 from headwater.clock import Clock, SystemClock
 from headwater.cluster_record import Cluster
 from headwater.errors import ConfigurationError
-from headwater.log.bookmarks import check_bookmark
-from headwater.log.claim import check_claim
-from headwater.log.reclaimer import Reclaimer
+from headwater.log.reclaim.reclaimer import Reclaimer
+from headwater.log.restore.bookmarks import check_bookmark
+from headwater.log.restore.claim import check_claim
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.meta.urls import open_store, shown
 from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
 from headwater.objects.urls import open_objects
-from headwater.pipeline.table_commits import TableCommits
+from headwater.pipeline.compaction.table_commits import TableCommits
 from headwater.tables.settings import TableSettings
 
 IO_THREADS = 4

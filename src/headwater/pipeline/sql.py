@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headwater.errors import ConfigurationError, HeadwaterError, StoreUnavailable
-from headwater.pipeline.source_index import unknown_topic
-from headwater.pipeline.source_store import opened
-from headwater.pipeline.streams import read_topics
+from headwater.pipeline.compaction.streams import read_topics
+from headwater.pipeline.source.index import unknown_topic
+from headwater.pipeline.source.store import opened
 
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -53,7 +53,7 @@ def run_query(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) 
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, ParseException, PySparkException
 
-    from headwater.pipeline.source import HeadwaterDataSource
+    from headwater.pipeline.source.data_source import HeadwaterDataSource
 
     # It prints a whole trace of what is raised and turned into one line here.
     logging.getLogger("SQLQueryContextLogger").disabled = True
@@ -114,7 +114,7 @@ def _create_view(
         metadata=place.metadata_url, objects=place.objects_url, topic=topic
     )
     if columns is not None:
-        from headwater.pipeline.source import schema_of
+        from headwater.pipeline.source.data_source import schema_of
 
         # The one query that reads it, once: its conditions may be pushed down.
         reader = reader.options(pushFilters="true").schema(schema_of(columns))

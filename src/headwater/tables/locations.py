@@ -32,12 +32,12 @@ def storage_properties(objects_url: str) -> dict[str, str]:
     """What pyiceberg needs to reach the objects: the same endpoint, region and credentials."""
     parts = urlsplit(objects_url)
     if parts.scheme != "s3":
-        return {"py-io-impl": "headwater.tables.durable_io.DurableFileIO"}
+        return {"py-io-impl": "headwater.tables.files.durable_io.DurableFileIO"}
     return _s3_properties(parts)
 
 
 def _s3_properties(parts: SplitResult) -> dict[str, str]:
-    from headwater.objects.s3 import s3_options
+    from headwater.objects.remote.s3 import s3_options
 
     options = s3_options(parts.query)
     environment = os.environ

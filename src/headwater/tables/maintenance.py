@@ -16,12 +16,12 @@ from pyiceberg.table.update import (
     RemoveSnapshotsUpdate,
 )
 
-from headwater.tables.catalog_errors import catalog_errors
-from headwater.tables.commit import TopicTable
+from headwater.tables.catalog.errors import catalog_errors
+from headwater.tables.commit.changes import TopicTable
+from headwater.tables.commit.snapshots import commit_updates
 from headwater.tables.locations import table_location
 from headwater.tables.names import dotted
 from headwater.tables.settings import TableSettings
-from headwater.tables.snapshots import commit_updates
 from headwater.tables.topic_tables import load_table
 
 if TYPE_CHECKING:

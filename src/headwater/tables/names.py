@@ -11,9 +11,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from headwater import topic_configs
 from headwater.errors import ConfigurationError
-from headwater.table_configs import check_table_name
+from headwater.topic_config import topic as topic_configs
+from headwater.topic_config.table import check_table_name
 
 TOPIC: Final = "<topic>"
 

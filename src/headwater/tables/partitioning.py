@@ -15,8 +15,8 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 
-from headwater.table_configs import PartitionTerm, parse_partitioning
 from headwater.tables.schema import ICEBERG, OFFSET_ID
+from headwater.topic_config.table import PartitionTerm, parse_partitioning
 
 SORT_ORDER: Final = SortOrder(SortField(source_id=OFFSET_ID, transform=IdentityTransform()))
 """Files are sorted by offset; within a file there is one stream."""

@@ -18,13 +18,13 @@ from pyiceberg.types import IntegerType, LongType
 from sqlalchemy.exc import IntegrityError
 
 from headwater.errors import TableMismatch
-from headwater.tables.catalog_errors import catalog_errors
+from headwater.tables.catalog.errors import catalog_errors
+from headwater.tables.catalog.metadata_files import metadata_files
+from headwater.tables.commit.statistics import METRICS
 from headwater.tables.locations import table_location
-from headwater.tables.metadata_files import metadata_files
 from headwater.tables.names import TableName, dotted, retired_name
 from headwater.tables.partitioning import SORT_ORDER, partition_spec
 from headwater.tables.schema import ICEBERG
-from headwater.tables.statistics import METRICS
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -12,12 +12,12 @@ from collections import Counter
 from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.quota_entities import Entity, check_alteration, shown
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
+from headwater.broker.quotas.entities import Entity, check_alteration, shown
 from headwater.broker.services import Call, Services
 from headwater.errors import InvalidRequest, KafkaError
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 

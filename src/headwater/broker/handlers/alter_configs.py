@@ -12,13 +12,13 @@ Left out: loggers, which Kafka leaves out here too, and client metrics.
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.broker.config_changes import Scheme, alter_resources
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.configs.changes import Scheme, alter_resources
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidRequest
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:

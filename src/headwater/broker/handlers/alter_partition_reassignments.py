@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.replica_assignment import check_brokers
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_access import has_partition
+from headwater.broker.topics.access import has_partition
+from headwater.broker.topics.replica_assignment import check_brokers
 from headwater.engine import Topic
 from headwater.errors import InvalidReplicaAssignment
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 _NO_REASSIGNMENT_IN_PROGRESS: Final = 85

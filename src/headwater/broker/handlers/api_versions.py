@@ -1,6 +1,6 @@
 """ApiVersions, versions 0-4.
 
-Behaviour: the ranges of ``headwater.wire.api_versions``. A version that is not served is
+Behaviour: the ranges of ``headwater.wire.messages.api_versions``. A version that is not served is
 answered with error 35 and the ranges in a version 0 body, so that a newer client can ask
 again with a version that both know. From version 3 on the client's software name and version
 must be made of letters, digits, dots and dashes (error 42).
@@ -17,11 +17,11 @@ Left out: nothing else.
 import re
 from typing import Any, Final
 
-from headwater.broker.dispatch import Api
-from headwater.broker.features import FIXED, LEVEL, SUPPORTED
-from headwater.broker.replies import Values
+from headwater.broker.cluster.features import FIXED, LEVEL, SUPPORTED
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.wire.api_versions import ADVERTISED, ApiKey
+from headwater.wire.messages.api_versions import ADVERTISED, ApiKey
 
 _UNSUPPORTED_VERSION: Final = 35
 _INVALID_REQUEST: Final = 42

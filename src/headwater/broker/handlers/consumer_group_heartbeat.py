@@ -13,19 +13,19 @@ Left out: nothing.
 from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
 from headwater.broker.group_members import (
     client_of,
     milliseconds,
     read_assignment,
     show_assignment,
 )
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError
 from headwater.groups.consumer.checks import request_refusal
 from headwater.groups.requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:

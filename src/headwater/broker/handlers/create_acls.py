@@ -6,11 +6,11 @@ Behaviour: refused, as in Kafka without an authorizer. Codes: 54 for each creati
 from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
 from headwater.broker.handlers.describe_acls import NO_AUTHORIZER
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 
 
 def handle(services: Services, request: Any, call: Call) -> Values:

@@ -12,10 +12,10 @@ from collections import Counter
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.dispatch import Api
-from headwater.broker.replica_assignment import check_brokers
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
+from headwater.broker.topics.replica_assignment import check_brokers
 from headwater.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -23,7 +23,7 @@ from headwater.errors import (
     KafkaError,
     PolicyViolation,
 )
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST, in_turns
 
 _STRICT: Final = 3

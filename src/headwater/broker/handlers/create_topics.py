@@ -21,15 +21,15 @@ from functools import partial
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.config_entries import BrokerLayers, topic_entries
-from headwater.broker.dispatch import Api
-from headwater.broker.quotas import MutationQuota
-from headwater.broker.replica_assignment import check_brokers
-from headwater.broker.replies import LateRows, Values
+from headwater.broker.configs.entries import BrokerLayers, topic_entries
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import LateRows, Values
+from headwater.broker.quotas.enforcement import MutationQuota
 from headwater.broker.services import Call, Services
-from headwater.broker.table_names import TableNames
-from headwater.broker.topic_creation import check_may_create
-from headwater.broker.topic_names import Collisions, check_topic_name
+from headwater.broker.topics.creation import check_may_create
+from headwater.broker.topics.names import Collisions, check_topic_name
+from headwater.broker.topics.replica_assignment import check_brokers
+from headwater.broker.topics.table_names import TableNames
 from headwater.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -41,8 +41,8 @@ from headwater.errors import (
     TopicAlreadyExists,
     TopicAuthorizationFailed,
 )
-from headwater.topic_configs import TOPIC_CONFIGS, check_configs
-from headwater.wire.api_versions import ApiKey
+from headwater.topic_config.topic import TOPIC_CONFIGS, check_configs
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST, in_turns
 
 _STRICT: Final = 6

@@ -10,18 +10,18 @@ Left out: the request's time-out.
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import INTERNAL_TOPICS
+from headwater.broker.topics.creation import INTERNAL_TOPICS
 from headwater.errors import (
     InvalidTopic,
     KafkaError,
     OffsetOutOfRange,
     PolicyViolation,
 )
-from headwater.topic_configs import is_deleted
-from headwater.wire.api_versions import ApiKey
+from headwater.topic_config.topic import is_deleted
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 _HIGH_WATERMARK: Final = -1

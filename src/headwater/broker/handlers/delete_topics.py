@@ -16,13 +16,13 @@ from typing import Any, Final
 from uuid import UUID
 
 from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.quotas import MutationQuota
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
+from headwater.broker.quotas.enforcement import MutationQuota
 from headwater.broker.services import Call, Services
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 _FIRST_VERSION_WITH_IDS: Final = 6

@@ -8,13 +8,13 @@ part. Codes: 42 a filter that contradicts itself, 35 a kind of entity that Kafka
 from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.quota_entities import entity_text
-from headwater.broker.quota_filters import filter_of
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
+from headwater.broker.quotas.entities import entity_text
+from headwater.broker.quotas.filters import filter_of
 from headwater.broker.services import Call, Services
 from headwater.errors import InvalidRequest, UnsupportedVersion
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 
 
 def handle(services: Services, request: Any, call: Call) -> Values:

@@ -10,10 +10,10 @@ Left out: fenced brokers; a broker that is gone is not listed.
 from typing import Any, Final
 
 from headwater.broker.authorizer import cluster_operations
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2

@@ -17,17 +17,17 @@ from functools import partial
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.broker_configs import broker_entries, cluster_entries
-from headwater.broker.config_changes import ResourceType, check_broker_id, check_may_use
-from headwater.broker.config_entries import ConfigEntry, group_entries, topic_entries
-from headwater.broker.config_loggers import logger_entries
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import LateRows, Values
+from headwater.broker.configs.broker import broker_entries, cluster_entries
+from headwater.broker.configs.changes import ResourceType, check_broker_id, check_may_use
+from headwater.broker.configs.entries import ConfigEntry, group_entries, topic_entries
+from headwater.broker.configs.loggers import logger_entries
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.errors import InvalidRequest, KafkaError, PolicyViolation
 from headwater.groups.configs import GROUP_CONFIGS
-from headwater.topic_configs import TOPIC_CONFIGS
-from headwater.wire.api_versions import ApiKey
+from headwater.topic_config.topic import TOPIC_CONFIGS
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import MAX_DESCRIBED_CONFIGS, in_turns
 
 _RESOURCES_PER_TURN: Final = 100

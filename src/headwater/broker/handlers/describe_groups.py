@@ -13,13 +13,13 @@ Left out: nothing.
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource, allowed_operations
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError
 from headwater.groups.requests import ClassicDescription
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import gather_in_turns
 
 _FIRST_VERSION_WITH_NOT_FOUND: Final = 6

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import LateRows, Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import LateRows, Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_access import has_partition
+from headwater.broker.topics.access import has_partition
 from headwater.engine import StreamId, Topic
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import Turn, in_turns, yield_turn
 
 _UNKNOWN: Final = -1

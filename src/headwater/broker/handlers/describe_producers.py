@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_access import has_partition
+from headwater.broker.topics.access import has_partition
 from headwater.engine import Topic
 from headwater.errors import KafkaError, UnknownTopicOrPartition
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 

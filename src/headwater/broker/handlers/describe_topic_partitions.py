@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource, allowed_operations
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.cluster.zones import zone_of
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import INTERNAL_TOPICS
-from headwater.broker.zones import zone_of
+from headwater.broker.topics.creation import INTERNAL_TOPICS
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 

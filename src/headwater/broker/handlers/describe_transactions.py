@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import LateRows, Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 
 _TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 

@@ -9,10 +9,10 @@ from collections import Counter
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import LateRows, Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import LateRows, Values
 from headwater.broker.services import Call, Services
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 
 _RESOURCE_NOT_FOUND: Final = 91
 _DUPLICATE_RESOURCE: Final = 92

@@ -22,9 +22,12 @@ from itertools import groupby
 from typing import Any, Final
 from uuid import UUID
 
-from headwater.broker.dispatch import Api
-from headwater.broker.fetch_reads import FetchLimits, Outcome, read_all, read_cached
-from headwater.broker.fetch_sessions import (
+from headwater.broker.cluster.ownership import count_zone_bytes
+from headwater.broker.cluster.zones import zone_of
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Encoded, Reply
+from headwater.broker.records.fetch_reads import FetchLimits, Outcome, read_all, read_cached
+from headwater.broker.records.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
@@ -34,13 +37,10 @@ from headwater.broker.fetch_sessions import (
     SessionRefused,
     TopicRef,
 )
-from headwater.broker.ownership import count_zone_bytes
-from headwater.broker.replies import Encoded, Reply
 from headwater.broker.services import Call, Services
-from headwater.broker.zones import zone_of
-from headwater.wire.api_versions import ApiKey
-from headwater.wire.encoder import Segments
-from headwater.wire.replies import encode_fetch
+from headwater.wire.messages.api_versions import ApiKey
+from headwater.wire.messages.encoder import Segments
+from headwater.wire.messages.replies import encode_fetch
 from headwater.work_budget import TURN_ELEMENTS, in_turns
 
 Asked = dict[Key, FetchPartition]

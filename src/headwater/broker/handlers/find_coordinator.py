@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource, require
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.coordination.leases import CoordinatorLookup
 from headwater.errors import KafkaError
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import TURN_ELEMENTS, in_turns
 
 _GROUP: Final = 0

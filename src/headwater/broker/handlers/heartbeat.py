@@ -11,12 +11,12 @@ Left out: nothing.
 from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.groups.requests import HeartbeatRequest
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:

@@ -16,15 +16,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from headwater.broker.config_changes import Scheme, alter_resources
-from headwater.broker.config_loggers import check_level, set_level
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.configs.changes import Scheme, alter_resources
+from headwater.broker.configs.loggers import check_level, set_level
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.config_values import list_value
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidRequest
-from headwater.wire.api_versions import ApiKey
+from headwater.topic_config.values import list_value
+from headwater.wire.messages.api_versions import ApiKey
 
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
 

@@ -11,10 +11,10 @@ Left out: version 6, which Kafka marks unstable; transactions.
 from typing import Any, Final
 
 from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource, require
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 
 _INVALID_REQUEST: Final = 42
 

@@ -15,14 +15,14 @@ Left out: nothing.
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
 from headwater.broker.group_members import client_of, milliseconds
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError
 from headwater.groups.requests import JoinReply, JoinRequest
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 
 _FIRST_VERSION_WITH_REBALANCE_TIME: Final = 1
 _FIRST_VERSION_WITH_KNOWN_IDS: Final = 4

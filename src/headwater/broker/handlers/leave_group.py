@@ -12,12 +12,12 @@ Left out: nothing.
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.groups.requests import LeavingMember
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import TURN_ELEMENTS, yield_turn
 
 _FIRST_VERSION_WITH_MEMBERS: Final = 3

@@ -10,12 +10,12 @@ Notes by version: 0 lists client metrics alone, and there are none.
 from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.config_changes import ResourceType
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.configs.changes import ResourceType
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 
 
 async def handle(services: Services, request: Any, call: Call) -> Values:

@@ -12,10 +12,10 @@ Left out: share and streams groups.
 from typing import Any
 
 from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 

@@ -16,9 +16,9 @@ from collections import Counter
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.dispatch import Api
-from headwater.broker.fetch_reads import check_leader_epoch
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
+from headwater.broker.records.fetch_reads import check_leader_epoch
 from headwater.broker.services import Call, Services
 from headwater.engine import TimestampedOffset, Topic
 from headwater.errors import (
@@ -26,7 +26,7 @@ from headwater.errors import (
     KafkaError,
     UnsupportedVersion,
 )
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 _LATEST: Final = -1

@@ -10,12 +10,12 @@ Notes by version: a least duration from 1 on, a pattern for transactional ids fr
 import asyncio
 from typing import Any, Final
 
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.groups.consumer.patterns import fault_in
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 
 _STATES: Final = frozenset(
     {

@@ -21,17 +21,17 @@ from typing import Any, Final
 from uuid import UUID
 
 from headwater.broker.authorizer import Operation, Resource, allowed_operations, cluster_operations
-from headwater.broker.cluster import LiveBrokers
-from headwater.broker.dispatch import Api
-from headwater.broker.replies import Encoded, Reply
+from headwater.broker.cluster.view import LiveBrokers
+from headwater.broker.cluster.zones import zone_of
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Encoded, Reply
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_creation import INTERNAL_TOPICS, TopicCreation
-from headwater.broker.zones import zone_of
+from headwater.broker.topics.creation import INTERNAL_TOPICS, TopicCreation
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
-from headwater.wire.api_versions import ApiKey
-from headwater.wire.encoder import Segments
-from headwater.wire.replies import NO_AUTHORIZED_OPERATIONS, MetadataTopic, encode_metadata
+from headwater.wire.messages.api_versions import ApiKey
+from headwater.wire.messages.encoder import Segments
+from headwater.wire.messages.replies import NO_AUTHORIZED_OPERATIONS, MetadataTopic, encode_metadata
 from headwater.work_budget import TURN_ELEMENTS, Turn, in_turns, yield_turn
 
 _FIRST_VERSION_WITH_IDS: Final = 12

@@ -16,20 +16,20 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
 from headwater.broker.group_members import milliseconds
 from headwater.broker.group_topics import (
     FIRST_VERSION_WITH_IDS,
     find_topic,
     naming,
 )
-from headwater.broker.replies import LateRows, Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import LateRows, Values
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_access import has_partition
+from headwater.broker.topics.access import has_partition
 from headwater.engine import Topic
 from headwater.groups.requests import CommitRequest, CommittedOffset, Partition
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 

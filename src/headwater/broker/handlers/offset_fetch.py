@@ -20,15 +20,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
 from headwater.broker.group_topics import FIRST_VERSION_WITH_IDS, find_topic, naming
-from headwater.broker.replies import LateRows, Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import LateRows, Values
 from headwater.broker.services import Call, Services
 from headwater.engine import Topic
 from headwater.errors import CoordinatorNotAvailable, KafkaError, TopicAuthorizationFailed
 from headwater.groups.requests import CommittedOffset, Partition
-from headwater.wire.api_versions import ApiKey
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import gather_in_turns, in_turns
 
 _FIRST_VERSION_WITH_GROUPS: Final = 8

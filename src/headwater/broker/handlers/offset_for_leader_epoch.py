@@ -9,12 +9,12 @@ undefined (-1). Codes: 3, 74 and 75.
 from typing import Any
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.dispatch import Api
-from headwater.broker.fetch_reads import check_leader_epoch
-from headwater.broker.replies import Values
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
+from headwater.broker.records.fetch_reads import check_leader_epoch
 from headwater.broker.services import Call, Services
 from headwater.errors import KafkaError
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 

@@ -27,15 +27,15 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from headwater.broker.admission import admit_records
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api, Done
-from headwater.broker.ownership import check_served_here, count_zone_bytes
-from headwater.broker.replies import Encoded, NoReply
+from headwater.broker.cluster.ownership import check_served_here, count_zone_bytes
+from headwater.broker.cluster.zones import zone_of
+from headwater.broker.network.dispatch import Api, Done
+from headwater.broker.network.replies import Encoded, NoReply
+from headwater.broker.records.admission import admit_records
+from headwater.broker.records.topic_rules import TopicRules, TopicRulesCache
 from headwater.broker.services import Call, Services
-from headwater.broker.topic_access import check_partition
-from headwater.broker.topic_rules import TopicRules, TopicRulesCache
-from headwater.broker.zones import zone_of
+from headwater.broker.topics.access import check_partition
 from headwater.engine import Appended, Topic
 from headwater.errors import (
     KafkaError,
@@ -46,10 +46,10 @@ from headwater.errors import (
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )
-from headwater.wire.api_versions import ApiKey
-from headwater.wire.batch import Batch
-from headwater.wire.encoder import Segments
-from headwater.wire.replies import ProducePartition, encode_produce
+from headwater.wire.batches.batch import Batch
+from headwater.wire.messages.api_versions import ApiKey
+from headwater.wire.messages.encoder import Segments
+from headwater.wire.messages.replies import ProducePartition, encode_produce
 from headwater.work_budget import Turn, yield_turn
 
 log = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ results for each feature up to 1.
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
-from headwater.broker.dispatch import Api
-from headwater.broker.features import FIXED, LEVEL
-from headwater.broker.replies import Values
+from headwater.broker.cluster.features import FIXED, LEVEL
+from headwater.broker.network.dispatch import Api
+from headwater.broker.network.replies import Values
 from headwater.broker.services import Call, Services
 from headwater.errors import ConfigurationError
-from headwater.wire.api_versions import ApiKey
+from headwater.wire.messages.api_versions import ApiKey
 
 _INVALID_UPDATE_VERSION: Final = 95
 _LAST_VERSION_WITH_RESULTS: Final = 1

@@ -9,7 +9,7 @@ from kio.schema.consumer_protocol_subscription.v0 import ConsumerProtocolSubscri
 
 from headwater.errors import MalformedRequest
 from headwater.groups.bounds import MAX_TOPICS
-from headwater.wire.guarded_reader import guarded_reader
+from headwater.wire.messages.guarded_reader import guarded_reader
 
 CONSUMER = "consumer"
 """The protocol type of consumers."""

@@ -20,7 +20,7 @@ from kio.serial import entity_writer
 
 from headwater.errors import MalformedRequest
 from headwater.groups.bounds import MAX_EMBEDDED_ELEMENTS
-from headwater.wire.guarded_reader import Reader, guarded_reader
+from headwater.wire.messages.guarded_reader import Reader, guarded_reader
 
 __all__ = (
     "EmbeddedAssignment",

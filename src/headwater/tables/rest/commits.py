@@ -30,7 +30,7 @@ from pyiceberg.table.update import (
 )
 
 from headwater.errors import StoreError
-from headwater.tables.catalog_errors import catalog_errors
+from headwater.tables.catalog.errors import catalog_errors
 from headwater.tables.names import TableName, dotted
 from headwater.tables.rest.answers import BadRequest, Conflict, StateUnknown, Unsupported, no_table
 from headwater.tables.rest.guard import Guard, metadata_places

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from headwater.errors import CatalogUnavailable, ConfigurationError, StoreError
 from headwater.http1 import HttpLimits, HttpServer, Request, Response
-from headwater.tables.catalogs import open_catalog
+from headwater.tables.catalog.catalogs import open_catalog
 from headwater.tables.rest.answers import (
     RestError,
     StateUnknown,
@@ -109,7 +109,7 @@ class CatalogServer:
     def _run(self, route: Route, request: Request) -> Response:
         try:
             operations = self._opened()
-            from headwater.tables.catalog_errors import catalog_errors
+            from headwater.tables.catalog.errors import catalog_errors
             from headwater.tables.rest.operations import Asked
 
             with catalog_errors(f"{request.method} {request.target}"):

@@ -8,7 +8,7 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 from headwater.errors import CorruptMessage, InvalidRecord
-from headwater.wire.batch import (
+from headwater.wire.batches.batch import (
     CODEC_MASK,
     CONTROL,
     CRC_START,
@@ -18,7 +18,8 @@ from headwater.wire.batch import (
     LOG_APPEND_TIME,
     MAGIC,
 )
-from headwater.wire.codecs import Buffer, Codec, decompress
+from headwater.wire.batches.codecs import Buffer, Codec, decompress
+from headwater.wire.batches.records import MAX_DECOMPRESSED
 from headwater.wire.columnar.kernel import (
     DECODED,
     SECTION_FIELDS,
@@ -29,7 +30,6 @@ from headwater.wire.columnar.kernel import (
     decode_sections,
 )
 from headwater.wire.columnar.schema import HEADERS, SCHEMA
-from headwater.wire.records import MAX_DECOMPRESSED
 
 MAX_PAYLOAD: Final = 2**31 - 1
 """Arrow's binary columns have 32-bit offsets, so one call decodes at most this much."""

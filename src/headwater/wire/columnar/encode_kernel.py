@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from headwater.wire.batch import HEADER_SIZE
+from headwater.wire.batches.batch import HEADER_SIZE
 from headwater.wire.columnar.kernel import (
     Bytes,
     Int,

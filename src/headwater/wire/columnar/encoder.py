@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from headwater.wire.batch import (
+from headwater.wire.batches.batch import (
     CRC_START,
     HEADER,
     HEADER_SIZE,
@@ -18,7 +18,7 @@ from headwater.wire.batch import (
     NO_PRODUCER,
     NO_SEQUENCE,
 )
-from headwater.wire.codecs import Codec, compress
+from headwater.wire.batches.codecs import Codec, compress
 from headwater.wire.columnar.encode_kernel import (
     MAX_HEADER_OVERHEAD,
     MAX_RECORD_OVERHEAD,

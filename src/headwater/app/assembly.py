@@ -1,0 +1,399 @@
+"""One broker put together from its parts: stores, log, server, registration and telemetry."""
+
+import asyncio
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from random import Random, SystemRandom
+from types import TracebackType
+from typing import Self
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from headwater.app.object_store import (
+    PAUSE,
+    absent_store,
+    is_remote,
+    open_object_store,
+    patiently,
+    unreadiness,
+)
+from headwater.app.storage_engine import make_engine
+from headwater.broker.cluster.broker_lock import BrokerLock
+from headwater.broker.cluster.drain import Drainer
+from headwater.broker.cluster.membership import Membership
+from headwater.broker.cluster.view import PLAINTEXT, ListenerAddress
+from headwater.broker.configs.state import DynamicState
+from headwater.broker.idle_memory import give_memory_back
+from headwater.broker.network.listener import Listener, broker_address
+from headwater.broker.network.server import Server, listen
+from headwater.broker.records.fetch_sessions import FetchSessions
+from headwater.broker.records.record_checks import RecordChecks
+from headwater.broker.services import Services
+from headwater.broker.settings import BrokerSettings
+from headwater.clock import Clock, SystemClock
+from headwater.config import Address, Settings
+from headwater.engine import StorageEngine
+from headwater.errors import ConfigurationError, StoreError
+from headwater.extras import missing_modules, require_extra
+from headwater.groups.coordinator import Coordinator
+from headwater.groups.settings import GroupSettings
+from headwater.log.engine import open_cluster
+from headwater.log.producer_ids import StoredProducerIds
+from headwater.log.read.parquet.use import has_parquet_files
+from headwater.log.reclaim.orphans import fence
+from headwater.log.reclaim.reclaimer import Reclaimer
+from headwater.log.record_work import RecordWork
+from headwater.log.restore.bookmarks import add_bookmark
+from headwater.log.restore.claim import claim_objects, refuse_lost_metadata
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore
+from headwater.meta.urls import is_embedded, open_store, shown
+from headwater.objects.health import State, StoreHealth
+from headwater.objects.store import ObjectStore
+from headwater.tables.settings import TableSettings
+from headwater.telemetry.http import TelemetryServer
+from headwater.telemetry.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+READY_TIMEOUT = 2.0
+IO_THREADS = 8
+
+
+class Broker:
+    """A broker that listens from the moment it is entered until it is left.
+
+    Entering waits for stores on the network that do not answer, and raises ``ConfigurationError``
+    or ``StoreError`` with the one line that says what is wrong otherwise. Leaving lets requests
+    under way finish and writes out what is buffered.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._metrics.refreshers.append(self._count_object_traffic)
+        self._open = AsyncExitStack()
+        self._health = StoreHealth()
+        self._record_work = RecordWork()
+        self._began: float
+        self._meta: MetadataStore
+        self._objects: ObjectStore
+        self._dynamic: DynamicState
+        self._engine: StorageEngine
+        self._producer_ids: StoredProducerIds
+        self._membership: Membership
+        self._groups: Coordinator
+        self._drainer: Drainer
+        self._server: Server
+        self.address: Address
+        """Where it listens."""
+
+    async def __aenter__(self) -> Self:
+        while True:
+            try:
+                await self._start()
+            except BaseException as error:
+                await self._open.aclose()
+                store = absent_store(error, embedded=is_embedded(self._settings.metadata_url))
+                if store is None:
+                    raise
+                # From the beginning: what was taken or read before may be out of date by then.
+                logger.warning("Waiting for the %s: %s", store, error)
+                await asyncio.sleep(PAUSE)
+            else:
+                return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._open.aclose()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set and clients have gone elsewhere, where they can.
+
+        Raises what ends the broker before that.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                runs = (
+                    self._dynamic.run(), self._engine.run(), self._membership.run(),
+                    self._groups.run(), self._drainer.run(), self._record_work.warm_up(),
+                    give_memory_back(self._engine.release_memory),
+                )  # fmt: skip
+                work = [tasks.create_task(run) for run in runs]
+                await stop.wait()
+                await self._drainer.let_go(self._settings.broker.drain_timeout_s)
+                for task in work:
+                    task.cancel()
+        except BaseExceptionGroup as ended:
+            # Said at once: to let go of stores that are at fault may take its time.
+            logger.error("The broker ends: %s", _first(ended))  # noqa: TRY400 - raised
+            raise
+        logger.info("Stopping")
+
+    async def _start(self) -> None:
+        """Open everything in the order in which mistakes are likely, and cheap to find."""
+        settings = self._settings
+        self._began = asyncio.get_running_loop().time()
+        clock, rng = SystemClock(), Random(SystemRandom().getrandbits(128))  # noqa: S311 - names
+        wanted = Address.parse(settings.broker.listen)
+        accepting = listen(wanted.host, wanted.port)
+        self._open.callback(accepting.close)
+        self.address = Address(wanted.host, accepting.getsockname()[1])
+        executor = ThreadPoolExecutor(IO_THREADS, "headwater-io")
+        self._open.callback(executor.shutdown)
+        objects = await open_object_store(
+            settings, clock=clock, random=rng, executor=executor, health=self._health
+        )
+        self._objects = objects
+        reclaimer = Reclaimer(objects, self._metrics.objects_deleted)
+        self._open.push_async_callback(self._objects.close)
+        self._meta = await open_store(settings.metadata_url, clock)
+        self._open.push_async_callback(self._meta.close)
+        lock = lock_broker_id(settings)
+        if lock is not None:
+            self._open.callback(lock.release)
+        await patiently(lambda: refuse_lost_metadata(self._meta, self._objects))
+        record = await open_cluster(self._meta, rng)
+        url = shown(settings.objects_url)
+        record = await patiently(partial(claim_objects, self._meta, self._objects, record, url))
+        await patiently(partial(add_bookmark, self._meta, objects, reclaimer, record))
+        if missing_modules("table") and await has_parquet_files(self._meta):
+            require_extra("table", "a broker of a cluster with compacted topics")
+        advertised = advertised_address(settings, self.address)
+        clients = ListenerAddress(PLAINTEXT, advertised.host, advertised.port)
+        broker_id = settings.broker.id
+        self._membership = Membership(
+            meta=self._meta,
+            address=broker_address(broker_id, [clients], settings.broker.rack),
+            cluster_id=record.id,
+            leader_epoch=record.epoch,
+            level=lambda: self._engine.level,
+            incarnation=lambda: self._engine.incarnation,
+            fence=partial(fence, self._meta),
+            exclusive=lock is not None,
+            metrics=metrics_address(settings, advertised),
+            session_seconds=settings.broker.session_timeout_s,
+        )
+        self._dynamic = DynamicState(
+            self._meta,
+            broker_id=broker_id,
+            group_settings=group_settings(settings),
+            now=asyncio.get_running_loop().time,
+        )
+        await self._dynamic.load()
+        self._engine = make_engine(
+            settings,
+            meta=self._meta,
+            objects=objects,
+            reclaimer=reclaimer,
+            cluster=record,
+            members=self._membership,
+            dynamic=self._dynamic,
+            clock=clock,
+            rng=rng,
+            metrics=self._metrics,
+            record_work=self._record_work,
+        )
+        self._producer_ids = StoredProducerIds(self._meta, record)
+        await self._engine.start()
+        await self._membership.join()
+        self._open.push_async_callback(self._membership.leave)
+        self._open.push_async_callback(self._engine.close)
+        self._groups = Coordinator(
+            meta=self._meta,
+            members=self._membership,
+            topics=self._engine.topics,
+            clock=clock,
+            rng=rng,
+            settings=group_settings(settings),
+            metrics=self._metrics,
+            configs=self._dynamic.groups,
+        )
+        self._drainer = Drainer(
+            meta=self._meta,
+            members=self._membership,
+            metrics=self._metrics,
+            hand_over=self._groups.hand_over,
+            groups_held=self._groups.shards_held,
+        )
+        await self._serve([Listener(accepting, clients)], clock, rng)
+
+    async def _serve(self, listeners: list[Listener], clock: Clock, rng: Random) -> None:
+        """Let clients in, once everything that they need is there."""
+        own = broker_settings(self._settings)
+        services = Services(
+            engine=self._engine,
+            backpressure=self._engine,
+            producer_ids=self._producer_ids,
+            dynamic=self._dynamic,
+            groups=self._groups,
+            group_settings=group_settings(self._settings),
+            cluster=self._membership,
+            settings=own,
+            clock=clock,
+            fetch_sessions=FetchSessions(
+                own.max_fetch_sessions,
+                own.fetch_session_idle_ms / 1000,
+                asyncio.get_running_loop().time,
+                rng,
+            ),
+            metrics=self._metrics,
+            records=RecordChecks(self._record_work),
+        )
+        self._server = Server(services, listeners)
+        await self._start_telemetry()
+        await self._start_catalog()
+        await self._server.start()
+        self._open.push_async_callback(self._server.stop)
+        # Before the server stops, so that members that wait are answered and go elsewhere.
+        self._open.push_async_callback(self._groups.close)
+
+    async def _start_telemetry(self) -> None:
+        if self._settings.metrics.listen is None:
+            return
+        address = Address.parse(self._settings.metrics.listen)
+        telemetry = TelemetryServer(self._metrics, self._ready, self._status)
+        try:
+            await telemetry.start(address.host, address.port)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot serve metrics on {address}: {os.strerror(error.errno or 0)}; "
+                "choose another address with --metrics"
+            ) from error
+        self._open.push_async_callback(telemetry.close)
+
+    async def _start_catalog(self) -> None:
+        listen_on = self._settings.tables.catalog_listen
+        if listen_on is None:
+            return
+        require_extra("table", "--catalog")
+        from headwater.tables.rest.server import catalog_server
+
+        address = Address.parse(listen_on)
+        if address.host not in ("127.0.0.1", "::1", "localhost"):
+            logger.warning(
+                "The catalog asks nobody who they are: whoever reaches it may change users' tables",
+                extra={"address": str(address)},
+            )
+        logging.getLogger("pyiceberg").setLevel(logging.WARNING)  # it tells of every file it opens
+        server = catalog_server(
+            TableSettings(**msgspec.structs.asdict(self._settings.tables)),
+            data=Path(self._settings.data),
+            metadata_url=self._settings.metadata_url,
+            objects_url=self._settings.objects_url,
+        )
+        self._open.push_async_callback(server.close)
+        try:
+            await server.start(address.host, address.port)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot serve the catalog on {address}: {os.strerror(error.errno or 0)}; "
+                "choose another address with --catalog"
+            ) from error
+
+    async def _ready(self) -> str | None:
+        try:
+            async with asyncio.timeout(READY_TIMEOUT):
+                await self._meta.get(keys.CLUSTER)
+        except (TimeoutError, StoreError) as error:
+            return f"the metadata store does not answer: {str(error) or 'no answer in time'}"
+        if is_remote(self._settings.objects_url) and (
+            reason := await unreadiness(self._objects, self._health, READY_TIMEOUT)
+        ):
+            return reason
+        return None if self._engine.room else "the write buffers are full"
+
+    async def _status(self) -> dict[str, object]:
+        metrics = self._metrics
+        metrics.refresh()
+        return {
+            "broker_id": self._settings.broker.id,
+            "incarnation": self._engine.incarnation,
+            "address": str(self.address),
+            "uptime_s": asyncio.get_running_loop().time() - self._began,
+            "connections": self._server.connections,
+            "buffered_bytes": metrics.buffered_bytes.value,
+            "requests": {api: counter.value for api, counter in metrics.requests},
+            "flushes": metrics.flushes.value,
+            "commits": metrics.commits.value,
+            "commit_conflicts": metrics.commit_conflicts.value,
+            "commit_seconds_p99": metrics.commit_seconds.quantile(0.99),
+            "objects": asdict(self._objects.traffic),
+            "object_store_id": self._objects.id,
+            "object_store": State(int(metrics.object_store_state.value)).name.lower(),
+        }
+
+    def _count_object_traffic(self) -> None:
+        traffic, metrics = self._objects.traffic, self._metrics
+        for kind, count in (
+            ("put", traffic.puts),
+            ("get", traffic.gets),
+            ("delete", traffic.deletes),
+            ("list", traffic.lists),
+            ("retry", traffic.retries),
+            ("error", traffic.errors),
+        ):
+            metrics.object_requests[kind].value = count
+        metrics.object_bytes["written"].value = traffic.bytes_written
+        metrics.object_bytes["read"].value = traffic.bytes_read
+        metrics.object_store_state.set(self._health.state(asyncio.get_running_loop().time()))
+
+
+def _first(error: BaseException) -> str:
+    """The first error in a group, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+def group_settings(settings: Settings) -> GroupSettings:
+    """The groups' own settings."""
+    return GroupSettings(**msgspec.structs.asdict(settings.groups))
+
+
+def advertised_address(settings: Settings, listening: Address) -> Address:
+    """The address that clients are told; raises ``ConfigurationError`` where it must be set."""
+    if settings.broker.advertise is not None:
+        return Address.parse(settings.broker.advertise)
+    if listening.is_everywhere:
+        raise ConfigurationError(
+            f"no client can connect to {listening.host}: "
+            "give the address that they reach with --advertise HOST:PORT"
+        )
+    return listening
+
+
+def metrics_address(settings: Settings, advertised: Address) -> str | None:
+    """Where other hosts read the broker's metrics."""
+    if settings.metrics.listen is None:
+        return None
+    return str(Address.parse(settings.metrics.listen).seen_from_afar(advertised.host))
+
+
+def lock_broker_id(settings: Settings) -> BrokerLock | None:
+    """Claim the broker's id among the processes of this host, where the cluster is on one host.
+
+    Raises ``ConfigurationError`` where a process that lives has it.
+    """
+    url = urlsplit(settings.metadata_url)
+    if url.scheme != "sqlite":
+        return None
+    return BrokerLock(Path(unquote(url.path)[1:]).parent, settings.broker.id)
+
+
+def broker_settings(settings: Settings) -> BrokerSettings:
+    """The broker's own settings, by their common names."""
+    given = msgspec.structs.asdict(settings.broker)
+    known = {field.name for field in fields(BrokerSettings)}
+    own = {name: value for name, value in given.items() if name in known}
+    return BrokerSettings(**own, table_names=settings.tables.name)

@@ -1,0 +1,91 @@
+"""Raising the cluster's feature level, once every broker speaks it.
+
+Invariant: at the moment that a level is finalized every registered broker speaks it, and none that
+does not can register afterwards. The transaction compares the counter that every registration sets,
+and registrations compare the cluster's record.
+"""
+
+from dataclasses import dataclass
+
+from headwater.broker.cluster.registration import Registration
+from headwater.cluster_record import Cluster
+from headwater.errors import ConfigurationError
+from headwater.feature_levels import SPOKEN, Levels
+from headwater.log.formats.metadata_values import Counter
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
+from headwater.meta.values import decode, encode
+
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finalized:
+    """The cluster's level before and after."""
+
+    before: int
+    after: int
+
+
+async def finalize(
+    meta: MetadataStore, level: int | None = None, *, dry_run: bool = False
+) -> Finalized:
+    """Raise the cluster to ``level``, or to the highest that all its live brokers speak.
+
+    Raises ``ConfigurationError`` where a broker does not speak it, or it would go back.
+    """
+    for _ in range(_TRIES):
+        epochs = await meta.get(keys.NEXT_BROKER_EPOCH)
+        found = await meta.scan(keys.BROKERS, prefix_end(keys.BROKERS))
+        brokers = {
+            int(entry.key.removeprefix(keys.BROKERS)): decode(Registration, entry.value)
+            for entry in found.entries
+        }
+        seen = 0 if epochs is None else decode(Counter, epochs.value).next
+
+        def decide(
+            values: Values, brokers: dict[int, Registration] = brokers, seen: int = seen
+        ) -> tuple[Writes, Finalized | None]:
+            writes = Writes()
+            counted, stored = values[keys.NEXT_BROKER_EPOCH], values[keys.CLUSTER]
+            if (0 if counted is None else decode(Counter, counted.value).next) != seen:
+                return writes, None  # a broker has registered since it was looked
+            if stored is None:
+                raise ConfigurationError("no broker has run here yet: there is no cluster")
+            cluster = decode(Cluster, stored.value)
+            before, wanted = cluster.level, choose_level(cluster.level, level, brokers)
+            if wanted != before and not dry_run:
+                cluster.level = wanted
+                writes.put(keys.CLUSTER, encode(cluster))
+            return writes, Finalized(before, wanted)
+
+        done = await transact(meta, [keys.CLUSTER, keys.NEXT_BROKER_EPOCH], decide)
+        if done is not None:
+            return done
+    raise ConfigurationError("brokers come and go all the time: try again when they are settled")
+
+
+def choose_level(current: int, wanted: int | None, brokers: dict[int, Registration]) -> int:
+    """The level to finalize.
+
+    Raises ``ConfigurationError`` where it is not possible, and says why.
+    """
+    spoken = {broker: Levels(*each.levels) for broker, each in brokers.items()}
+    highest = min((each.highest for each in spoken.values()), default=SPOKEN.highest)
+    level = max(current, min(highest, SPOKEN.highest)) if wanted is None else wanted
+    if level < current:
+        raise ConfigurationError(
+            f"the cluster is at feature level {current} and cannot go back to {level}"
+        )
+    if level > SPOKEN.highest:
+        raise ConfigurationError(
+            f"this release speaks the feature levels {SPOKEN}, not {level}: run a newer one"
+        )
+    for broker, each in spoken.items():
+        if not each.lowest <= level <= each.highest:
+            raise ConfigurationError(
+                f"broker {broker} speaks the feature levels {each}, not {level}: "
+                "upgrade it first, then finalize"
+            )
+    return level

@@ -1,0 +1,71 @@
+"""The levels of this process's loggers, by the names that Kafka's tools use for both.
+
+They hold until the process ends and are kept nowhere, as in Kafka.
+"""
+
+import logging
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from headwater.broker.configs.entries import ConfigEntry, ConfigSource
+from headwater.errors import InvalidConfig, InvalidRequest
+from headwater.topic_config.topic import ConfigType
+
+ROOT: Final = "root"
+_OURS: Final = "headwater"
+_TRACE: Final = 5
+_LEVELS: Final = {
+    "DEBUG": logging.DEBUG,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "INFO": logging.INFO,
+    "TRACE": _TRACE,
+    "WARN": logging.WARNING,
+}
+
+
+def loggers() -> dict[str, logging.Logger]:
+    """The root logger and every logger of ours that is in use or above one, by name."""
+    names = sorted(name for name in logging.root.manager.loggerDict if name.startswith(f"{_OURS}."))
+    ours = {name: logging.getLogger(name) for name in names}
+    return {ROOT: logging.getLogger(), _OURS: logging.getLogger(_OURS), **ours}
+
+
+def logger_entries(names: Collection[str] | None) -> Iterator[ConfigEntry]:
+    """Every logger, or those named, with the level that holds for it."""
+    for name, logger in loggers().items():
+        if names is None or name in names:
+            level = _shown(logger.getEffectiveLevel())
+            yield ConfigEntry(
+                name, level, ConfigSource.DYNAMIC_BROKER_LOGGER, ConfigType.UNKNOWN,
+                read_only=False, synonyms=(), doc="",
+            )  # fmt: skip
+
+
+def _shown(level: int) -> str:
+    return max(
+        (name for name, value in _LEVELS.items() if value <= level),
+        key=lambda name: _LEVELS[name],
+        default="TRACE",
+    )
+
+
+def check_level(name: str, level: str | None, operation: str) -> None:
+    """Raises ``InvalidConfig`` or ``InvalidRequest`` for what ``set_level`` cannot do."""
+    if operation not in ("SET", "DELETE"):
+        raise InvalidRequest(f"{operation} operation is not allowed for the BROKER_LOGGER resource")
+    if name not in loggers():
+        raise InvalidConfig(f"Logger {name} does not exist!")
+    if operation == "DELETE":
+        if name == ROOT:
+            raise InvalidRequest("Removing the log level of the root logger is not allowed")
+    elif level not in _LEVELS:
+        raise InvalidConfig(
+            f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(_LEVELS)}"
+        )
+
+
+def set_level(name: str, level: str | None) -> None:
+    """Set a logger's level; None: the one of the logger above it. Both were checked."""
+    loggers()[name].setLevel(logging.NOTSET if level is None else _LEVELS[level])

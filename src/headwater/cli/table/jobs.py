@@ -1,0 +1,90 @@
+"""Running the pipeline's jobs for a command: stores, Spark, a bar and a summary."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from headwater.cli.table.place import address_of, pipeline_settings, run_to_end, table_settings
+from headwater.cli.terminal.output import byte_size, counted, print_json
+
+if TYPE_CHECKING:
+    from headwater.config import Settings
+    from headwater.pipeline.compaction.compactor import Compactor
+    from headwater.pipeline.compaction.summary import Summary, Watcher
+
+Work = Callable[["Compactor"], Awaitable["Summary"]]
+
+
+def run_jobs(
+    settings: "Settings", master: str | None, work: Work, *, done: str, as_json: bool
+) -> None:
+    """Do some work on Spark and print what was done (``done``: Compacted, and so on).
+
+    Raises ``ClickException`` with what could not be done.
+    """
+    from headwater.cli.table.progress import TerminalWatcher
+    from headwater.pipeline.spark.session import check_spark
+    from headwater.telemetry import logs
+
+    check_spark()
+    logs.configure(settings.logging.format, settings.logging.level)
+    # It tells of every file of a table's metadata that it opens.
+    logging.getLogger("pyiceberg").setLevel(logging.WARNING)
+    with TerminalWatcher(sys.stderr) as watcher:
+        summary = run_to_end(_with_compactor(settings, master, work, watcher))
+    if as_json:
+        print_json(summary.as_json())
+    else:
+        _print_summary(summary, done)
+    if summary.failures:
+        raise click.ClickException("; ".join(summary.failures))
+
+
+async def _with_compactor(
+    settings: "Settings", master: str | None, work: Work, watcher: "Watcher"
+) -> "Summary":
+    from headwater.pipeline.compaction.compactor import Compactor
+    from headwater.pipeline.place import open_place
+    from headwater.pipeline.spark.runner import SparkRunner
+
+    own = pipeline_settings(settings)
+    async with open_place(address_of(settings), table_settings(settings)) as place:
+        runner = SparkRunner(master or own.master)
+        compactor = Compactor(
+            meta=place.meta,
+            objects=place.objects,
+            reclaimer=place.reclaimer,
+            objects_url=place.address.objects_url,
+            clock=place.clock,
+            tables=place.tables,
+            runner=runner,
+            settings=own,
+            watcher=watcher,
+        )
+        try:
+            return await work(compactor)
+        finally:
+            # Ends the Spark job under way, which a thread may be waiting for.
+            await asyncio.to_thread(runner.close)
+            compactor.close()
+
+
+def _print_summary(summary: "Summary", done: str) -> None:
+    if summary.jobs:
+        click.echo(
+            f"{done} {counted(summary.records, 'record')} of "
+            f"{counted(len(summary.streams), 'partition')}, {byte_size(summary.chunk_bytes)}, "
+            f"to {counted(summary.files, 'file')} of {byte_size(summary.file_bytes)} "
+            f"in {summary.seconds:.1f} s ({summary.megabytes_per_second:.1f} MB/s)."
+        )
+    elif not summary.failures:
+        click.echo(f"Nothing to {_INFINITIVES[done]}.")
+    for topic, partition, start, end, reason in summary.set_aside:
+        click.echo(f"Set aside {topic}-{partition} [{start}, {end}): {reason}", err=True)
+
+
+_INFINITIVES = {"Compacted": "compact", "Rewrote": "rewrite", "Cleaned": "clean"}

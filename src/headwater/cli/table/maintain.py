@@ -1,0 +1,56 @@
+"""``headwater table maintain``: files and snapshots of tables that are no longer needed."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from headwater.cli.place import place_options
+from headwater.cli.terminal.output import as_json, counted, print_json
+
+if TYPE_CHECKING:
+    from headwater.config import Settings
+    from headwater.pipeline.fsck.report import CheckWatcher
+    from headwater.pipeline.upkeep.maintain import UpkeepSummary
+
+
+@click.command(epilog="Example: headwater table maintain --json")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@as_json
+@place_options
+def maintain(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) -> None:
+    """Take deleted records out of tables, and shorten the tables' history.
+
+    What retention or DeleteRecords removed leaves its table file by file. A file is deleted
+    once no kept snapshot names it. `headwater table compact` does the same for what it compacts.
+    """
+    from headwater.cli.table.place import run_to_end
+    from headwater.cli.terminal.check_progress import CheckProgress
+    from headwater.extras import require_extra
+
+    require_extra("table", "this command")
+    with CheckProgress(sys.stderr) as progress:
+        summary = run_to_end(_maintain(settings, topics, progress))
+    if as_json:
+        print_json(summary.as_json())
+    else:
+        click.echo(
+            f"Kept {counted(summary.tables, 'table')}: let {counted(summary.files_let_go, 'file')} "
+            f"go, {summary.files_waiting} wait for snapshots; expired "
+            f"{counted(summary.snapshots_expired, 'snapshot')}, deleted "
+            f"{counted(summary.metadata_deleted, 'metadata file')} in {summary.seconds:.1f} s."
+        )
+    if summary.failures:
+        raise click.ClickException("; ".join(summary.failures))
+
+
+async def _maintain(
+    settings: "Settings", topics: Sequence[str], progress: "CheckWatcher"
+) -> "UpkeepSummary":
+    from headwater.cli.table.place import address_of, table_settings
+    from headwater.pipeline.place import open_place
+    from headwater.pipeline.upkeep.maintain import keep_tables
+
+    async with open_place(address_of(settings), table_settings(settings)) as place:
+        return await keep_tables(place, topics, progress)

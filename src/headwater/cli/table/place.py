@@ -1,0 +1,65 @@
+"""From settings to what jobs of the pipeline take, and running them until they end."""
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from headwater.config import Settings
+    from headwater.pipeline.place import Address
+    from headwater.pipeline.settings import PipelineSettings
+    from headwater.tables.settings import TableSettings
+
+T = TypeVar("T")
+
+
+def address_of(settings: "Settings") -> "Address":
+    from headwater.pipeline.place import Address
+
+    return Address(
+        data=Path(settings.data),
+        metadata_url=settings.metadata_url,
+        objects_url=settings.objects_url,
+    )
+
+
+def table_settings(settings: "Settings") -> "TableSettings":
+    from headwater.tables.settings import TableSettings
+
+    return TableSettings(**_fields(settings.tables))
+
+
+def pipeline_settings(settings: "Settings") -> "PipelineSettings":
+    from headwater.pipeline.settings import PipelineSettings
+
+    return PipelineSettings(**_fields(settings.pipeline))
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run something; a signal ends it, and the process with the code for that."""
+
+    async def stoppable() -> T:
+        from headwater.app.signals import stop_on_signals
+
+        task = asyncio.current_task()
+        assert task is not None
+        stop_on_signals(partial(_cancel, task))
+        return await work
+
+    try:
+        return asyncio.run(stoppable())
+    except asyncio.CancelledError:
+        sys.exit(130)
+
+
+def _cancel(task: "asyncio.Task[Any]") -> None:
+    task.cancel()
+
+
+def _fields(section: Any) -> dict[str, Any]:
+    import msgspec
+
+    return msgspec.structs.asdict(section)

@@ -1,0 +1,153 @@
+"""Running the steps of jobs against the stores; the rules are in ``jobs`` and ``swap``."""
+
+from collections.abc import Collection, Sequence
+
+from headwater.clock import Clock
+from headwater.log.formats.metadata_values import Layout
+from headwater.log.jobs.jobs import (
+    CREATED,
+    DataFile,
+    Job,
+    Manifest,
+    check_manifest,
+    create_job,
+    creation_keys,
+    finish_job,
+    fit_manifest,
+    fix_manifest,
+    give_up_job,
+    mark_committed,
+)
+from headwater.log.jobs.swap import Rearranged, swap_files, swap_keys
+from headwater.log.read.index import entries_between
+from headwater.log.reclaim.reclaimer import Reason, Reclaimer
+from headwater.log.reclaim.releases import object_keys
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.scan import scan_all
+from headwater.meta.store import MetadataStore
+from headwater.meta.values import decode
+
+ATTEMPTS = 20
+"""How often a swap is tried against trims of the same stream."""
+
+
+class JobSteps:
+    """What a driver of the pipeline calls, in order; every call may be repeated.
+
+    A step that results in None found that the job is over: it was carried through by another
+    process, or its topic was deleted. All raise ``RequestTimedOut``, ``KafkaStorageError`` or
+    ``StoreError`` where the metadata store stays silent or fails: later the job is taken up again.
+    """
+
+    def __init__(self, meta: MetadataStore, clock: Clock) -> None:
+        self._meta = meta
+        self._clock = clock
+
+    async def open_jobs(self) -> list[Job]:
+        """Every open job, by stream."""
+        return [decode(Job, entry.value) async for entry in scan_all(self._meta, keys.jobs(0))]
+
+    async def get(self, stream: int) -> Job | None:
+        """The stream's open job."""
+        stored = await self._meta.get(keys.job(0, stream))
+        return None if stored is None else decode(Job, stored.value)
+
+    async def generation(self, stream: int) -> int:
+        """The layout's generation, to be read before the index that a job is planned from."""
+        stored = await self._meta.get(keys.layout(0, stream))
+        return 0 if stored is None else decode(Layout, stored.value).generation
+
+    async def create(self, job: Job, generation: int) -> Job | None:
+        """Open a job; the stream's open one where there is one; None where the plan is stale.
+
+        Its range begins and ends where index entries do.
+        """
+        return await transact(self._meta, creation_keys(job.stream), create_job(job, generation))
+
+    async def fix(
+        self,
+        job: Job,
+        files: Sequence[DataFile],
+        set_aside: Sequence[tuple[int, int, str]] = (),
+        copies: Sequence[DataFile] = (),
+    ) -> Job | None:
+        """Fix the manifest. The caller's own lost where the result is None or has other files.
+
+        What lost is then to be given to ``discard``. Where the store takes only the first part
+        of a manifest the rest has lost, and the job ends early. Raises ``ManifestTooLarge``, and
+        ``ValueError`` where files and what is set aside do not make up the job's range, or an
+        entry would be set aside in part.
+        """
+        if await self._cuts_an_entry(job, set_aside):
+            there = await self.get(job.stream)
+            # A job that is over has other entries in its place: the caller's manifest has lost.
+            if there is not None and there.id == job.id and there.state == CREATED:
+                raise ValueError(f"job {job.id} sets index entries aside in part: {set_aside}")
+        # Checked whole: only the store's limits make a manifest end early.
+        check_manifest(job, files, set_aside)
+        manifest = fit_manifest(Manifest(files, set_aside, copies), self._meta.limits.operations)
+        decide = fix_manifest(job, manifest, self._clock.now_ms())
+        return await transact(self._meta, [keys.job(0, job.stream)], decide)
+
+    async def _cuts_an_entry(self, job: Job, set_aside: Sequence[tuple[int, int, str]]) -> bool:
+        if not set_aside:
+            return False
+        return any(
+            [
+                start < entry.end
+                and entry.start < end
+                and not start <= entry.start < entry.end <= end
+                async for entry in entries_between(self._meta, job.stream, job.start, job.end)
+                for start, end, _ in set_aside
+            ]
+        )
+
+    async def mark_committed(self, job: Job) -> Job | None:
+        """The table holds the manifest, or this job's files are in no table."""
+        return await transact(self._meta, [keys.job(0, job.stream)], mark_committed(job))
+
+    async def swap(self, job: Job) -> Job | None:
+        """Put the files into the index."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return await self._swap(job)
+            except Rearranged:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _swap(self, job: Job) -> Job | None:
+        generation = await self.generation(job.stream)
+        entries = []
+        async for entry in entries_between(self._meta, job.stream, job.start, job.end):
+            if not any(start <= entry.start < end for start, end, _ in job.set_aside):
+                entry.data = None
+            entries.append(entry)
+        decide = swap_files(job, entries, generation, self._clock.now_ms())
+        return await transact(self._meta, swap_keys(job.stream), decide)
+
+    async def finish(self, job: Job) -> None:
+        """Close a job whose files are in the index."""
+        await transact(self._meta, [keys.job(0, job.stream)], finish_job(job))
+
+    async def give_up(self, job: Job) -> Job | None:
+        """Close a job without a manifest; the result is the job where it has one by now."""
+        return await transact(self._meta, [keys.job(0, job.stream)], give_up_job(job))
+
+    async def discard(self, job: Job, files: Collection[DataFile], reclaimer: Reclaimer) -> int:
+        """Delete files that no manifest has; returns how many. Others are left alone.
+
+        While the job is CREATED nothing is deleted: a manifest may yet name them.
+        """
+        there = await self.get(job.stream)
+        if there is not None and there.id == job.id and there.state == CREATED:
+            return 0
+        deleted = 0
+        for file in files:
+            for key in object_keys(file.kind, file.key):
+                # Records come with the manifest: what has none now never will.
+                if await self._meta.get(keys.object_record(0, key, 0)) is None:
+                    await reclaimer.delete([key], Reason.DISCARDED_FILE)
+                    deleted += 1
+        return deleted

@@ -1,0 +1,404 @@
+"""The broker task that merges small entries: plan, read, write one object, swap."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from operator import attrgetter
+
+from headwater.clock import Clock
+from headwater.errors import CorruptMessage, KafkaError, StoreError
+from headwater.log.append.pace import Pace
+from headwater.log.formats.metadata_values import INLINE, WAL, IndexEntry, Layout
+from headwater.log.formats.wal_object import Chunk, concatenate_chunks, encode_section
+from headwater.log.jobs.jobs import Job
+from headwater.log.merge.inline_budget import InlineBudget
+from headwater.log.merge.plans import Planned, divided, in_step, parts, with_the_rest_before
+from headwater.log.merge.rank import (
+    RUN_ENTRIES,
+    Merged,
+    Swap,
+    apart,
+    close_part,
+    inline_size,
+    mergeable,
+    plan_merge,
+    plan_relief,
+    swap_runs,
+)
+from headwater.log.merge.rounds import NO_COUNTS, Counts
+from headwater.log.read.index import IndexReader
+from headwater.log.read.piece_loader import Kept, PieceLoader
+from headwater.log.read.sources import Pause
+from headwater.log.read.streams import Streams
+from headwater.log.reclaim.reclaimer import Reason, Reclaimer
+from headwater.log.settings import LogSettings
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore
+from headwater.meta.values import decode
+from headwater.objects.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+PUT_SECONDS, SWAP_SECONDS = 0.1, 0.02
+"""About what an object of the largest size and its transaction take."""
+READ_OBJECTS = 4
+"""On a paid store so many objects are made of what is read at once: the more streams are read
+together, the fewer requests it takes. It is held in memory, with what lies between the entries."""
+STEP_OBJECTS, STEP_ENTRIES = 16, 65_536
+"""The streams of so many objects, or with so many small entries, are kept in step."""
+NEWEST = 4
+"""On a paid store so many entries are left out: who follows closely has them in memory."""
+FAILURES = 3
+CONCATENATED = 2**19
+"""So many bytes of a run at a time."""
+PLAN_ENTRIES = 4096
+"""How much of a stream's index one plan looks at: small entries are made at its end."""
+
+
+class _Failures:
+    """Counts them: after some in a row it is the store that fails, and nothing more is tried."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+
+    @contextmanager
+    def survived(self, what: str) -> Iterator[None]:
+        """Go on after a failure, unless it is one too many."""
+        try:
+            yield
+        except (StoreError, KafkaError) as error:
+            self._in_a_row += 1
+            if self._in_a_row == FAILURES:
+                raise
+            logger.warning("%s: %s", what, error)
+        else:
+            self._in_a_row = 0
+
+
+_Read = tuple[list[Kept], Planned]
+"""The chunks of a run, and the run."""
+
+
+class Merger:
+    """Merges the small entries of given streams. Any broker may; the swap's guard decides.
+
+    ``pause`` is waited for before each step that producers may notice.
+    """
+
+    def __init__(
+        self,
+        *,
+        meta: MetadataStore,
+        objects: ObjectStore,
+        reclaimer: Reclaimer,
+        incarnation: str,
+        settings: LogSettings,
+        streams: Streams,
+        index: IndexReader,
+        loader: PieceLoader,
+        clock: Clock,
+        budget: InlineBudget,
+        pause: Pause,
+        pace: Pace,
+    ) -> None:
+        self._pause = pause
+        self._pace = pace
+        self._meta = meta
+        self._objects = objects
+        self._reclaimer = reclaimer
+        self._incarnation = incarnation
+        self._settings = settings
+        self._streams = streams
+        self._index = index
+        self._loader = loader
+        self._clock = clock
+        self._budget = budget
+        self._paid = settings.flush_interval_ms > 0
+        self._next_object = 0
+        self._run_entries = min(RUN_ENTRIES, meta.limits.range_keys or RUN_ENTRIES)
+
+    async def merge(
+        self,
+        streams: Sequence[int],
+        *,
+        relieve: bool = False,
+        thorough: bool = False,
+        hurry: bool = False,
+        counts: Counts = NO_COUNTS,
+    ) -> list[int]:
+        """Merge what is worth it; returns the streams that may have more to merge at once.
+
+        ``relieve`` moves what lies in the metadata store to objects, worth it or not, until it is
+        no longer crowded. A ``thorough`` look goes further back than where large entries begin.
+        In a ``hurry`` it waits for no pause. Streams that cannot be merged are left to the sweep
+        and keep no others from it, unless all fail.
+        """
+        pause = self._pause if self._paid and not hurry and not relieve else _none
+        enough: int | None = None
+        if self._paid and not thorough:
+            # Many streams of few flushes lie together, few streams of many flushes do not: so not
+            # all of a stream at once, unless there are too few streams to fill an object with.
+            settings = self._settings
+            enough = max(settings.merge_small_bytes, settings.merge_bytes // max(1, len(streams)))
+        again: list[int] = []
+        plans = (
+            self._plan(stream, enough, relieve=relieve, thorough=thorough) for stream in streams
+        )
+        reads, swaps = _Failures(), _Failures()
+        step = enough is not None and not relieve
+        async for window in self._windows(plans, counts, step=step):
+            unmerged = {planned.stream: planned for planned in window}
+            try:
+                async for merged in self._merged(window, pause, reads, swaps, step=step):
+                    for stream in merged:
+                        planned = unmerged.pop(stream)
+                        _count(counts.taken, planned, without=planned.behind)
+                        if relieve or self._more(planned):
+                            again.append(stream)
+                    if relieve and not self._budget.crowded():
+                        return again
+            finally:
+                for planned in unmerged.values():
+                    _count(counts.taken, planned)
+        return again
+
+    async def _merged(
+        self,
+        window: Sequence[Planned],
+        pause: Pause,
+        reads: _Failures,
+        swaps: _Failures,
+        *,
+        step: bool,
+    ) -> AsyncIterator[list[int]]:
+        """Merge what is planned, object by object, telling the streams that are done."""
+        size = self._settings.merge_bytes
+        for part in parts(window, READ_OBJECTS * size) if step else [window]:
+            read: list[_Read] = []
+            with reads.survived("some streams are not merged"):
+                read = await self._read(part, pause)
+            for group in divided(read, [planned.weight(size) for _, planned in read]):
+                merged: list[int] = []
+                with swaps.survived("some streams are not merged"):
+                    merged = await self._merge_group(group, pause)
+                yield merged
+
+    def _more(self, planned: Planned) -> bool:
+        """Whether more can be merged of the stream at once."""
+        fan_in = self._settings.merge_fan_in
+        small = planned.size < self._settings.merge_small_bytes
+        if self._paid:
+            # What is behind waits until there is more of it, and of other streams.
+            return small and len(planned.earlier) + 1 >= fan_in
+        return small or len(planned.behind) >= fan_in
+
+    async def measure(self, stream: int) -> None:
+        """Correct what is known of the stream's bytes in the metadata store."""
+        stored = await self._meta.get(keys.layout(0, stream))
+        log_start = 0 if stored is None else decode(Layout, stored.value).log_start
+        await self._newest(stream, log_start, thorough=False)
+
+    async def _windows(
+        self, plans: Iterable[Awaitable[Planned]], counts: Counts, *, step: bool
+    ) -> AsyncIterator[list[Planned]]:
+        """What is to be merged: as much at a time as is kept in step, or makes an object."""
+        objects = STEP_OBJECTS if step else 1
+        failures = _Failures()
+        window: list[Planned] = []
+        weight, entries, began_ms = 0.0, 0, self._clock.now_ms()
+        for plan in plans:
+            planned: Planned | None = None
+            with failures.survived("a stream is not merged"):
+                planned = await plan
+            if planned is None or not planned.run:
+                continue
+            _count(counts.found, planned)
+            window.append(planned)
+            weight += planned.weight(self._settings.merge_bytes)
+            entries += len(planned.small)
+            if weight >= objects or entries >= STEP_ENTRIES:
+                yield self._adjusted(window, began_ms, step=step)
+                window, weight, entries, began_ms = [], 0.0, 0, self._clock.now_ms()
+        if window:
+            yield self._adjusted(window, began_ms, step=step)
+
+    def _adjusted(self, window: list[Planned], began_ms: int, *, step: bool) -> list[Planned]:
+        """The plans as they are merged together."""
+        settings = self._settings
+        if step:
+            window = in_step(
+                window,
+                by_ms=began_ms - NEWEST * settings.flush_interval_ms,
+                fan_in=settings.merge_fan_in,
+                max_bytes=settings.merge_bytes,
+                max_entries=self._run_entries,
+            )
+        return [
+            with_the_rest_before(
+                planned,
+                small_bytes=settings.merge_small_bytes,
+                max_bytes=settings.merge_bytes,
+                max_entries=self._run_entries,
+            )
+            for planned in window
+        ]
+
+    async def _plan(
+        self,
+        stream: int,
+        enough_bytes: int | None = None,
+        *,
+        relieve: bool = False,
+        thorough: bool = False,
+    ) -> Planned:
+        stored = await self._meta.get(keys.layout(0, stream))
+        layout = Layout() if stored is None else decode(Layout, stored.value)
+        # Read after the layout: a job created since then makes the swap lose.
+        open_job = await self._meta.get(keys.job(0, stream))
+        job = None if open_job is None else decode(Job, open_job.value)
+        entries = await self._newest(stream, layout.log_start, thorough=thorough or relieve)
+        free = mergeable(entries, job)
+        if relieve:
+            run = plan_relief(free, self._settings.merge_bytes, self._run_entries)
+            return Planned(stream, layout.generation, run)
+        small_bytes = self._settings.merge_small_bytes
+        old = free[:-NEWEST] if self._paid else free
+        if self._paid and thorough:
+            # What is younger is for the rounds, in which many streams are read together.
+            settled_ms = self._clock.now_ms() - self._settings.sweep_interval_ms
+            old = [entry for entry in old if entry.created_ms < settled_ms]
+        run = plan_merge(
+            old,
+            fan_in=self._settings.merge_fan_in,
+            small_bytes=small_bytes,
+            max_bytes=self._settings.merge_bytes,
+            max_entries=self._run_entries,
+            enough_bytes=enough_bytes,
+        )
+        if not run:
+            return Planned(stream, layout.generation, run)
+        small = [entry for entry in old if entry.length < small_bytes]
+        before = sum(1 for entry in small if entry.start < run[0].start)
+        return Planned(stream, layout.generation, run, small[before:], small[:before])
+
+    async def _newest(self, stream: int, log_start: int, *, thorough: bool) -> list[IndexEntry]:
+        """The entries to plan with; the bytes of those that are inline are counted."""
+        inline = self._budget.counted(stream)
+
+        def wanted(entry: IndexEntry) -> bool:
+            nonlocal inline
+            if entry.kind == INLINE:
+                inline -= entry.length
+            chunk = entry.kind in (INLINE, WAL)
+            small = chunk and entry.length < self._settings.merge_small_bytes
+            return thorough or small or inline > 0
+
+        entries = await self._index.newest(stream, log_start, PLAN_ENTRIES, wanted)
+        self._budget.measured(stream, inline_size(entries))
+        return entries
+
+    async def _read(self, part: Sequence[Planned], pause: Pause) -> list[_Read]:
+        """The chunks of each run; without those that cannot be had."""
+        part = sorted(part, key=attrgetter("stream"))
+        wanted = [(planned.stream, entry) for planned in part for entry in planned.run]
+        kept = iter(await self._loader.kept_batches(wanted, pause))
+        read: list[_Read] = []
+        for planned in part:
+            chunks = [chunk for chunk in islice(kept, len(planned.run)) if chunk is not None]
+            if len(chunks) == len(planned.run):
+                read.append((chunks, planned))
+            # Else they were trimmed or merged by another broker meanwhile, or cannot be read.
+        return read
+
+    async def _merge_group(self, group: Sequence[_Read], pause: Pause) -> list[int]:
+        """Write one object and swap it in; returns the streams that it is swapped in for."""
+        read: list[tuple[Chunk, Planned]] = []
+        for chunks, planned in group:
+            try:
+                read.append((await self._concatenated(planned.stream, chunks), planned))
+            except CorruptMessage as error:
+                logger.warning("stream %d: cannot merge its entries: %s", planned.stream, error)
+        if not read:
+            return []
+        starts = [planned.run[0].start for _, planned in read]
+        data, placements = encode_section(
+            [chunk for chunk, _ in read], self._clock.now_ms(), starts
+        )
+        self._next_object += 1
+        key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
+        await pause(PUT_SECONDS)
+        self._pace.merged()
+        await self._objects.put(key, data)
+        merged = [
+            Merged(chunk.stream, planned.run, planned.generation, chunk.length, placement)
+            for (chunk, planned), placement in zip(read, placements, strict=True)
+        ]
+        swapped = set(await self._swap(key, sum(map(len, data)), merged, pause))
+        if not swapped:
+            await self._reclaimer.delete([key], Reason.UNUSED_MERGE)
+        for one in merged:
+            if one.stream in swapped:
+                self._budget.added(one.stream, -inline_size(one.run))
+        logger.debug(
+            "merged %d entries of %d streams", sum(len(m.run) for m in merged), len(merged)
+        )
+        return sorted(swapped)
+
+    async def _concatenated(self, stream: int, chunks: Sequence[Kept]) -> Chunk:
+        """One chunk of several, made a few at a time: whoever waits for the broker goes first."""
+        made: list[Chunk] = []
+        first = size = 0
+        for after, (data, _) in enumerate(chunks, start=1):
+            size += len(data)
+            if size >= CONCATENATED or after == len(chunks):
+                made.append(concatenate_chunks(stream, chunks[first:after]))
+                first, size = after, 0
+                await asyncio.sleep(0)
+        return Chunk(
+            stream,
+            list(chain.from_iterable(chunk.batches for chunk in made)),
+            list(chain.from_iterable(chunk.parts for chunk in made)),
+            sum(chunk.length for chunk in made),
+        )
+
+    async def _swap(self, key: str, size: int, merged: Sequence[Merged], pause: Pause) -> list[int]:
+        transactions = list(apart(merged, self._meta.limits))
+        swapped: list[int] = []
+        lost: list[str] = []
+        for part, some in enumerate(transactions):
+            await pause(SWAP_SECONDS)
+            swap = Swap(
+                incarnation=self._incarnation,
+                store=self._objects.id,
+                key=key,
+                size=size,
+                part=part,
+                parts=len(transactions),
+                merged=some,
+            )
+            live = await transact(self._meta, swap.keys, swap_runs(swap, self._clock.now_ms()))
+            swapped += live
+            if not live:
+                lost.append(swap.record_key)
+        for record in lost if swapped else ():
+            own = keys.incarnation(0, self._incarnation)
+            close = close_part(own, record, len(transactions), size, self._clock.now_ms())
+            await transact(self._meta, [own, record], close)
+        for one in merged:
+            if (state := self._streams.get(one.stream)) is not None:
+                state.rearranged(0)
+        return swapped
+
+
+def _count(
+    tell: Callable[[int, int, int], None], planned: Planned, without: Sequence[IndexEntry] = ()
+) -> None:
+    size = sum(entry.length for entry in planned.small) - sum(entry.length for entry in without)
+    tell(planned.stream, len(planned.small) - len(without), size)
+
+
+async def _none(seconds: float) -> None:
+    """No pause."""

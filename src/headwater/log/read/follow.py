@@ -1,0 +1,133 @@
+"""Following what other brokers commit, so that caches lag as little as possible.
+
+One change per commit carries the new index entries. Whatever is missed (a watch that fell
+behind, commits folded into one) only costs look-ups: bounds are read again before they are used.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from headwater.errors import KafkaError, StoreError, WatchTrimmed
+from headwater.log.commit_subscribers import CommittedChunk
+from headwater.log.formats.metadata_values import Incarnation, IndexEntry, Layout
+from headwater.log.read.streams import Streams
+from headwater.log.topics import TopicCatalog
+from headwater.meta import keys
+from headwater.meta.store import Change, MetadataStore
+from headwater.meta.values import decode
+
+logger = logging.getLogger(__name__)
+
+RETRY = 0.5
+
+
+class Follower:
+    """Applies watched changes to a broker's caches.
+
+    ``own`` names the commits that it knows already, unless one of them is in doubt. ``added`` is
+    told of every entry of the others, its stream and length, and ``gone`` of deleted streams.
+    """
+
+    def __init__(
+        self,
+        meta: MetadataStore,
+        streams: Streams,
+        topics: TopicCatalog,
+        *,
+        own: Callable[[], str],
+        window_entries: int,
+        added: Callable[[int, int], None],
+        gone: Callable[[Collection[int]], None],
+    ) -> None:
+        self._meta = meta
+        self._streams = streams
+        self._topics = topics
+        self._own = own
+        self._window_entries = window_entries
+        self._added = added
+        self._gone = gone
+        self._numbers: dict[str, int] = {}
+        self._in_doubt = False
+        """Whether a commit of this broker's may land that nobody here is told of."""
+
+    def doubt(self) -> None:
+        """A commit of this broker's may have landed, or may still: its change alone will tell."""
+        self._in_doubt = True
+        self._streams.distrust()
+
+    def settle(self) -> None:
+        """A commit of this broker's landed: what was in doubt has landed before it, or never."""
+        if self._in_doubt:
+            self._in_doubt = False
+            self._streams.distrust()
+
+    def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
+        """See ``CommitSubscriber``."""
+        self.settle()
+
+    async def run(self) -> None:
+        """Follow commits, layouts and topics until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow(keys.incarnations(0), self._commits, self._distrust))
+            tasks.create_task(self._follow(keys.layouts(0), self._layout, self._distrust))
+            tasks.create_task(self._follow(keys.TOPICS, self._topic, self._reload_topics))
+
+    async def _follow(
+        self,
+        prefix: str,
+        apply: Callable[[Change], None],
+        resync: Callable[[], Awaitable[None]],
+    ) -> None:
+        while True:
+            try:
+                after = (await self._meta.scan(prefix, prefix, limit=1)).revision
+                await resync()
+                async for changes in self._meta.watch(prefix, after):
+                    for change in changes:
+                        apply(change)
+            except WatchTrimmed:
+                logger.warning("fell behind the changes of %s; reading it again", prefix)
+            except (StoreError, KafkaError) as error:
+                logger.warning("cannot follow %s: %s", prefix, error)
+                await asyncio.sleep(RETRY)
+
+    async def _distrust(self) -> None:
+        self._streams.distrust()
+
+    async def _reload_topics(self) -> None:
+        await self._topics.all()
+
+    def _commits(self, change: Change) -> None:
+        name = change.key.removeprefix(keys.incarnations(0))
+        if change.value is None:
+            self._numbers.pop(name, None)
+            return
+        if name == self._own():
+            if self._in_doubt:
+                self._streams.distrust()
+            return
+        commit = decode(Incarnation, change.value)
+        missed = commit.number - self._numbers.get(name, 0) > 1
+        self._numbers[name] = commit.number
+        if missed:
+            self._streams.distrust()
+        for each in commit.streams:
+            if each.entry is None:
+                continue
+            entry = decode(IndexEntry, each.entry)
+            self._added(each.stream, entry.length)
+            if (state := self._streams.get(each.stream)) is not None:
+                state.committed(entry, self._window_entries, last_stable=each.last_stable)
+
+    def _layout(self, change: Change) -> None:
+        state = self._streams.get(int(change.key.removeprefix(keys.layouts(0))))
+        if state is not None and change.value is not None:
+            state.rearranged(decode(Layout, change.value).log_start)
+
+    def _topic(self, change: Change) -> None:
+        removed = self._topics.changed(change)
+        if removed is not None:
+            self._gone(removed.streams)
+            for stream in removed.streams:
+                self._streams.drop(stream)

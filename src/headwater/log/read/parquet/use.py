@@ -1,0 +1,32 @@
+"""Whether a cluster's log has Parquet files, which a broker can read only with an extra."""
+
+from typing import Final
+
+from headwater.log.formats.metadata_values import PARQUET, IndexEntry, Layout
+from headwater.meta import keys
+from headwater.meta.scan import scan_all
+from headwater.meta.store import MetadataStore, prefix_end
+from headwater.meta.values import decode
+
+_DOMAIN: Final = 0
+_PAGE: Final = 500
+_FIRST_ENTRIES: Final = 64
+"""Compaction begins at a stream's start; only entries that it set aside stay in front."""
+
+
+async def has_parquet_files(meta: MetadataStore) -> bool:
+    """Look at the first index entries of every stream whose index was changed by more than appends.
+
+    Takes one read for every such stream, so ask it only if the answer matters.
+    """
+    async for stored in scan_all(meta, keys.layouts(_DOMAIN), page=_PAGE):
+        stream = int(stored.key.rpartition("/")[2])
+        if decode(Layout, stored.value).generation and await _begins_with_files(meta, stream):
+            return True
+    return False
+
+
+async def _begins_with_files(meta: MetadataStore, stream: int) -> bool:
+    prefix = keys.index(_DOMAIN, stream)
+    first = await meta.scan(prefix, prefix_end(prefix), limit=_FIRST_ENTRIES)
+    return any(decode(IndexEntry, entry.value).kind == PARQUET for entry in first.entries)

@@ -1,0 +1,155 @@
+"""What a broker remembers of each stream: bounds, recent index entries, who waits for data.
+
+A cache may lag, never lead: it holds only what was committed, so an offset inside a window is
+always right, and whatever is outside is looked up in the store.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+
+from headwater.engine import Offsets
+from headwater.log.formats.metadata_values import IndexEntry
+
+
+class Window:
+    """Neighbouring index entries in offset order, without holes."""
+
+    __slots__ = ("_ends", "entries")
+
+    def __init__(self, entries: Sequence[IndexEntry] = ()) -> None:
+        self.entries = list(entries)
+        self._ends = [entry.end for entry in self.entries]
+
+    def find(self, offset: int) -> IndexEntry | None:
+        """The entry that holds ``offset``."""
+        number = bisect_right(self._ends, offset)
+        if number == len(self.entries) or self.entries[number].start > offset:
+            return None
+        return self.entries[number]
+
+    def append(self, entry: IndexEntry, keep: int) -> None:
+        """Add the next entry, keeping at least the last ``keep``."""
+        self.entries.append(entry)
+        self._ends.append(entry.end)
+        if len(self.entries) > 2 * keep:
+            del self.entries[:-keep]
+            del self._ends[:-keep]
+
+
+class StreamState:
+    """One stream as this broker knows it.
+
+    Invariants: the bounds never go back, and the last stable offset is at most the high watermark.
+    """
+
+    __slots__ = (
+        "cold", "high_watermark", "last_stable", "loaded", "log_start", "recent", "waiters",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.loaded = False
+        """Whether the bounds were read from the store since this broker follows its changes."""
+        self.high_watermark = 0
+        self.last_stable = 0
+        self.log_start = 0
+        self.recent = Window()
+        """The entries up to the high watermark that this broker saw being committed."""
+        self.cold = Window()
+        """The entries that the last look-up of older offsets found."""
+        self.waiters: set[StreamWaiter] = set()
+
+    @property
+    def offsets(self) -> Offsets:
+        # Records of an open transaction that were deleted are nothing to wait for.
+        stable = max(self.last_stable, min(self.log_start, self.high_watermark))
+        return Offsets(self.log_start, self.high_watermark, stable)
+
+    def find(self, offset: int) -> IndexEntry | None:
+        return self.recent.find(offset) or self.cold.find(offset)
+
+    def committed(self, entry: IndexEntry, keep: int, *, last_stable: int) -> None:
+        """An entry was committed at the stream's end, here or on another broker.
+
+        ``last_stable`` is the last stable offset after that commit.
+        """
+        if entry.end <= self.high_watermark:
+            return
+        if self.recent.entries and self.recent.entries[-1].end != entry.start:
+            self.recent = Window()
+        self.recent.append(entry, keep)
+        self.advance(entry.end, last_stable)
+
+    def advance(self, high_watermark: int, last_stable: int) -> None:
+        """The store has these bounds, or had them a moment ago."""
+        if high_watermark <= self.high_watermark and last_stable <= self.last_stable:
+            return
+        self.high_watermark = max(high_watermark, self.high_watermark)
+        self.last_stable = max(last_stable, self.last_stable)
+        for waiter in self.waiters:
+            waiter.wake()
+
+    def rearranged(self, log_start: int) -> None:
+        """The index below the end changed: what was cached of it may be gone."""
+        self.log_start = max(log_start, self.log_start)
+        self.recent = Window()
+        self.cold = Window()
+
+
+class StreamWaiter:
+    """Wakes a long poll; see ``headwater.engine.Waiter``."""
+
+    def __init__(self, states: Collection[StreamState]) -> None:
+        self._states = states
+        self._changed = asyncio.Event()
+        for state in states:
+            state.waiters.add(self)
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    async def wait(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        self._changed.clear()
+        return True
+
+    def close(self) -> None:
+        for state in self._states:
+            state.waiters.discard(self)
+
+
+class Streams:
+    """Every stream that this broker has touched."""
+
+    def __init__(self) -> None:
+        self._states: dict[int, StreamState] = {}
+        self.distrusts = 0
+        """How often changes were missed."""
+
+    def __getitem__(self, stream: int) -> StreamState:
+        state = self._states.get(stream)
+        if state is None:
+            state = self._states[stream] = StreamState()
+        return state
+
+    def get(self, stream: int) -> StreamState | None:
+        return self._states.get(stream)
+
+    def distrust(self) -> None:
+        """Changes were missed: bounds are read again before they are used."""
+        self.distrusts += 1
+        for state in self._states.values():
+            state.loaded = False
+            for waiter in state.waiters:
+                waiter.wake()
+
+    def drop(self, stream: int) -> None:
+        """Forget a deleted stream; who waits for it is woken."""
+        state = self._states.pop(stream, None)
+        if state is not None:
+            for waiter in state.waiters:
+                waiter.wake()

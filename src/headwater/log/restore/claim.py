@@ -1,0 +1,251 @@
+"""Whose objects these are: marks in the object store that outlive the metadata store.
+
+Garbage collection deletes objects that the metadata store knows nothing of. On the wrong metadata
+store, an empty one in the place of one that was lost, or one that came back after the cluster was
+restored elsewhere, that would be all of them. So the objects themselves say which cluster they
+belong to and how often it was restored; a broker asks before it starts, before it deletes, and now
+and then.
+
+The other way round, a cluster must not be served with the objects of another place: a second
+prefix would take WAL objects that the other brokers cannot find. The first broker marks the object
+store with a random id and notes the same id in the cluster's record. Ids are compared and URLs are
+not, because directories move, endpoints change and buckets are copied.
+
+Invariant: the object store has the id before the cluster's record has it. A broker that dies
+between the two writes leaves an id that the next broker finds and notes.
+"""
+
+import asyncio
+import json
+import logging
+from contextlib import suppress
+from typing import Final
+from uuid import uuid4
+
+from headwater.cluster_record import Cluster, same_cluster
+from headwater.errors import (
+    ConfigurationError,
+    ObjectNotFound,
+    StoreError,
+    StoreUnavailable,
+)
+from headwater.log.restore.bookmarks import require_not_behind
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
+from headwater.meta.values import encode
+from headwater.objects.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 10.0
+SUPERSEDED_SECONDS: Final = 1.5 * LOOK_SECONDS
+"""How long after a restore a broker of another metadata store may still acknowledge records."""
+CLUSTERS: Final = "cluster/"
+MARKS: Final = "owner/"
+OWNER: Final = f"{MARKS}cluster"
+"""The cluster's id and the object store's."""
+STORE_ID: Final = f"{MARKS}objects"
+"""The object store's id where ``OWNER`` was written by a release that gave none."""
+RESTORES: Final = "restores/"
+SAMPLED_RECORDS: Final = 20
+
+
+async def claim_objects(
+    meta: MetadataStore, objects: ObjectStore, cluster: Cluster, url: str
+) -> Cluster:
+    """Mark the objects at ``url`` as this cluster's, and note their store's id in its record.
+
+    Returns the record. Raises ``ConfigurationError`` if the objects are another cluster's, were
+    restored since, or are not the objects that this cluster claimed before.
+    """
+    await check_claim(objects, cluster, url)
+    if not cluster.objects:
+        await _require_named_objects(meta, objects, cluster, url)
+    mark = json.dumps({"cluster": cluster.id, "objects": uuid4().hex}).encode()
+    # If two brokers start at once, the first put wins: a put never replaces an object.
+    await objects.put(OWNER, [mark])
+    if json.loads(await objects.get(OWNER))["cluster"] != cluster.id:
+        raise ConfigurationError(
+            f"the objects belong to another cluster than {cluster.id}, which began at the same "
+            "moment: give each cluster its own prefix with --objects"
+        )
+    await objects.put(f"{CLUSTERS}{cluster.id}", [json.dumps({"cluster": cluster.id}).encode()])
+    found = await store_id(objects)
+    if found is None:
+        await objects.put(STORE_ID, [json.dumps({"objects": uuid4().hex}).encode()])
+        found = await store_id(objects)
+        assert found is not None
+    return await _note_store(meta, cluster, found, url)
+
+
+async def _note_store(meta: MetadataStore, cluster: Cluster, found: str, url: str) -> Cluster:
+    """Note the object store's id in the cluster's record, unless another was claimed first."""
+
+    def decide(values: Values) -> tuple[Writes, Cluster]:
+        writes, stored = Writes(), values[keys.CLUSTER]
+        record = same_cluster(None if stored is None else stored.value, cluster)
+        refuse_unfinished(record)
+        if record.objects not in ("", found):
+            raise _other_store(record, url)
+        if (record.objects, record.objects_url) != (found, url):
+            record.objects, record.objects_url = found, url
+            writes.put(keys.CLUSTER, encode(record))
+        return writes, record
+
+    return await transact(meta, [keys.CLUSTER], decide)
+
+
+async def _require_named_objects(
+    meta: MetadataStore, objects: ObjectStore, cluster: Cluster, url: str
+) -> None:
+    """Check that a store without an id is the one that the metadata was written with.
+
+    Raises ``ConfigurationError`` if one of the first objects that the metadata names is missing.
+    """
+    prefix = keys.objects(0)
+    sample = await meta.scan(prefix, prefix_end(prefix), limit=SAMPLED_RECORDS)
+    for entry in sample.entries:
+        name = entry.key.removeprefix(prefix).rpartition("/")[0]
+        if not await _exists(objects, name) and await meta.get(entry.key) is not None:
+            raise ConfigurationError(
+                f"cluster {cluster.id} has an object {name}, and {url} does not: name the "
+                "cluster's own object store with --objects"
+            )
+
+
+async def _exists(objects: ObjectStore, key: str) -> bool:
+    async for info in objects.list(key):
+        return info.key == key
+    return False
+
+
+def _other_store(cluster: Cluster, url: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{url} is not the object store of cluster {cluster.id}, whose objects are in "
+        f"{cluster.objects_url}: name that with --objects, or give another cluster its own "
+        "metadata store with --metadata"
+    )
+
+
+async def refuse_lost_metadata(meta: MetadataStore, objects: ObjectStore) -> None:
+    """Raises ``ConfigurationError`` where there are objects of a cluster and no metadata.
+
+    To be asked before a cluster's record is made.
+    """
+    # In this order: whoever marks the objects has made the record before.
+    owner = await owner_of(objects)
+    if owner is not None and await meta.get(keys.CLUSTER) is None:
+        raise ConfigurationError(
+            f"the objects belong to cluster {owner} and the metadata store is empty: "
+            "check --metadata, or run headwater restore where the metadata was lost"
+        )
+
+
+def refuse_unfinished(cluster: Cluster) -> None:
+    """Raises ``ConfigurationError`` where the metadata is that of a restore under way.
+
+    What it does not name yet may be all that there is.
+    """
+    if cluster.restoring:
+        raise ConfigurationError(
+            f"the restore of {cluster.restoring} into this metadata store was not finished: "
+            "run headwater restore again"
+        )
+
+
+async def check_claim(
+    objects: ObjectStore, cluster: Cluster, url: str = "the object store"
+) -> None:
+    """Raises ``ConfigurationError`` if the objects are not this cluster's, at this epoch.
+
+    ``url`` is the place of the objects as a message names it.
+    """
+    refuse_unfinished(cluster)
+    owner = await owner_of(objects)
+    if owner not in (None, cluster.id):
+        raise ConfigurationError(
+            f"the objects belong to cluster {owner} and the metadata store to cluster "
+            f"{cluster.id}: where the metadata was lost run headwater restore, else give each "
+            "cluster its own prefix with --objects"
+        )
+    if cluster.objects and await store_id(objects) != cluster.objects:
+        raise _other_store(cluster, url)
+    restored = await last_restore(objects)
+    if restored > cluster.epoch:
+        raise ConfigurationError(
+            f"the cluster was restored to epoch {restored} with another metadata store, and this "
+            f"one is at epoch {cluster.epoch} and out of date: name the other with --metadata, or "
+            "run headwater restore again where it was broken off"
+        )
+
+
+async def watch_claim(meta: MetadataStore, objects: ObjectStore, cluster: Cluster) -> None:
+    """Look at it now and then, until cancelled.
+
+    A broker that was not stopped before its cluster was restored elsewhere would acknowledge
+    records for ever that the cluster does not have. Raises what ``check_claim`` raises, and
+    ``ConfigurationError`` if the metadata store goes back to an earlier state.
+    """
+    noted = 0
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await check_not_restored(objects, cluster)
+            noted = await require_not_behind(meta, noted, cluster)
+        except StoreError as error:
+            logger.warning("cannot look for a restore of the cluster: %s", error)
+
+
+async def check_not_restored(objects: ObjectStore, cluster: Cluster) -> None:
+    """``check_claim`` of a cluster whose objects these were: one GET, a twelfth of what lists cost.
+
+    Epochs follow one another, so that the next one's mark is there after any restore. To those
+    who may list a prefix alone S3 does not say that there is none: they have to list.
+    """
+    with suppress(StoreUnavailable):
+        try:
+            await objects.get(_restore_mark(cluster.epoch + 1))
+        except ObjectNotFound:
+            return
+    await check_claim(objects, cluster)
+
+
+async def owner_of(objects: ObjectStore) -> str | None:
+    """The id of the cluster that the objects belong to; None where no broker has run."""
+    async for info in objects.list(CLUSTERS):
+        return info.key.removeprefix(CLUSTERS)
+    return None
+
+
+async def store_id(objects: ObjectStore) -> str | None:
+    """The id of the object store; None if no cluster has claimed it with one."""
+    # Listed first: S3 does not tell a missing object to a user who may list a prefix alone.
+    for key in [info.key async for info in objects.list(MARKS)]:
+        found: str | None = json.loads(await objects.get(key)).get("objects")
+        if found is not None:
+            return found
+    return None
+
+
+async def last_restore(objects: ObjectStore) -> int:
+    """The epoch of the cluster's last restore, also of one that was not finished; 0: never."""
+    epochs = [int(info.key.removeprefix(RESTORES)) async for info in objects.list(RESTORES)]
+    return max(epochs, default=0)
+
+
+async def note_restore(objects: ObjectStore, epoch: int) -> None:
+    """Take an epoch: whoever is at an older one no longer starts, nor deletes anything.
+
+    Raises ``ConfigurationError`` where another restore takes it at the same moment.
+    """
+    key, mark = _restore_mark(epoch), json.dumps({"restore": uuid4().hex}).encode()
+    await objects.put(key, [mark])  # it never replaces another's
+    if bytes(await objects.get(key)) != mark:
+        raise ConfigurationError(
+            f"another restore of these objects has begun and is at epoch {epoch}: wait for it"
+        )
+
+
+def _restore_mark(epoch: int) -> str:
+    return f"{RESTORES}{epoch:010d}"

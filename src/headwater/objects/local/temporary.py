@@ -1,0 +1,88 @@
+"""Files that are not objects yet: written and fsynced here, then linked to their key.
+
+Each open store has a directory of its own under ``.tmp`` and holds a lock on it. A crash
+releases the lock, and the next store to open the same root removes what the dead one left.
+"""
+
+import errno
+import fcntl
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from headwater.objects.local.durable import Descriptor
+from headwater.objects.local.vectors import write_all
+from headwater.objects.names import TEMPORARY
+from headwater.objects.store import Buffer
+
+
+class TemporaryArea:
+    """One store's unfinished files. Calls come from several threads."""
+
+    def __init__(self, root: Path) -> None:
+        above = root / TEMPORARY
+        above.mkdir(exist_ok=True)
+        remove_abandoned(above)
+        self.path, self.directory = _claim(above)
+        self._numbers = itertools.count()
+
+    def write(self, parts: Sequence[Buffer]) -> str:
+        """Write a file and make its bytes durable; returns its name in this directory.
+
+        After any failure the file is gone. A failed fsync above all is not tried again: the
+        kernel may have dropped the dirty pages and would then report success.
+        """
+        name = str(next(self._numbers))
+        number = os.open(
+            name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=self.directory.number
+        )
+        try:
+            try:
+                write_all(number, parts, 0)
+                os.fdatasync(number)
+            finally:
+                os.close(number)
+        except OSError:
+            self.remove(name)
+            raise
+        return name
+
+    def remove(self, name: str) -> None:
+        """Remove a file, which may be gone."""
+        try:
+            os.unlink(name, dir_fd=self.directory.number)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EROFS, errno.EIO):
+                raise
+
+    def close(self) -> None:
+        """Remove this directory; a file that is still being written goes with it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def remove_abandoned(above: Path) -> None:
+    """Remove the directories whose owners are dead: those whose lock is free."""
+    for path in above.iterdir():
+        try:
+            directory = Descriptor(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+            fcntl.flock(directory.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue  # its owner lives, or someone else is removing it
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _claim(above: Path) -> tuple[Path, Descriptor]:
+    """Create a directory under ``above`` and lock it."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=above))
+        try:
+            directory = Descriptor(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+            fcntl.flock(directory.number, fcntl.LOCK_EX)
+            # Between mkdtemp and flock it looks abandoned and may have been removed.
+            if path.stat().st_ino == os.fstat(directory.number).st_ino:
+                return path, directory
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,241 @@
+"""The driver of compaction: chunks of many streams become Parquet files of their tables.
+
+Each stream's range is a job, a saga kept in metadata (``headwater.log.jobs.jobs``). A driver
+takes up whatever it finds open, then plans more, and carries all of them through together: one
+Spark job writes the files of all, one commit per table appends them, and then each index is
+swapped. Every step may be repeated by any process; a driver that dies is followed by the next one
+to look.
+
+A driver that works on a job says so by a pin, which also keeps what it reads. That only avoids
+that two of them do the same work: which manifest counts is decided in the metadata store.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+from uuid import uuid4
+
+from headwater.clock import Clock
+from headwater.errors import KafkaError, StoreError
+from headwater.log.jobs.jobs import Job
+from headwater.log.jobs.steps import JobSteps
+from headwater.log.reclaim.pins import Pins
+from headwater.log.reclaim.reclaimer import Reclaimer
+from headwater.meta.store import MetadataStore
+from headwater.objects.store import ObjectStore
+from headwater.pipeline.compaction.planner import RangePlan, Rules
+from headwater.pipeline.compaction.saga import OwnedJob, OwnThreads, Run, Saga, Threads
+from headwater.pipeline.compaction.strategies import Strategy, cleaning, compacting, rewriting
+from headwater.pipeline.compaction.streams import (
+    StoredTopic,
+    claim_name,
+    is_claimed,
+    read_topics,
+    read_view,
+)
+from headwater.pipeline.compaction.summary import NoWatcher, Summary, Watcher
+from headwater.pipeline.compaction.table_commits import TableCommits
+from headwater.pipeline.settings import PipelineSettings
+from headwater.pipeline.spark.runner import Runner
+
+ROUND_STREAMS: Final = 256
+"""How many streams one Spark job takes."""
+CLAIM_POLL_S: Final = 0.2
+
+
+class Compactor:
+    """Compacts topics. One call at a time; other processes may do the same work at once."""
+
+    def __init__(
+        self,
+        *,
+        meta: MetadataStore,
+        objects: ObjectStore,
+        reclaimer: Reclaimer,
+        objects_url: str,
+        clock: Clock,
+        tables: TableCommits,
+        runner: Runner,
+        settings: PipelineSettings,
+        watcher: Watcher | None = None,
+        new_id: Callable[[], str] = lambda: uuid4().hex,
+        threads: Threads | None = None,
+    ) -> None:
+        self._meta = meta
+        self._clock = clock
+        self._settings = settings
+        self._watcher = watcher or NoWatcher()
+        self._steps = JobSteps(meta, clock)
+        self._pins = Pins(meta, clock)
+        self._new_id = new_id
+        self._process = new_id()[:8]
+        self._threads = threads or OwnThreads()
+        self._saga = Saga(
+            meta=meta,
+            objects=objects,
+            reclaimer=reclaimer,
+            objects_url=objects_url,
+            clock=clock,
+            tables=tables,
+            runner=runner,
+            file_bytes=settings.file_bytes,
+            watcher=self._watcher,
+            threads=self._threads,
+        )
+
+    def close(self) -> None:
+        """Wait for what the catalog was asked last."""
+        self._threads.close()
+
+    async def follow(self, names: Collection[str]) -> None:
+        """Compact for ever what is large, old or in many pieces; errors are told and outlived."""
+        rules = Rules(
+            file_bytes=self._settings.file_bytes,
+            max_age_ms=self._settings.max_age_ms,
+            max_entries=self._settings.max_entries,
+        )
+        await read_topics(self._meta, names)
+        while True:
+            try:
+                for strategy in (compacting(rules), cleaning(at_once=False)):
+                    summary = await self._run(names, strategy)
+                    for line in summary.failures:
+                        self._watcher.waiting(line)
+            except (StoreError, KafkaError) as error:
+                self._watcher.waiting(str(error))
+            await asyncio.sleep(self._settings.interval_ms / 1000)
+
+    async def compact(self, names: Collection[str] = ()) -> Summary:
+        """Compact all that is stable of these topics, or of all topics.
+
+        Returns when there is nothing left to do, on jobs of other processes too. Raises
+        ``UnknownTopicOrPartition``; ``StoreError`` or ``KafkaError`` where a store fails, after
+        which another call goes on where this one ended.
+        """
+        await read_topics(self._meta, names)
+        rules = Rules(file_bytes=self._settings.file_bytes, max_age_ms=0, max_entries=1)
+        return await self._run(names, compacting(rules))
+
+    async def rewrite(self, names: Collection[str] = ()) -> Summary:
+        """Make large files of the small ones in the tables of these topics, or of all.
+
+        Returns and raises as ``compact`` does.
+        """
+        await read_topics(self._meta, names)
+        return await self._run(names, rewriting(self._settings.file_bytes))
+
+    async def clean(self, names: Collection[str] = ()) -> Summary:
+        """Keep the last record of each key in the tables of compacted topics.
+
+        Returns and raises as ``compact`` does. Topics that are not compacted are left alone.
+        """
+        await read_topics(self._meta, names)
+        return await self._run(names, cleaning(at_once=True))
+
+    async def finish(self) -> Summary:
+        """Carry the jobs through that nobody works on, and wait for those of others."""
+        return await self._run((), None)
+
+    async def _run(self, names: Collection[str], strategy: Strategy | None) -> Summary:
+        run = Run()
+        began = time.monotonic()
+        while await self._round(names, strategy, run):
+            pass
+        await self._saga.keep_tables(list(run.committed.values()))
+        run.summary.seconds = time.monotonic() - began
+        return run.summary
+
+    async def _round(self, names: Collection[str], strategy: Strategy | None, run: Run) -> bool:
+        """Carry some jobs through; returns whether there may be more to do.
+
+        Without a strategy nothing is planned.
+        """
+        # One that was deleted meanwhile is no mistake of the caller's.
+        topics = await read_topics(self._meta, names, all_there=False)
+        open_jobs = {job.stream: job for job in await self._steps.open_jobs()}
+        async with AsyncExitStack() as claims:
+            found, others = await self._take_up(topics, open_jobs, run, claims)
+            busy = open_jobs.keys() | run.skipped
+            if strategy is not None:
+                planned, overtaken = await self._plan(topics, busy, strategy, claims)
+                found += planned
+                others = others or overtaken
+            if found:
+                await self._saga.carry_through(found, run)
+                return True
+        if others:
+            await asyncio.sleep(CLAIM_POLL_S)
+        return others
+
+    async def _take_up(
+        self,
+        topics: Sequence[StoredTopic],
+        open_jobs: dict[int, Job],
+        run: Run,
+        claims: AsyncExitStack,
+    ) -> tuple[list[OwnedJob], bool]:
+        """Jobs of any kind that nobody works on, and whether others work on some.
+
+        The jobs of a topic that was deleted are not among them; they end with its clean-up.
+        """
+        found, others = [], False
+        for topic in topics:
+            for stream in topic.streams:
+                job = open_jobs.get(stream)
+                if job is None or stream in run.skipped:
+                    continue
+                if await is_claimed(self._meta, job, self._process, self._clock.now_ms()):
+                    others = True
+                    continue
+                await self._claim(job, claims)
+                found.append(OwnedJob(topic, job))
+        return found, others
+
+    async def _plan(
+        self,
+        topics: Sequence[StoredTopic],
+        busy: Collection[int],
+        strategy: Strategy,
+        claims: AsyncExitStack,
+    ) -> tuple[list[OwnedJob], bool]:
+        """New jobs, for what has waited longest, and whether others were faster with some."""
+        now_ms = self._clock.now_ms()
+        plans: list[tuple[RangePlan, int, StoredTopic, int]] = []
+        for topic in topics:
+            if not strategy.is_for(topic):
+                continue
+            for partition, stream in enumerate(topic.streams):
+                if stream in busy:
+                    continue
+                generation, view = await read_view(self._meta, stream, strategy.kinds)
+                if plan := strategy.plan(topic, view, now_ms):
+                    plans.append((plan, generation, topic, partition))
+        plans.sort(key=lambda each: each[0].oldest_ms)
+        created = []
+        for plan, generation, topic, partition in plans[:ROUND_STREAMS]:
+            job = Job(
+                id=self._new_id(),
+                kind=plan.kind,
+                stream=topic.streams[partition],
+                topic=topic.name,
+                topic_id=topic.id,
+                partition=partition,
+                start=plan.start,
+                end=plan.end,
+                created_ms=now_ms,
+                inputs=list(plan.inputs),
+            )
+            await self._claim(job, claims)
+            opened = await self._steps.create(job, generation)
+            if opened is not None and opened.id == job.id:
+                self._watcher.step(job, "created")
+                created.append(OwnedJob(topic, job))
+        return created, len(created) < len(plans[:ROUND_STREAMS])
+
+    async def _claim(self, job: Job, claims: AsyncExitStack) -> None:
+        name = claim_name(job, self._process)
+        await claims.enter_async_context(
+            self._pins.held(job.stream, job.start, name, self._settings.claim_ms)
+        )

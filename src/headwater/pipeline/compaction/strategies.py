@@ -1,0 +1,84 @@
+"""What a run of the pipeline plans: which topics, which of their entries, and which ranges."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headwater.log.formats.metadata_values import INLINE, PARQUET, WAL
+from headwater.pipeline.compaction.planner import (
+    BOTH,
+    COMPACT,
+    SEGMENTS,
+    RangePlan,
+    Rules,
+    StreamView,
+    plan_range,
+)
+from headwater.pipeline.compaction.streams import StoredTopic
+from headwater.pipeline.upkeep.clean_plan import CleaningRules, plan_clean
+from headwater.pipeline.upkeep.rewrite import plan_rewrite
+from headwater.topic_config.topic import compaction_target, is_compacted, number, text
+from headwater.topic_config.values import fraction
+
+TABLE: Final = "parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One kind of planning."""
+
+    kinds: tuple[int, ...]
+    """Of the index entries that it is about."""
+    is_for: Callable[[StoredTopic], bool]
+    plan: Callable[[StoredTopic, StreamView, int], RangePlan | None]
+    """A stream's next job, given the time."""
+
+
+_JOBS: Final = {TABLE: COMPACT, "segment": SEGMENTS, "both": BOTH}
+"""The kind of job by what a topic's ``headwater.compact-to`` says."""
+
+
+def compacting(rules: Rules) -> Strategy:
+    """Chunks become files, of the table or segments."""
+
+    def plan(topic: StoredTopic, view: StreamView, now_ms: int) -> RangePlan | None:
+        found = plan_range(view, rules, now_ms)
+        kind = _JOBS[compaction_target(topic.configs)]
+        return None if found is None else replace(found, kind=kind)
+
+    return Strategy(
+        kinds=(INLINE, WAL),
+        is_for=lambda topic: compaction_target(topic.configs) in _JOBS,
+        plan=plan,
+    )
+
+
+def cleaning(*, at_once: bool) -> Strategy:
+    """Records go that are not the last of their key; ``at_once`` however few they may be."""
+
+    def plan(topic: StoredTopic, view: StreamView, now_ms: int) -> RangePlan | None:
+        ratio = fraction(text(topic.configs, "min.cleanable.dirty.ratio"))
+        rules = CleaningRules(
+            min_lag_ms=number(topic.configs, "min.compaction.lag.ms"),
+            dirty_ratio=0.0 if at_once else ratio,
+        )
+        return plan_clean(view, rules, now_ms)
+
+    return Strategy(
+        kinds=(PARQUET,),
+        is_for=lambda topic: _is_table(topic) and is_compacted(topic.configs),
+        plan=plan,
+    )
+
+
+def rewriting(file_bytes: int) -> Strategy:
+    """Small files become large ones; those of compacted topics do when they are cleaned."""
+    return Strategy(
+        kinds=(PARQUET,),
+        is_for=lambda topic: _is_table(topic) and not is_compacted(topic.configs),
+        plan=lambda _topic, view, _now_ms: plan_rewrite(view, file_bytes),
+    )
+
+
+def _is_table(topic: StoredTopic) -> bool:
+    return compaction_target(topic.configs) == TABLE

@@ -1,0 +1,237 @@
+"""Committing jobs' files to the tables of their topics."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from headwater.log.jobs.jobs import Job
+from headwater.pipeline.compaction.planner import BOTH
+from headwater.pipeline.compaction.streams import StoredTopic
+from headwater.tables.catalog.catalogs import open_catalog
+from headwater.tables.names import TableName, table_name
+from headwater.tables.settings import TableSettings
+from headwater.topic_config import topic as topic_configs
+
+if TYPE_CHECKING:
+    from headwater.tables.commit.changes import Outcome, Settled, Settlement, TopicTable
+    from headwater.tables.commit.watermarks import Range
+
+
+class TableCommits:
+    """The tables of one cluster; its methods block, and any thread may call them."""
+
+    def __init__(
+        self,
+        settings: TableSettings,
+        *,
+        data: Path,
+        metadata_url: str,
+        objects_url: str,
+        cluster_id: str,
+        epoch: int = 0,
+    ) -> None:
+        self._settings = settings
+        self._data = data
+        self._metadata_url = metadata_url
+        self._objects_url = objects_url
+        self._cluster_id = cluster_id
+        self.epoch = epoch
+        self._catalog: Any = None
+        self._opening = Lock()
+
+    def close(self) -> None:
+        """Close the catalog, if it was opened."""
+        if self._catalog is not None:
+            self._catalog.close()
+
+    def append(
+        self, topic: StoredTopic, jobs: Sequence[Job], holes: "Mapping[str, Sequence[Range]]"
+    ) -> "Outcome":
+        """Append the files of jobs of one topic, each once; makes the table where there is none.
+
+        ``holes``, by job, are the ranges below it that the table will never get. Raises
+        ``CatalogUnavailable``, ``StorageFull`` or ``TableMismatch``.
+        """
+        from headwater.tables.commit.changes import append_files
+        from headwater.tables.commit.watermarks import Append
+        from headwater.tables.topic_tables import ensure_table
+
+        table = self.table(topic)
+        ensure_table(
+            table.catalog,
+            table.name,
+            table.owner,
+            objects_url=self._objects_url,
+            partitioning=topic_configs.table_partitioning(topic.configs),
+        )
+        appends = [
+            Append(
+                job=job.id,
+                stream=job.stream,
+                start=job.start,
+                end=job.end,
+                files=[
+                    file for file in (job.copies if job.kind == BOTH else job.files) if file.rows
+                ],
+                holes=holes[job.id],
+            )
+            for job in jobs
+        ]
+        return append_files(table, appends)
+
+    def partitioning(self, topic: StoredTopic) -> str:
+        """How a topic's table is partitioned: its own way where it exists, else as configured."""
+        from headwater.tables.catalog.errors import catalog_errors
+        from headwater.tables.topic_tables import PARTITION_BY, load_table
+
+        wanted, table = topic_configs.table_partitioning(topic.configs), self.table(topic)
+        with catalog_errors(f"the table of topic {topic.name}"):
+            if not table.catalog.table_exists(table.name):
+                return wanted
+        there = load_table(table.catalog, table.name, table.owner).properties
+        return there.get(PARTITION_BY, wanted)
+
+    def rewrite(
+        self, topic: StoredTopic, jobs: Sequence[Job], may_be_gone: Collection[str]
+    ) -> "Outcome":
+        """Replace the inputs of jobs of one topic by their files. Raises as ``append``."""
+        from headwater.tables.commit.changes import Rewrite, rewrite_files
+
+        rewrites = [
+            Rewrite(
+                job=job.id,
+                inputs=job.inputs,
+                files=[file for file in job.files if file.rows],
+                may_be_gone=may_be_gone,
+            )
+            for job in jobs
+        ]
+        return rewrite_files(self.table(topic), rewrites)
+
+    def missing(self, topic: StoredTopic, keys: Collection[str]) -> list[str] | None:
+        """The files that a topic's table lacks; None if it needs no settling after a restore.
+
+        Makes the table if there is none and the log has files: the job that wrote them may have
+        ended before it made it. Raises as ``append``.
+        """
+        from headwater.tables.commit.changes import has_table, is_settled, missing_files
+        from headwater.tables.topic_tables import ensure_table
+
+        table = self.table(topic)
+        if not has_table(table):
+            if not keys:
+                return None
+            ensure_table(
+                table.catalog,
+                table.name,
+                # Of the epoch before, so that it takes no commit until it is settled.
+                replace(table.owner, epoch=self.epoch - 1),
+                objects_url=self._objects_url,
+                partitioning=topic_configs.table_partitioning(topic.configs),
+            )
+        return None if is_settled(table) else missing_files(table, keys)
+
+    def settle(self, topic: StoredTopic, settlement: "Settlement") -> "Settled":
+        """Set a table to what the log holds after a restore. Raises as ``append``."""
+        from headwater.tables.commit.changes import settle_files
+
+        return settle_files(self.table(topic), settlement)
+
+    def expire(self, topic: StoredTopic, now_ms: int) -> int:
+        """Drop the snapshots that are not kept; returns how many."""
+        from headwater.tables.maintenance import expire_snapshots
+
+        return len(expire_snapshots(self.table(topic), self._settings, now_ms=now_ms).expired)
+
+    def take_out(self, topic: StoredTopic, files: Sequence[str], now_ms: int) -> frozenset[str]:
+        """Take files out of a table; returns those that no kept snapshot has either."""
+        from headwater.tables.commit.changes import remove_files
+        from headwater.tables.commit.live_files import unreferenced
+        from headwater.tables.maintenance import expire_snapshots
+        from headwater.tables.topic_tables import load_table
+
+        table = self.table(topic)
+        remove_files(table, files)
+        # A snapshot that keeps deleted records goes by its age, though it be one of the newest.
+        forgetful = replace(self._settings, keep_snapshots=1)
+        expire_snapshots(table, forgetful, now_ms=now_ms)
+        loaded = load_table(table.catalog, table.name, table.owner)
+        return unreferenced(loaded, files, objects_url=self._objects_url)
+
+    def drop(self, topic_id: str) -> bool:
+        """Take the table of a deleted topic out of the catalog; False where there is none.
+
+        Whatever it is called by now: it is known by its properties.
+        """
+        from headwater.tables.catalog.errors import catalog_errors
+        from headwater.tables.topic_tables import CLUSTER, TOPIC_ID
+
+        wanted = (self._cluster_id, topic_id)
+        with catalog_errors(f"the table of topic {topic_id}"):
+            for name in self._every_name():
+                found = self.catalog.load_table(name).properties
+                if (found.get(CLUSTER), found.get(TOPIC_ID)) == wanted:
+                    self.catalog.drop_table(name)
+                    return True
+        return False
+
+    def files_of_others(self, topic_ids: Collection[str]) -> dict[str, list[str]]:
+        """By topic id: the files that any snapshot names of tables of no topic among these."""
+        from headwater.tables.catalog.errors import catalog_errors
+        from headwater.tables.commit.live_files import every_kept_file
+        from headwater.tables.locations import object_key
+        from headwater.tables.topic_tables import CLUSTER, TOPIC_ID
+
+        found: dict[str, list[str]] = {}
+        with catalog_errors("looking for tables of deleted topics"):
+            for name in self._every_name():
+                table = self.catalog.load_table(name)
+                topic_id = table.properties.get(TOPIC_ID)
+                ours = table.properties.get(CLUSTER) == self._cluster_id
+                if ours and topic_id is not None and topic_id not in topic_ids:
+                    keys = [
+                        object_key(self._objects_url, location)
+                        for location in every_kept_file(table)
+                    ]
+                    found[topic_id] = [key for key in keys if key is not None]
+        return found
+
+    def _every_name(self) -> Iterator[TableName]:
+        """The tables of the catalog, in namespaces of every depth."""
+        namespaces = [*self.catalog.list_namespaces()]
+        while namespaces:
+            namespace = namespaces.pop()
+            yield from self.catalog.list_tables(namespace)
+            namespaces += self.catalog.list_namespaces(namespace)
+
+    @property
+    def catalog(self) -> Any:
+        with self._opening:
+            if self._catalog is None:
+                self._catalog = open_catalog(
+                    self._settings,
+                    data=self._data,
+                    metadata_url=self._metadata_url,
+                    objects_url=self._objects_url,
+                )
+            return self._catalog
+
+    def table(self, topic: StoredTopic) -> "TopicTable":
+        """A topic's table, which need not exist."""
+        from headwater.tables.commit.changes import TopicTable
+        from headwater.tables.topic_tables import TableOwner
+
+        return TopicTable(
+            catalog=self.catalog,
+            name=table_name(self._settings.name, topic.name, topic.configs),
+            owner=TableOwner(
+                cluster_id=self._cluster_id,
+                topic=topic.name,
+                topic_id=topic.id,
+                first_stream=topic.streams[0],
+                epoch=self.epoch,
+            ),
+            objects_url=self._objects_url,
+        )

@@ -1,0 +1,271 @@
+"""A check of a whole cluster, while it works: ``headwater fsck``.
+
+Structure first, without Spark: indexes are dense, every object is there and as long as it should
+be, files say of themselves what the index says of them, records guard what is referred to,
+tables and log have the same files, jobs can go on. A deep check reads every record, on Spark.
+
+Nothing is changed here; ``fsck_repair`` mends what can be mended.
+"""
+
+import asyncio
+import time
+from typing import Final
+
+from headwater.errors import CatalogUnavailable, TableMismatch
+from headwater.log.formats.metadata_values import ADOPTED, DeletedTopic, Release
+from headwater.log.jobs.jobs import CREATED, job_of_file
+from headwater.log.jobs.steps import JobSteps
+from headwater.log.reclaim.pins import Pins
+from headwater.log.restore.snapshots import horizon
+from headwater.log.settings import LogSettings
+from headwater.meta import keys
+from headwater.meta.scan import scan_all
+from headwater.meta.values import decode
+from headwater.pipeline.compaction.streams import StoredTopic, is_claimed, read_topics
+from headwater.pipeline.fsck.deep import check_records
+from headwater.pipeline.fsck.index import job_problems
+from headwater.pipeline.fsck.objects import (
+    METADATA,
+    WAL_PREFIX,
+    Inventory,
+    is_leaked,
+    job_references,
+    orphan_reason,
+    records,
+    references,
+    released,
+    stored_entries,
+)
+from headwater.pipeline.fsck.report import CheckWatcher, Kind, NoCheckWatcher, Report
+from headwater.pipeline.fsck.streams import StreamChecks
+from headwater.pipeline.fsck.tables import LogCopy, read_table, table_problems
+from headwater.pipeline.place import Place
+from headwater.pipeline.spark.runner import Runner
+from headwater.topic_config.topic import compaction_target
+
+TABLE_ATTEMPTS: Final = 5
+"""How often table and log are compared that change under the check."""
+PAUSE_S: Final = 0.3
+
+
+class Checker:
+    """Checks a cluster. ``runner`` is wanted for a deep check only.
+
+    Raises ``StoreError`` or ``KafkaError`` where a store fails: that says nothing of the data.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        settings: LogSettings,
+        *,
+        runner: Runner | None = None,
+        watcher: CheckWatcher | None = None,
+    ) -> None:
+        self._place = place
+        self._meta = place.meta
+        self._settings = settings
+        self._runner = runner
+        self._watcher = watcher or NoCheckWatcher()
+        self._steps = JobSteps(place.meta, place.clock)
+
+    async def check(self) -> Report:
+        """Look at everything."""
+        began = time.monotonic()
+        report = Report()
+        self._watcher.at("Listing objects", 0, 0)
+        # Before the index: what is listed and not referred to later is no object in the making.
+        inventory = Inventory(self._place.objects)
+        await inventory.read()
+        checks = StreamChecks(self._place, inventory, report)
+        topics = await read_topics(self._meta, ())
+        await self._check_topics(topics, checks, report)
+        await self._check_jobs(topics, checks, report)
+        await self._check_objects(inventory, checks, report)
+        await self._check_releases(report)
+        if self._runner is not None:
+            streams = {
+                stream: (f"{topic.name}-{partition}", partition)
+                for topic in topics
+                for partition, stream in enumerate(topic.streams)
+            }
+            await check_records(self._place, streams, checks, self._runner, report, self._watcher)
+        report.seconds = time.monotonic() - began
+        return report
+
+    async def _check_topics(
+        self, topics: list[StoredTopic], checks: StreamChecks, report: Report
+    ) -> None:
+        total = sum(len(topic.streams) for topic in topics)
+        for topic in topics:
+            report.topics += 1
+            log = LogCopy()
+            for partition, stream in enumerate(topic.streams):
+                self._watcher.at("Checking partitions", report.streams, total)
+                report.streams += 1
+                copy = await checks.check(stream, f"{topic.name}-{partition}")
+                if copy is not None:
+                    log.add(stream, partition, copy.layout.log_start, copy.entries)
+            target = compaction_target(topic.configs)
+            if target == "both":
+                await self._check_copy(topic, checks, report)
+            elif target == "parquet" or log.entries:
+                await self._check_table(topic, log, checks, report)
+
+    async def _check_table(
+        self, topic: StoredTopic, log: LogCopy, checks: StreamChecks, report: Report
+    ) -> None:
+        for attempt in range(TABLE_ATTEMPTS):
+            log.rows = checks.rows
+            try:
+                table = await asyncio.to_thread(read_table, self._place, topic)
+            except CatalogUnavailable as error:
+                report.add(Kind.TABLE, topic.name, f"its table was not compared: {error}")
+                return
+            except TableMismatch as error:
+                report.add(Kind.TABLE, topic.name, str(error))
+                return
+            log.jobs = [job for job in await self._steps.open_jobs() if job.topic_id == topic.id]
+            problems = list(table_problems(table, log))
+            if not problems:
+                report.tables += table is not None
+                return
+            if attempt < TABLE_ATTEMPTS - 1:
+                # A job that ended in between: both are read again.
+                await asyncio.sleep(PAUSE_S)
+                log = await self._log_copy(topic, checks)
+        if topic.id in {each.id for each in await read_topics(self._meta, ())}:
+            name = topic.name if table is None else table.name
+            for problem in problems:
+                report.add(Kind.TABLE, name, problem)
+
+    async def _check_copy(self, topic: StoredTopic, checks: StreamChecks, report: Report) -> None:
+        """A table that is a copy: what it names is there; how it is cut is its own affair."""
+        try:
+            table = await asyncio.to_thread(read_table, self._place, topic)
+        except (CatalogUnavailable, TableMismatch) as error:
+            report.add(Kind.TABLE, topic.name, str(error))
+            return
+        if table is None:
+            return
+        report.tables += 1
+        for key, file in table.files.items():
+            checks.used.update((key, 0, stream) for stream in topic.streams)
+            size = await checks.size(key)
+            # Where it is gone, a rival's removal may have been faster: a second look tells.
+            again = (
+                None
+                if size is not None
+                else await asyncio.to_thread(read_table, self._place, topic)
+            )
+            if size is None and again is not None and key in again.files:
+                report.add(Kind.TABLE, table.name, f"object {key} is not there")
+            elif size is not None and size != file.size:
+                problem = f"it says that {key} has {file.size} bytes, it has {size}"
+                report.add(Kind.TABLE, table.name, problem)
+
+    async def _log_copy(self, topic: StoredTopic, checks: StreamChecks) -> LogCopy:
+        log = LogCopy()
+        for partition, stream in enumerate(topic.streams):
+            copy = await checks.copy(stream)
+            if copy is not None:
+                log.add(stream, partition, copy.layout.log_start, copy.entries)
+        return log
+
+    async def _check_jobs(
+        self, topics: list[StoredTopic], checks: StreamChecks, report: Report
+    ) -> None:
+        owners = {
+            stream: (topic, partition)
+            for topic in topics
+            for partition, stream in enumerate(topic.streams)
+        }
+        for job in await self._steps.open_jobs():
+            report.jobs += 1
+            name = f"{job.kind} job {job.id} of {job.topic}-{job.partition}"
+            checks.used.update(job_references(job))
+            owner = owners.get(job.stream)
+            if owner is None or (owner[0].id, owner[1]) != (job.topic_id, job.partition):
+                deleted = await self._meta.get(keys.tail(0, job.stream))
+                if owner is not None or deleted is None:
+                    report.add(Kind.JOB, name, f"stream {job.stream} is not its topic's")
+                continue
+            copy = await checks.copy(job.stream)
+            there = await self._steps.get(job.stream)
+            if copy is None or there is None or there.id != job.id:
+                continue
+            for problem in job_problems(there, copy):
+                report.add(Kind.JOB, name, problem)
+            if not await is_claimed(self._meta, job, "", self._place.clock.now_ms()):
+                report.add(Kind.JOB, name, "nobody works on it", repairable=True)
+
+    async def _check_objects(
+        self, inventory: Inventory, checks: StreamChecks, report: Report
+    ) -> None:
+        used = checks.used
+        async for entry in scan_all(self._meta, keys.DELETED_TOPICS):
+            for stream in decode(DeletedTopic, entry.value).streams:
+                async for index_entry in stored_entries(self._meta, stream):
+                    used.update(references(stream, index_entry))
+        used |= await released(self._meta)
+        recorded: set[str] = set()
+        async for key, part, record in records(self._meta):
+            recorded.add(key)
+            for stream in record.live:
+                if stream == ADOPTED:
+                    continue  # a restore kept it for its table
+                reference = (key, part, stream)
+                if reference not in used and await is_leaked(self._meta, reference):
+                    problem = f"its part {part} is kept for stream {stream}, which does not use it"
+                    report.add(Kind.LEAKED, key, problem)
+        await self._check_unrecorded(inventory, recorded, report)
+
+    async def _check_unrecorded(
+        self, inventory: Inventory, recorded: set[str], report: Report
+    ) -> None:
+        now_ms = self._place.clock.now_ms()
+        for info in inventory.objects.values():
+            report.objects += 1
+            report.object_bytes += info.size
+            if info.key in recorded or METADATA in info.key:
+                continue
+            if not info.key.startswith(WAL_PREFIX) and job_of_file(info.key) is None:
+                report.add(Kind.UNKNOWN, info.key, "it is not named as an object of ours is")
+                continue
+            writing = {job.id for job in await self._steps.open_jobs() if job.state == CREATED}
+            orphan, reason = await orphan_reason(self._meta, info.key, writing)
+            # Asked last: a manifest or a commit of before the question above has its record.
+            if await self._has_record(info.key):
+                continue
+            if orphan and info.modified_ms + self._settings.orphan_grace_ms <= now_ms:
+                if await inventory.is_there(info.key):
+                    report.add(Kind.ORPHAN, info.key, reason)
+            else:
+                report.waiting += 1
+
+    async def _has_record(self, key: str) -> bool:
+        prefix = f"{keys.objects(0)}{key}/"
+        async for _ in scan_all(self._meta, prefix):
+            return True
+        return False
+
+    async def _check_releases(self, report: Report) -> None:
+        """Released objects that a broker should have deleted by now."""
+        pins = Pins(self._meta, self._place.clock)
+        now_ms = self._place.clock.now_ms()
+        late_ms = self._settings.gc_grace_ms + 2 * self._settings.gc_interval_ms
+        needed_after = await horizon(self._meta)
+        async for entry in scan_all(self._meta, keys.releases(0)):
+            noted = decode(Release, entry.value)
+            report.waiting += len(noted.chunks)
+            if noted.released_ms + late_ms > now_ms:
+                continue
+            if noted.stream and await pins.hold(noted.stream, noted.end):
+                continue
+            if needed_after is not None and entry.revision > needed_after:
+                continue  # a snapshot of the metadata refers to it
+            subject = f"stream {noted.stream}"
+            objects = sorted({key for key, _, _ in noted.chunks})
+            problem = f"{objects[0]} and {len(objects) - 1} more were released long ago"
+            if await self._meta.get(entry.key) is not None:
+                report.add(Kind.RELEASE, subject, problem)

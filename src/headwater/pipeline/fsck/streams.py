@@ -1,0 +1,113 @@
+"""Checking streams: what their indexes say, and the objects that they stand on."""
+
+import asyncio
+from typing import Final
+
+from headwater.errors import ObjectNotFound
+from headwater.log.formats.metadata_values import (
+    INLINE,
+    PARQUET,
+    SEGMENT,
+    WAL,
+    IndexEntry,
+    ObjectRecord,
+)
+from headwater.log.reclaim.releases import object_keys
+from headwater.meta import keys
+from headwater.meta.values import decode
+from headwater.pipeline.compaction.streams import read_layout, read_tail
+from headwater.pipeline.fsck.files import file_problem
+from headwater.pipeline.fsck.index import StreamCopy, index_problems, inline_problem
+from headwater.pipeline.fsck.objects import Inventory, Reference, references, stored_entries
+from headwater.pipeline.fsck.report import Kind, Report
+from headwater.pipeline.place import Place
+
+ATTEMPTS: Final = 8
+"""How often a stream is read that changes under the check."""
+PAUSE_S: Final = 0.05
+
+
+class StreamChecks:
+    """Checks streams one by one and gathers what they refer to."""
+
+    def __init__(self, place: Place, inventory: Inventory, report: Report) -> None:
+        self._place = place
+        self._meta = place.meta
+        self._inventory = inventory
+        self._report = report
+        self.used: set[Reference] = set()
+        self.rows: dict[str, int] = {}
+        """By Parquet file: what its footer says."""
+
+    async def copy(self, stream: int) -> StreamCopy | None:
+        """A stream's metadata as of one moment; None where it changes too fast to be read."""
+        for _ in range(ATTEMPTS):
+            layout = await read_layout(self._meta, stream)
+            tail = await read_tail(self._meta, stream)
+            entries = []
+            async for entry in stored_entries(self._meta, stream):
+                if entry.end > tail.high_watermark:
+                    break
+                if entry.kind == INLINE and (problem := inline_problem(entry)) is not None:
+                    self._report.add(Kind.DAMAGED, f"stream {stream}", problem)
+                entry.data = None
+                entries.append(entry)
+            if (await read_layout(self._meta, stream)).generation == layout.generation:
+                return StreamCopy(layout, tail, entries)
+            await asyncio.sleep(PAUSE_S)
+        return None
+
+    async def check(self, stream: int, name: str) -> StreamCopy | None:
+        """Check a stream and the objects behind it; None where it was deleted meanwhile."""
+        copy = await self.copy(stream)
+        if copy is None:
+            self._report.add(Kind.INDEX, name, "it changes too fast to be checked; try again")
+            return None
+        if copy.tail.deleted:
+            return None
+        for problem in index_problems(copy):
+            self._report.add(Kind.INDEX, name, problem)
+        for entry in copy.entries:
+            self._report.entries += 1
+            self.used.update(references(stream, entry))
+            if entry.kind in (WAL, PARQUET, SEGMENT):
+                await self._check_object(stream, name, entry)
+        return copy
+
+    async def _check_object(self, stream: int, name: str, entry: IndexEntry) -> None:
+        kind, problem = await self._object_problem(stream, entry)
+        # A swap or a trim in the meantime took the entry, and what it stood on, away.
+        if problem is not None and await self.is_current(stream, entry):
+            self._report.add(kind, name, f"[{entry.start}, {entry.end}): {problem}")
+
+    async def size(self, key: str) -> int | None:
+        """An object's bytes; None where it is not there."""
+        return await self._inventory.size(key, 0)
+
+    async def is_current(self, stream: int, entry: IndexEntry) -> bool:
+        """Whether the index still has this very entry, and log start is not past it."""
+        stored = await self._meta.get(keys.index_entry(0, stream, entry.end))
+        there = None if stored is None else decode(IndexEntry, stored.value)
+        return there is not None and (there.start, there.key) == (entry.start, entry.key)
+
+    async def _object_problem(self, stream: int, entry: IndexEntry) -> tuple[Kind, str | None]:
+        for key in object_keys(entry.kind, entry.key):
+            wanted = entry.position + entry.length if key == entry.key else 0
+            size = await self._inventory.size(key, wanted)
+            if size is None:
+                return Kind.MISSING, f"object {key} is not there"
+            if size < wanted or (entry.kind != WAL and key == entry.key and size != wanted):
+                return Kind.DAMAGED, f"object {key} has {size} bytes, {wanted} are wanted"
+            stored = await self._meta.get(keys.object_record(0, key, entry.part))
+            if stored is None:
+                return Kind.UNGUARDED, f"object {key} has no record of part {entry.part}"
+            if stream not in decode(ObjectRecord, stored.value).live:
+                return Kind.UNGUARDED, f"the record of {key} does not keep stream {stream}"
+        try:
+            problem, rows = await file_problem(entry, self._place.objects)
+        except ObjectNotFound:
+            return Kind.MISSING, f"object {entry.key} is not there"
+        if rows >= 0:
+            self._report.files += 1
+            self.rows[entry.key] = rows
+        return Kind.DAMAGED, None if problem is None else f"object {entry.key}: {problem}"

@@ -1,0 +1,118 @@
+"""Comparing a topic's table with its index, where the table is the log."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headwater.errors import TableMismatch
+from headwater.log.formats.metadata_values import PARQUET, IndexEntry
+from headwater.log.jobs.jobs import INDEX_SWAPPED, Job
+from headwater.pipeline.compaction.streams import StoredTopic
+from headwater.pipeline.place import Place
+from headwater.tables.names import dotted
+
+_RANGE = re.compile(r".*/(\d+)/(\d+)-(\d+)-[^/]*")
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file as the table's current snapshot has it."""
+
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopy:
+    """A table at one moment: its files by object key, and its watermarks by stream."""
+
+    name: str
+    files: Mapping[str, TableFile]
+    watermarks: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class LogCopy:
+    """What the log says a topic's table should hold."""
+
+    entries: dict[str, tuple[int, IndexEntry]] = field(default_factory=dict)
+    """By file: the stream and its index entry."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """By file: what its footer says, where it could be read."""
+    log_starts: dict[int, int] = field(default_factory=dict)
+    """By partition."""
+    jobs: list[Job] = field(default_factory=list)
+    """Open ones: what they bring or take may be in the table or not."""
+
+    def add(self, stream: int, partition: int, log_start: int, found: Sequence[IndexEntry]) -> None:
+        self.log_starts[partition] = log_start
+        for entry in found:
+            if entry.kind == PARQUET:
+                self.entries[entry.key] = (stream, entry)
+
+
+def read_table(place: Place, topic: StoredTopic) -> TableCopy | None:
+    """A topic's table; None where there is none. Blocks.
+
+    Raises ``CatalogUnavailable``, or ``TableMismatch`` where it is not what Headwater made.
+    """
+    from headwater.tables.catalog.errors import catalog_errors
+    from headwater.tables.commit.live_files import every_live_file
+    from headwater.tables.commit.watermarks import watermarks
+    from headwater.tables.locations import object_key
+    from headwater.tables.topic_tables import load_table
+
+    wanted = place.tables.table(topic)
+    name = dotted(wanted.name)
+    with catalog_errors(f"table {name}"):
+        if not wanted.catalog.table_exists(wanted.name):
+            return None
+        table = load_table(wanted.catalog, wanted.name, wanted.owner)
+        try:
+            live = every_live_file(table)
+        except FileNotFoundError as error:
+            raise TableMismatch(f"table {name} lacks a part of its metadata: {error}") from error
+    files = {
+        object_key(wanted.objects_url, location) or location: TableFile(
+            file.record_count, file.file_size_in_bytes
+        )
+        for location, file in live.items()
+    }
+    return TableCopy(name, files, watermarks(table.properties))
+
+
+def table_problems(table: TableCopy | None, log: LogCopy) -> Iterator[str]:
+    """How a table and the log differ; nothing where both have the same files."""
+    moving = {
+        key
+        for job in log.jobs
+        if job.state != INDEX_SWAPPED
+        for key in (*job.inputs, *(file.key for file in job.files))
+    }
+    files: Mapping[str, TableFile] = {} if table is None else table.files
+    if table is None and any(log.rows.get(key, 1) for key in log.entries):
+        yield f"there is no table, and the log has {len(log.entries)} files of it"
+        return
+    for key, (stream, entry) in log.entries.items():
+        there, rows = files.get(key), log.rows.get(key)
+        if there is None:
+            # A file without rows is never appended.
+            if rows != 0 and key not in moving:
+                yield f"it lacks {key}, which the log has"
+            continue
+        if there.size != entry.length:
+            yield f"it says that {key} has {there.size} bytes, the log says {entry.length}"
+        if rows is not None and there.rows != rows:
+            yield f"it says that {key} has {there.rows} records, the file says {rows}"
+        if table is not None and table.watermarks.get(stream, 0) < entry.end:
+            mark = table.watermarks.get(stream, 0)
+            yield f"its watermark of stream {stream} is {mark}, and it has files up to {entry.end}"
+    for key in files.keys() - log.entries.keys() - moving:
+        if not below_log_start(key, log.log_starts):
+            yield f"it has {key}, which the log has not"
+
+
+def below_log_start(key: str, log_starts: Mapping[int, int]) -> bool:
+    """Whether a file's records were all deleted, so that it waits to leave its table."""
+    found = _RANGE.fullmatch(key)
+    return found is not None and int(found[3]) <= log_starts.get(int(found[1]), -1)

@@ -1,0 +1,68 @@
+"""The pins of a streaming query, kept by the one process that lives as long as it does."""
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from headwater.errors import HeadwaterError
+from headwater.meta.store_thread import StoreThread
+from headwater.pipeline.source.index import Bounds
+from headwater.pipeline.source.store import NamedPin, put_pins, remove_pins
+
+STREAM_PIN_MS: Final = 60_000
+"""A query that has ended holds back nothing for longer than this: Spark kills its process."""
+
+
+class KeptPins:
+    """One pin for each partition, renewed in a thread.
+
+    A batch that begins where the last one ended writes nothing: its pin stands lower already, and
+    moves up with the next renewal.
+    """
+
+    def __init__(self, store: StoreThread) -> None:
+        self._store = store
+        self._name = f"spark-{uuid4().hex}"
+        # Replaced, never changed: two threads read it.
+        self._held: Mapping[tuple[str, int], NamedPin] = {}
+        self._over = threading.Event()
+        self._renewal = threading.Thread(target=self._renew, name="headwater-pins", daemon=True)
+        self._renewal.start()
+
+    async def hold(self, wanted: Sequence[tuple[Bounds, int]]) -> None:
+        """Pin partitions from these offsets on, before their index is read."""
+        pins = {
+            (each.topic, each.partition): NamedPin(each.stream, low, self._name)
+            for each, low in wanted
+        }
+        new = [pin for place, pin in pins.items() if not self._covers(place, pin)]
+        if new:
+            await put_pins(self._store.meta, new, STREAM_PIN_MS)
+            self._held = {**self._held, **pins}
+
+    def _covers(self, place: tuple[str, int], pin: NamedPin) -> bool:
+        held = self._held.get(place)
+        return held is not None and held.stream == pin.stream and held.low <= pin.low
+
+    def moved(self, end: Mapping[str, Mapping[str, Any]]) -> None:
+        """What is below these offsets was read."""
+        self._held = {
+            place: NamedPin(pin.stream, max(pin.low, low), pin.name)
+            for place, pin in self._held.items()
+            if (low := end.get(place[0], {}).get(str(place[1]))) is not None
+        }
+
+    def close(self) -> None:
+        self._over.set()
+        self._renewal.join()
+        with contextlib.suppress(HeadwaterError):
+            self._store.run(remove_pins(self._store.meta, list(self._held.values())))
+
+    def _renew(self) -> None:
+        while not self._over.wait(STREAM_PIN_MS / 1000 / 4):
+            # A store that is away for a moment: the next renewal is soon enough.
+            with contextlib.suppress(HeadwaterError):
+                pins = list(self._held.values())
+                self._store.run(put_pins(self._store.meta, pins, STREAM_PIN_MS))

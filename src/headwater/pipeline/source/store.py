@@ -1,0 +1,88 @@
+"""The metadata store as Spark's planning and tasks use it, which have no event loop."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from headwater.clock import SystemClock
+from headwater.errors import ConfigurationError
+from headwater.log.formats.metadata_values import Pin
+from headwater.log.transactions import transact
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.store_thread import StoreThread
+from headwater.meta.values import encode
+
+PIN_MS: Final = 600_000
+"""How long a pin holds unless it is renewed: a planned task may wait for others as long."""
+
+_AT_ONCE: Final = 64
+
+
+def open_thread(url: str) -> StoreThread:
+    """Raises ``ConfigurationError`` where there is no store."""
+    _check_there(url)
+    return StoreThread(url)
+
+
+@contextlib.contextmanager
+def opened(url: str) -> Iterator[StoreThread]:
+    """A store for as long as the block runs."""
+    store = open_thread(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _check_there(url: str) -> None:
+    if url.startswith("memory:"):
+        raise ConfigurationError(f"{url} is in its broker's memory, where Spark cannot reach it")
+    parts = urlsplit(url)
+    # Opening would create it.
+    if parts.scheme == "sqlite" and not Path(unquote(parts.path)[1:]).exists():
+        raise ConfigurationError(
+            f"there is no cluster in {url}: give the --metadata of `headwater serve`"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPin:
+    """One reader of a stream: see ``headwater.log.reclaim.pins``."""
+
+    stream: int
+    low: int
+    name: str
+
+
+async def put_pins(meta: MetadataStore, pins: Sequence[NamedPin], ttl_ms: int = PIN_MS) -> None:
+    """Write or renew many pins, in few transactions."""
+    expires_ms = SystemClock().now_ms() + ttl_ms
+    for first in range(0, len(pins), _AT_ONCE):
+        some = pins[first : first + _AT_ONCE]
+
+        def decide(_values: Values, some: Sequence[NamedPin] = some) -> tuple[Writes, None]:
+            writes = Writes()
+            for pin in some:
+                value = encode(Pin(low=pin.low, expires_ms=expires_ms))
+                writes.put(keys.pin(0, pin.stream, pin.name), value)
+            return writes, None
+
+        await transact(meta, [], decide)
+
+
+async def remove_pins(meta: MetadataStore, pins: Sequence[NamedPin]) -> None:
+    """Remove many pins, in few transactions."""
+    for first in range(0, len(pins), _AT_ONCE):
+        some = pins[first : first + _AT_ONCE]
+
+        def decide(_values: Values, some: Sequence[NamedPin] = some) -> tuple[Writes, None]:
+            writes = Writes()
+            for pin in some:
+                writes.delete(keys.pin(0, pin.stream, pin.name))
+            return writes, None
+
+        await transact(meta, [], decide)

@@ -1,0 +1,66 @@
+"""Letting files go of tables that are a copy of their log.
+
+No index entry names them, so no trim notes them. They leave once all records of their range were
+deleted, and all of them when their topic is.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from headwater.errors import TableMismatch
+from headwater.log.reclaim.releases import TableReleases
+from headwater.pipeline.compaction.streams import StoredTopic, read_layout, read_topics
+from headwater.pipeline.fsck.tables import below_log_start, read_table
+from headwater.pipeline.place import Place
+from headwater.topic_config.topic import compaction_target
+
+_DELETED_STREAM: Final = 0
+
+
+async def release_copies(place: Place) -> None:
+    """Note the copies that are no longer needed; ``let_files_go`` does the rest.
+
+    Raises ``CatalogUnavailable``.
+    """
+    releases = TableReleases(place.meta, place.clock)
+    known = {topic.id for topic in await read_topics(place.meta, ())}
+    left = await asyncio.to_thread(place.tables.files_of_others, known)
+    # Read again: a table may be of a topic that was created meanwhile.
+    topics = await read_topics(place.meta, ())
+    for topic_id, files in left.items():
+        if topic_id not in {topic.id for topic in topics}:
+            await releases.note(_DELETED_STREAM, files)
+    for topic in topics:
+        if compaction_target(topic.configs) == "both":
+            await _release_below(place, topic, releases)
+
+
+async def _release_below(place: Place, topic: StoredTopic, releases: TableReleases) -> None:
+    try:
+        table = await asyncio.to_thread(read_table, place, topic)
+    except TableMismatch:
+        return  # its next commit says what is wrong
+    if table is None:
+        return
+    log_starts = {
+        partition: (await read_layout(place.meta, stream)).log_start
+        for partition, stream in enumerate(topic.streams)
+    }
+    for partition, files in _by_partition(table.files, log_starts).items():
+        await releases.note(topic.streams[partition], sorted(files))
+
+
+_PARTITION: Final = re.compile(r".*/data/(\d+)/[^/]+")
+
+
+def _by_partition(
+    files: Mapping[str, object], log_starts: Mapping[int, int]
+) -> dict[int, list[str]]:
+    """The files whose records were all deleted, by partition."""
+    found: dict[int, list[str]] = {}
+    for key in files:
+        if below_log_start(key, log_starts) and (match := _PARTITION.fullmatch(key)):
+            found.setdefault(int(match[1]), []).append(key)
+    return found

@@ -1,0 +1,142 @@
+"""What a topic's table holds, and how far it is behind its log.
+
+A topic without a table has facts too: how much of it waits to become segments, or nothing where
+it is left as it is.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.log.formats.metadata_values import INLINE, WAL
+from headwater.pipeline.compaction.planner import SEGMENTS, lowest_run
+from headwater.pipeline.compaction.streams import StoredTopic, read_layout, read_tail, read_view
+from headwater.pipeline.place import Place
+from headwater.tables.names import dotted
+
+TABLED: Final = ("parquet", "both")
+"""What a topic is compacted to that has a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """One partition: the log's bounds, and the first offset that waits to be compacted."""
+
+    partition: int
+    log_start: int
+    end: int
+    next_offset: int
+
+    @property
+    def waiting(self) -> int:
+        """Offsets of the log that are not compacted yet."""
+        return max(0, self.end - max(self.next_offset, self.log_start))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """A topic's table; its counts are 0 and its places empty while there is none."""
+
+    topic: str
+    name: str
+    """Empty where the topic has no table, by its configuration."""
+    target: str
+    location: str = ""
+    metadata: str = ""
+    snapshot: int | None = None
+    snapshots: int = 0
+    records: int = 0
+    files: int = 0
+    size: int = 0
+    partitions: tuple[PartitionFacts, ...] = ()
+
+    @property
+    def waiting(self) -> int:
+        return sum(partition.waiting for partition in self.partitions)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "topic": self.topic,
+            "table": self.name or None,
+            "compact_to": self.target,
+            "location": self.location or None,
+            "metadata": self.metadata or None,
+            "snapshot": self.snapshot,
+            "snapshots": self.snapshots,
+            "records": self.records,
+            "files": self.files,
+            "bytes": self.size,
+            "waiting": self.waiting,
+            "partitions": [
+                {
+                    "partition": each.partition,
+                    "log_start": each.log_start,
+                    "end": each.end,
+                    "next_offset": each.next_offset,
+                    "waiting": each.waiting,
+                }
+                for each in self.partitions
+            ],
+        }
+
+
+async def read_facts(place: Place, topic: StoredTopic) -> TableFacts:
+    """The facts of one topic. Raises ``CatalogUnavailable`` or ``TableMismatch``."""
+    from headwater.tables.catalog.errors import catalog_errors
+    from headwater.tables.commit.watermarks import watermarks
+    from headwater.tables.topic_tables import load_table
+    from headwater.topic_config.topic import compaction_target
+
+    target = compaction_target(topic.configs)
+    if target not in TABLED:
+        partitions = await _partitions(place, topic, await _compacted_to(place, topic, target))
+        return TableFacts(topic=topic.name, name="", target=target, partitions=partitions)
+    wanted = place.tables.table(topic)
+    name = dotted(wanted.name)
+    with catalog_errors(f"table {name}"):
+        there = wanted.catalog.table_exists(wanted.name)
+    if not there:
+        partitions = await _partitions(place, topic, {})
+        return TableFacts(topic=topic.name, name=name, target=target, partitions=partitions)
+    table = load_table(wanted.catalog, wanted.name, wanted.owner)
+    snapshot = table.current_snapshot()
+    counts = (
+        {}
+        if snapshot is None or snapshot.summary is None
+        else snapshot.summary.additional_properties
+    )
+    return TableFacts(
+        topic=topic.name,
+        name=name,
+        target=target,
+        location=table.location(),
+        metadata=table.metadata_location,
+        snapshot=None if snapshot is None else snapshot.snapshot_id,
+        snapshots=len(table.metadata.snapshots),
+        records=int(counts.get("total-records", 0)),
+        files=int(counts.get("total-data-files", 0)),
+        size=int(counts.get("total-files-size", 0)),
+        partitions=await _partitions(place, topic, watermarks(table.properties)),
+    )
+
+
+async def _compacted_to(place: Place, topic: StoredTopic, target: str) -> dict[int, int]:
+    """Where the first chunk is that waits, by stream, in a topic without a table."""
+    found = {}
+    for stream in topic.streams:
+        _, view = await read_view(place.meta, stream, (INLINE, WAL))
+        run = lowest_run(view) if target == SEGMENTS else []
+        tail = await read_tail(place.meta, stream)
+        found[stream] = run[0].start if run else tail.high_watermark
+    return found
+
+
+async def _partitions(
+    place: Place, topic: StoredTopic, marks: dict[int, int]
+) -> tuple[PartitionFacts, ...]:
+    found = []
+    for partition, stream in enumerate(topic.streams):
+        layout, tail = await read_layout(place.meta, stream), await read_tail(place.meta, stream)
+        found.append(
+            PartitionFacts(partition, layout.log_start, tail.high_watermark, marks.get(stream, 0))
+        )
+    return tuple(found)

@@ -1,0 +1,79 @@
+"""Letting files go that left the log: out of their table first, then to be deleted.
+
+Files that trims and swaps took out of the index wait on the table release list. This takes them
+out of the current snapshot of their table and, once no kept snapshot names them, gives them to
+the brokers' garbage collection. The table of a topic that was deleted goes as a whole.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from headwater.clock import Clock
+from headwater.log.reclaim.releases import TableRelease, TableReleases
+from headwater.meta.store import MetadataStore
+from headwater.pipeline.compaction.streams import StoredTopic, read_topics
+from headwater.pipeline.compaction.table_commits import TableCommits
+
+T = TypeVar("T")
+
+
+class AskCatalog(Protocol):
+    """Runs something that asks the catalog, on the thread for that."""
+
+    async def __call__(self, function: Callable[[], T]) -> T: ...
+
+
+async def let_files_go(
+    meta: MetadataStore, clock: Clock, tables: TableCommits, ask: AskCatalog
+) -> int:
+    """Work the table release list off as far as it can be; returns how many files were let go.
+
+    Raises ``CatalogUnavailable`` or ``TableMismatch``; another call goes on from there.
+    """
+    releases = TableReleases(meta, clock)
+    waiting = [noted async for noted in releases.waiting()]
+    if not waiting:
+        return 0
+    # Read after the notes: a stream that no topic has by now is a deleted topic's.
+    owners = {stream: topic for topic in await read_topics(meta, ()) for stream in topic.streams}
+    released = 0
+    for topic, notes in _by_topic(waiting, owners):
+        files = [file for noted in notes for file in noted.files]
+        free = await _free(topic, files, tables, ask, clock.now_ms())
+        for noted in notes:
+            gone = free.intersection(noted.files)
+            if gone:
+                await releases.let_go(noted, gone)
+                released += len(gone)
+            await asyncio.sleep(0)
+    return released
+
+
+def _by_topic(
+    waiting: Sequence[TableRelease], owners: dict[int, StoredTopic]
+) -> list[tuple[StoredTopic | None, list[TableRelease]]]:
+    """The notes of each topic together; None stands for the deleted ones."""
+    topics: dict[str, StoredTopic | None] = {}
+    notes: dict[str, list[TableRelease]] = {}
+    for noted in waiting:
+        topic = owners.get(noted.stream)
+        key = "" if topic is None else topic.id
+        topics[key] = topic
+        notes.setdefault(key, []).append(noted)
+    return [(topics[key], found) for key, found in notes.items()]
+
+
+async def _free(
+    topic: StoredTopic | None,
+    files: Sequence[str],
+    tables: TableCommits,
+    ask: AskCatalog,
+    now_ms: int,
+) -> frozenset[str]:
+    if topic is not None:
+        return await ask(lambda: tables.take_out(topic, files, now_ms))
+    # tables/<topic id>/data/...
+    for topic_id in {file.split("/")[1] for file in files}:
+        await ask(lambda topic_id=topic_id: tables.drop(topic_id))  # type: ignore[misc]
+    return frozenset(files)

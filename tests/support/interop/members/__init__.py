@@ -1,0 +1,57 @@
+"""Members of consumer groups, each client's behind one small face."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from tests.support.interop.clients.driven import FRANZ_GO, JAVA, JAVA_NEWEST, KAFKAJS, SARAMA
+from tests.support.interop.members.aiokafka import AiokafkaGroups
+from tests.support.interop.members.confluent import ConfluentGroups
+from tests.support.interop.members.driven import DrivenGroups
+from tests.support.interop.members.kafka_python import KafkaPythonGroups
+from tests.support.interop.members.state import Committed, Joining, Kind, State
+
+
+class Member(Protocol):
+    """A consumer in a group, which polls all the time."""
+
+    def state(self) -> State: ...
+
+    def commit(self, offsets: Mapping[str, Committed]) -> None:
+        """By place, which is ``topic:partition``."""
+        ...
+
+    def leave(self) -> None:
+        """Close the consumer; with automatic commits, it commits what it received."""
+        ...
+
+
+class GroupClient(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What it offers, its usual one first."""
+        ...
+
+    @property
+    def static_kinds(self) -> tuple[Kind, ...]:
+        """Those that it can use with ``group.instance.id``."""
+        ...
+
+    def join(self, joining: Joining) -> Member: ...
+
+
+CLASSIC = (Kind.RANGE, Kind.ROUND_ROBIN, Kind.STICKY, Kind.COOPERATIVE)
+
+GROUP_CLIENTS: tuple[GroupClient, ...] = (
+    DrivenGroups(JAVA, (*CLASSIC, Kind.CONSUMER), (Kind.RANGE, Kind.CONSUMER)),
+    DrivenGroups(JAVA_NEWEST, (*CLASSIC, Kind.CONSUMER), (Kind.RANGE, Kind.CONSUMER)),
+    ConfluentGroups(),
+    # See the faults of clients in ``matrix`` for its static members of the consumer protocol.
+    DrivenGroups(FRANZ_GO, (*reversed(CLASSIC), Kind.CONSUMER), (Kind.COOPERATIVE,)),
+    DrivenGroups(SARAMA, CLASSIC, (Kind.RANGE,)),
+    DrivenGroups(KAFKAJS, (Kind.ROUND_ROBIN,)),
+    AiokafkaGroups(),
+    KafkaPythonGroups(),
+)

@@ -1,0 +1,91 @@
+"""A group under test: its topic, the records in rounds, and what its members hold together."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.support.interop.clients import LIBRDKAFKA
+from tests.support.interop.members import GROUP_CLIENTS, GroupClient, Member
+from tests.support.interop.members.state import Committed, Joining, Kind, place
+from tests.support.interop.records import Record
+from tests.system.clients.conftest import create_topic, eventually, fresh_name
+
+PARTITIONS = 6
+EACH = 5
+"""Records for each partition in one round."""
+
+
+def values(topic: str, round_: int, partitions: Iterable[int] = range(PARTITIONS)) -> list[str]:
+    return sorted(
+        f"{topic}-{round_}-{partition}-{number}"
+        for partition in partitions
+        for number in range(EACH)
+    )
+
+
+def fill(bootstrap: str, topic: str, round_: int, *, partitions: int = PARTITIONS) -> None:
+    for partition in range(partitions):
+        texts = values(topic, round_, [partition])
+        records = [Record(text.encode(), b"k") for text in texts]
+        LIBRDKAFKA.produce(bootstrap, topic, records, partition=partition)
+
+
+def all_places(topic: str) -> frozenset[str]:
+    return frozenset(place(topic, partition) for partition in range(PARTITIONS))
+
+
+def share_evenly(members: Sequence[Member], topic: str) -> bool:
+    """Every partition has one owner, and no member has more than one above another."""
+    assigned = [member.state().assigned for member in members]
+    sizes = [len(each) for each in assigned]
+    return (
+        frozenset().union(*assigned) == all_places(topic)
+        and sum(sizes) == PARTITIONS
+        and max(sizes) - min(sizes) <= 1
+    )
+
+
+def received(members: Iterable[Member]) -> list[str]:
+    return sorted(text for member in members for text in member.state().values)
+
+
+class Group:
+    """A group of one client with a topic of its own; whoever is left at the end leaves."""
+
+    def __init__(self, bootstrap: str, client: GroupClient, leaving: ExitStack) -> None:
+        self.bootstrap, self.client = bootstrap, client
+        self.topic = create_topic(bootstrap, partitions=PARTITIONS)
+        self.name = fresh_name("group")
+        self._leaving = leaving
+
+    def join(self, kind: Kind | None = None, **options: Any) -> Member:
+        joining = Joining(
+            bootstrap=self.bootstrap,
+            group=self.name,
+            topic=self.topic,
+            kind=kind or self.client.kinds[0],
+            **options,
+        )
+        member = self.client.join(joining)
+        self._leaving.callback(member.leave)
+        return member
+
+    def wait_for(self, holds: Callable[[], bool]) -> None:
+        eventually(holds, seconds=40)
+
+
+def ends(topic: str, rounds: int, metadata: str = "") -> dict[str, Committed]:
+    """The offsets of a group that has read so many rounds."""
+    return {where: Committed(rounds * EACH, metadata) for where in all_places(topic)}
+
+
+def for_each_client(capability: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "client",
+        [
+            pytest.param(each, id=each.name, marks=pytest.mark.cell(each.name, capability))
+            for each in GROUP_CLIENTS
+        ],
+    )

@@ -1,0 +1,37 @@
+"""What a group has committed, as kafka-python's admin client reads it.
+
+confluent-kafka sends the zero byte at the end of its own string as a part of the metadata, and
+relies on it when it reads: what others committed it shows with whatever stands behind it.
+"""
+
+import time
+from typing import Any
+
+import kafka
+import kafka.errors
+
+from tests.support.interop.members.state import Committed, place
+
+
+def committed_offsets(bootstrap: str, group: str) -> dict[str, Committed]:
+    admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        offsets = _ask(admin, group)
+    finally:
+        admin.close()
+    return {
+        place(where.topic, where.partition): Committed(each.offset, each.metadata.rstrip("\0"))
+        for where, each in offsets.items()
+    }
+
+
+def _ask(admin: Any, group: str, *, seconds: float = 20.0) -> Any:
+    """A coordinator that has just started may ask for a moment to read its groups."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return admin.list_group_offsets({group: None})[group]
+        except kafka.errors.KafkaError as failed:
+            if not failed.retriable or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)

@@ -1,0 +1,321 @@
+"""What a check finds in clusters that are whole, at work, or damaged in one place."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.log.formats.metadata_values import (
+    PARQUET,
+    WAL,
+    IndexEntry,
+    Layout,
+    ObjectRecord,
+    Release,
+)
+from headwater.log.jobs.jobs import Job
+from headwater.log.jobs.steps import JobSteps
+from headwater.log.settings import LogSettings
+from headwater.meta import keys
+from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.values import decode, encode
+from headwater.pipeline.compaction.streams import StoredTopic, read_topics
+from headwater.pipeline.fsck.check import Checker
+from headwater.pipeline.fsck.repair import repair
+from headwater.pipeline.fsck.report import Kind, Report
+from headwater.pipeline.place import Place, open_place
+from headwater.pipeline.spark.runner import Runner
+from headwater.tables.settings import TableSettings
+from tests.support.pipeline.cluster import (
+    Cluster,
+    InProcess,
+    address_of,
+    eventually,
+    make_compactor,
+    start_cluster,
+)
+from tests.system.spark.conftest import SharedSpark
+
+COMMAND = Path(sys.executable).with_name("headwater")
+EAGER = LogSettings(orphan_grace_ms=0, gc_grace_ms=0, gc_interval_ms=0)
+TOPIC = "checked"
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cluster whose broker has stopped: one topic, its beginning compacted."""
+    data = tmp_path_factory.mktemp("fsck") / "data"
+    running = start_cluster(data)
+    try:
+        running.create_topic(TOPIC, partitions=2)
+        running.produce(TOPIC, 600, partitions=2)
+        asyncio.run(_compact(running))
+        running.produce(TOPIC, 600, partitions=2, seed=1)
+        asyncio.run(eventually(lambda: _nothing_waits(running)))
+    finally:
+        running.server.stop()
+    shutil.copytree(data, data.with_name("kept"))
+    return data
+
+
+async def _compact(running: Cluster) -> None:
+    await running.compact(TOPIC)
+
+
+async def _nothing_waits(running: Cluster) -> bool:
+    """The broker has deleted what compaction replaced."""
+    async with running.open() as place:
+        return not (await place.meta.scan(keys.releases(0), keys.releases(0) + "~")).entries
+
+
+@pytest.fixture
+def data(pristine: Path) -> Iterator[Path]:
+    yield pristine
+    # Tables know where they are: every test gets the same place.
+    shutil.rmtree(pristine)
+    shutil.copytree(pristine.with_name("kept"), pristine)
+
+
+@pytest.fixture
+async def place(data: Path) -> AsyncIterator[Place]:
+    async with open_place(address_of(data), TableSettings()) as opened:
+        yield opened
+
+
+async def check(place: Place, *, runner: Runner | None = None) -> Report:
+    return await Checker(place, EAGER, runner=runner).check()
+
+
+async def kinds(place: Place, *, runner: Runner | None = None) -> set[Kind]:
+    return {finding.kind for finding in (await check(place, runner=runner)).findings}
+
+
+async def topic_of(place: Place) -> StoredTopic:
+    (topic,) = await read_topics(place.meta, [TOPIC])
+    return topic
+
+
+async def entry_of(place: Place, kind: int) -> tuple[int, IndexEntry]:
+    """A stream and the last of its entries of this kind."""
+    found = None
+    topic = await topic_of(place)
+    for stream in topic.streams:
+        for entry in await entries_of(place, stream):
+            if entry.kind == kind:
+                found = stream, entry
+    assert found is not None
+    return found
+
+
+async def entries_of(place: Place, stream: int) -> list[IndexEntry]:
+    prefix = keys.index(0, stream)
+    stored = (await place.meta.scan(prefix, prefix + "~")).entries
+    return [decode(IndexEntry, each.value) for each in stored]
+
+
+async def write(meta: MetadataStore, puts: dict[str, bytes], deletes: tuple[str, ...] = ()) -> None:
+    def decide(_values: Values) -> tuple[Writes, None]:
+        writes = Writes()
+        for key, value in puts.items():
+            writes.put(key, value)
+        for key in deletes:
+            writes.delete(key)
+        return writes, None
+
+    await meta.transact(0, [], decide)
+
+
+def file_of(data: Path, key: str) -> Path:
+    return data / "objects" / key
+
+
+async def test_a_whole_cluster_has_no_findings(place: Place) -> None:
+    report = await check(place, runner=InProcess())
+    assert report.findings == []
+    assert (report.topics, report.streams, report.tables, report.records_read) == (1, 2, 1, 1200)
+    assert report.files == 2
+
+
+async def test_a_cluster_at_work_has_no_findings(cluster: Cluster, spark: SharedSpark) -> None:
+    topic = cluster.create_topic(partitions=2)
+    cluster.produce(topic, 200, partitions=2)
+    work = asyncio.create_task(asyncio.to_thread(_work, cluster, topic))
+    settings = LogSettings(gc_grace_ms=60_000)
+    while not work.done():
+        async with cluster.open() as place:
+            report = await Checker(place, settings, runner=InProcess()).check()
+            assert not [each for each in report.findings if topic in each.subject + each.problem]
+    await work
+    async with cluster.open() as place:
+        report = await Checker(place, settings, runner=spark).check()
+        assert not [each for each in report.findings if topic in each.subject]
+        assert report.records_read >= 800
+
+
+def _work(cluster: Cluster, topic: str) -> None:
+    for seed in range(3):
+        asyncio.run(cluster.compact(topic))
+        cluster.produce(topic, 200, partitions=2, seed=seed)
+        cluster.delete_records(topic, 0, 20 * (seed + 1))
+
+
+@pytest.mark.parametrize("kind", [WAL, PARQUET])
+async def test_a_missing_object_is_found(place: Place, data: Path, kind: int) -> None:
+    _, entry = await entry_of(place, kind)
+    file_of(data, entry.key).unlink()
+    assert Kind.MISSING in await kinds(place)
+
+
+@pytest.mark.parametrize("kind", [WAL, PARQUET])
+async def test_an_object_that_was_cut_is_found(place: Place, data: Path, kind: int) -> None:
+    _, entry = await entry_of(place, kind)
+    os.truncate(file_of(data, entry.key), entry.position + entry.length - 1)
+    assert await kinds(place) == {Kind.DAMAGED}
+
+
+@pytest.mark.parametrize("kind", [WAL, PARQUET])
+async def test_a_flipped_byte_is_found_by_a_deep_check(place: Place, data: Path, kind: int) -> None:
+    _, entry = await entry_of(place, kind)
+    with file_of(data, entry.key).open("r+b") as file:
+        file.seek(entry.position + entry.length // 3)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 0x40]))
+    assert await kinds(place) == set()
+    assert await kinds(place, runner=InProcess()) == {Kind.DAMAGED}
+
+
+async def test_a_hole_in_an_index_is_found(place: Place) -> None:
+    stream, entry = await entry_of(place, WAL)
+    await write(place.meta, {}, (keys.index_entry(0, stream, entry.end),))
+    report = await check(place)
+    problems = {finding.kind: finding.problem for finding in report.findings}
+    assert problems[Kind.INDEX] == f"nothing holds [{entry.start}, {entry.end})"
+    assert Kind.LEAKED in problems
+
+
+async def test_an_object_that_could_be_deleted_is_found(place: Place) -> None:
+    stream, entry = await entry_of(place, WAL)
+    key = keys.object_record(0, entry.key, entry.part)
+    stored = await place.meta.get(key)
+    assert stored is not None
+    record = decode(ObjectRecord, stored.value)
+    record.live.remove(stream)
+    await write(place.meta, {key: encode(record)})
+    assert await kinds(place) == {Kind.UNGUARDED}
+
+
+async def test_a_table_that_lacks_a_file_of_the_log_is_found(place: Place) -> None:
+    from headwater.tables.commit.changes import remove_files
+
+    _, entry = await entry_of(place, PARQUET)
+    remove_files(place.tables.table(await topic_of(place)), [entry.key])
+    (finding,) = (await check(place)).findings
+    assert (finding.kind, finding.problem) == (
+        Kind.TABLE,
+        f"it lacks {entry.key}, which the log has",
+    )
+
+
+async def test_a_table_with_a_file_that_the_log_lacks_is_found(place: Place) -> None:
+    stream, entry = await entry_of(place, PARQUET)
+    await write(place.meta, {}, (keys.index_entry(0, stream, entry.end),))
+    problems = [f.problem for f in (await check(place)).findings if f.kind == Kind.TABLE]
+    assert problems == [f"it has {entry.key}, which the log has not"]
+
+
+async def test_orphans_are_deleted_past_their_grace_time_only(place: Place, data: Path) -> None:
+    topic = await topic_of(place)
+    name = f"{0:020d}-{5:020d}-{'0' * 32}-lost.parquet"
+    lost = file_of(data, f"tables/{topic.id}/data/0/{name}")
+    lost.write_bytes(b"half")
+    ours = file_of(data, "warehouse/own/data.parquet")
+    ours.parent.mkdir(parents=True)
+    ours.write_bytes(b"a user's own")
+    young = await Checker(place, LogSettings()).check()
+    assert (young.findings, young.waiting) == ([], 1)
+    report = await check(place)
+    assert {finding.kind for finding in report.findings} == {Kind.ORPHAN}
+    compactor = make_compactor(place)
+    await repair(place, EAGER, report, compactor)
+    compactor.close()
+    assert await kinds(place) == set()
+    assert not lost.exists()
+    assert ours.exists()
+
+
+async def test_a_job_that_nobody_works_on_is_carried_through(place: Place) -> None:
+    topic = await topic_of(place)
+    stream, entry = await entry_of(place, WAL)
+    waiting = [each for each in await entries_of(place, stream) if each.kind != PARQUET]
+    steps = JobSteps(place.meta, place.clock)
+    job = Job(
+        id="e" * 32,
+        kind="compact",
+        stream=stream,
+        topic=TOPIC,
+        topic_id=topic.id,
+        partition=topic.streams.index(stream),
+        start=waiting[0].start,
+        end=entry.end,
+        created_ms=0,
+    )
+    await steps.create(job, await steps.generation(stream))
+    report = await check(place)
+    (finding,) = report.findings
+    assert (finding.kind, finding.repairable) == (Kind.JOB, True)
+    compactor = make_compactor(place)
+    done = await repair(place, EAGER, report, compactor)
+    compactor.close()
+    assert done == ["jobs finished: 1"]
+    assert await steps.open_jobs() == []
+    # What it replaced is released, and not yet due.
+    assert (await Checker(place, LogSettings()).check()).findings == []
+
+
+async def test_a_release_that_is_long_due_is_applied(place: Place, data: Path) -> None:
+    stream, entry = await entry_of(place, WAL)
+    stored = await place.meta.get(keys.layout(0, stream))
+    layout = Layout() if stored is None else decode(Layout, stored.value)
+    layout.log_start = entry.end
+    noted = Release(chunks=[(entry.key, entry.part, stream)], released_ms=1)
+    entries = await place.meta.scan(keys.index(0, stream), keys.index(0, stream) + "~")
+    await write(
+        place.meta,
+        {keys.layout(0, stream): encode(layout), f"{keys.releases(0)}test": encode(noted)},
+        tuple(each.key for each in entries.entries if each.key.endswith(f"{entry.end:020d}")),
+    )
+    report = await check(place)
+    assert Kind.RELEASE in {finding.kind for finding in report.findings}
+    compactor = make_compactor(place)
+    await repair(place, EAGER, report, compactor)
+    compactor.close()
+    assert Kind.RELEASE not in await kinds(place)
+
+
+def test_the_command_ends_with_one_where_something_is_wrong(data: Path) -> None:
+    whole = _fsck(data)
+    assert whole.returncode == 0, whole.stderr
+    assert "Checked 1 topic, 2 partitions" in whole.stdout
+    for file in (data / "objects" / "wal").glob("*/*"):
+        os.truncate(file, 10)
+    damaged = _fsck(data, "--json")
+    assert damaged.returncode == 1
+    report = json.loads(damaged.stdout)
+    assert {each["kind"] for each in report["findings"]} == {"damaged-object"}
+
+
+def _fsck(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, "fsck", "--data", data, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )

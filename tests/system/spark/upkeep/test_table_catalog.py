@@ -1,0 +1,35 @@
+"""The tables of a cluster do not depend on the directory of the process that looks."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from headwater.pipeline.compaction.streams import read_topics
+from headwater.pipeline.place import open_place
+from headwater.tables.settings import TableSettings
+from tests.support.pipeline.cluster import Cluster, make_compactor, table_rows
+
+
+async def test_a_table_is_compacted_from_any_directory(cluster: Cluster, tmp_path: Path) -> None:
+    topic = cluster.create_topic()
+    cluster.produce(topic, 50)
+    await cluster.compact(topic)
+    cluster.produce(topic, 50, seed=1)
+    elsewhere = replace(cluster.address, data=tmp_path)
+    async with open_place(elsewhere, TableSettings()) as place:
+        compactor = make_compactor(place)
+        assert (await compactor.compact([topic])).failures == []
+        compactor.close()
+        (found,) = await read_topics(place.meta, [topic])
+        assert table_rows(place, found) == cluster.consume(topic)
+    assert await cluster.table(topic) == cluster.consume(topic)
+
+
+async def test_a_table_in_a_nested_namespace_goes_with_its_topic(cluster: Cluster) -> None:
+    topic = cluster.create_topic(configs={"headwater.table.name": "lake.raw.nested"})
+    cluster.produce(topic, 50)
+    await cluster.compact(topic)
+    async with cluster.open() as place:
+        (found,) = await read_topics(place.meta, [topic])
+        assert found.id in place.tables.files_of_others([])
+        assert place.tables.drop(found.id)
+        assert not place.tables.catalog.table_exists("lake.raw.nested")

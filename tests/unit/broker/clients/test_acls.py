@@ -1,0 +1,34 @@
+"""Access control lists: there is no authorizer, which Kafka answers with an error of its own."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.broker.running import RunningBroker
+
+DESCRIBE, CREATE, DELETE = 29, 30, 31
+SECURITY_DISABLED = (54, "No Authorizer is configured.")
+ANY = {"operation": 1, "permission_type": 1}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_acls_are_refused_because_security_is_disabled(
+    broker: RunningBroker, version: int
+) -> None:
+    def one(word: str) -> dict[str, Any]:
+        """A resource, or a filter of resources."""
+        return {
+            f"resource_type{word}": 2, f"resource_name{word}": "t", f"principal{word}": "User:a",
+            f"host{word}": "*", **ANY,
+            ("pattern_type_filter" if word else "resource_pattern_type"): 3,
+        }  # fmt: skip
+
+    described = await broker.call(DESCRIBE, version, **one("_filter"))
+    assert (described.error_code, described.error_message) == SECURITY_DISABLED
+    assert described.resources == ()
+    created = await broker.call(CREATE, version, creations=[one(""), one("")])
+    codes = [(each.error_code, each.error_message) for each in created.results]
+    assert codes == [SECURITY_DISABLED] * 2
+    deleted = await broker.call(DELETE, version, filters=[one("_filter")])
+    (found,) = deleted.filter_results
+    assert (found.error_code, found.error_message, found.matching_acls) == (*SECURITY_DISABLED, ())

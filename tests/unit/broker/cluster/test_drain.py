@@ -1,0 +1,184 @@
+"""Draining: who is asked, what others see, and when it is done."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from headwater.broker.cluster.drain import Drainer
+from headwater.broker.cluster.membership import Membership
+from headwater.broker.cluster.ownership import check_served_here, nearer_broker
+from headwater.broker.cluster.registration import DRAINED, DRAINING, SERVING, DrainRequest
+from headwater.broker.cluster.view import PLAINTEXT, BrokerAddress
+from headwater.broker.services import Services
+from headwater.broker.settings import BrokerSettings
+from headwater.errors import NotLeaderOrFollower
+from headwater.meta import keys
+from headwater.meta.memory import MemoryDatabase, MemoryStore
+from headwater.meta.store import Writes
+from headwater.meta.values import encode
+from headwater.telemetry.metrics import Metrics
+from tests.unit.broker.cluster.test_membership import eventually, ids
+
+
+class Broker:
+    """A member that drains when it is asked; its groups go at the first hand-over."""
+
+    def __init__(self, database: MemoryDatabase, broker_id: int, rack: str | None = None) -> None:
+        self.store = MemoryStore(database=database)
+        self.metrics = Metrics()
+        self.groups = 3
+        self.member = Membership(
+            meta=self.store,
+            address=BrokerAddress(broker_id, "127.0.0.1", 9092, rack),
+            cluster_id="c",
+            leader_epoch=0,
+            incarnation=lambda: f"i{broker_id}",
+            fence=self._fence,
+            exclusive=False,
+            session_seconds=10,
+        )
+        self.drainer = Drainer(
+            meta=self.store,
+            members=self.member,
+            metrics=self.metrics,
+            hand_over=self._hand_over,
+            groups_held=lambda: self.groups,
+            quiet_seconds=0.2,
+        )
+
+    async def _fence(self, _incarnation: str) -> None:
+        raise AssertionError("nobody is to be fenced")
+
+    async def _hand_over(self) -> None:
+        self.groups = 0
+
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator["Broker"]:
+        await self.member.join()
+        tasks = [asyncio.create_task(self.member.run()), asyncio.create_task(self.drainer.run())]
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.member.leave()
+            await self.store.close()
+
+
+def ask(database: MemoryDatabase, broker_id: int, epoch: int) -> None:
+    request = DrainRequest(epoch=epoch, requested_ms=0)
+    database.apply(Writes(puts={keys.drain(broker_id): encode(request)}))
+
+
+async def test_a_broker_that_drains_is_shown_to_nobody_and_says_when_it_is_done() -> None:
+    database = MemoryDatabase()
+    first, second = Broker(database, 1), Broker(database, 2)
+    async with first.joined(), second.joined():
+        await eventually(lambda: ids(first.member) == [1, 2])
+        ask(database, 2, second.member.joined_epoch)
+        await eventually(lambda: ids(first.member) == ids(second.member) == [1])
+        assert second.member.sends_away
+        assert not first.member.sends_away
+        assert first.member.lives(2)
+        found = first.member.find(2)
+        assert found is not None
+        assert found.id == 2
+        assert {first.member.chosen(shard) for shard in range(64)} == {1}
+        assert set(first.member.living()) == {"i1", "i2"}
+        for _ in range(3):
+            second.metrics.requests["Fetch"].inc()  # a client that has not moved yet
+            assert second.member.state == DRAINING
+            await asyncio.sleep(0.1)
+        await eventually(lambda: second.member.state == DRAINED)
+        assert second.groups == 0
+        database.apply(Writes(deletes=[keys.drain(2)]))
+        await eventually(lambda: ids(first.member) == [1, 2])
+        assert second.member.state == SERVING
+
+
+async def test_a_request_to_an_earlier_process_of_the_broker_is_forgotten() -> None:
+    database = MemoryDatabase()
+    first, second = Broker(database, 1), Broker(database, 2)
+    async with first.joined():
+        async with second.joined():
+            pass
+        again = Broker(database, 2)
+        ask(database, 2, second.member.joined_epoch)
+        async with again.joined():
+            await eventually(lambda: keys.drain(2) not in database.entries)
+            assert again.member.state == SERVING
+
+
+async def test_the_only_broker_serves_on_whatever_it_is_asked() -> None:
+    database = MemoryDatabase()
+    only = Broker(database, 1)
+    async with only.joined():
+        ask(database, 1, only.member.joined_epoch)
+        await eventually(lambda: only.member.state == DRAINING)
+        assert ids(only.member) == [1]
+        assert not only.member.sends_away
+        await only.drainer.let_go(10)  # at once: nobody could go elsewhere
+        assert only.groups == 3
+
+
+async def test_a_broker_that_stops_lets_its_clients_go_first() -> None:
+    database = MemoryDatabase()
+    first, second = Broker(database, 1), Broker(database, 2)
+    async with first.joined(), second.joined():
+        await eventually(lambda: ids(second.member) == [1, 2])
+        await second.drainer.let_go(10)
+        assert second.groups == 0
+        await eventually(lambda: ids(first.member) == [1])
+
+
+async def test_brokers_that_stop_together_wait_for_no_client() -> None:
+    database = MemoryDatabase()
+    first, second = Broker(database, 1), Broker(database, 2)
+    async with first.joined(), second.joined():
+        await eventually(lambda: ids(first.member) == ids(second.member) == [1, 2])
+
+        async def keep_asking() -> None:
+            while True:
+                for each in (first, second):
+                    each.metrics.requests["Produce"].inc()
+                await asyncio.sleep(0.01)
+
+        asking = asyncio.create_task(keep_asking())
+        async with asyncio.timeout(30):
+            await asyncio.gather(first.drainer.let_go(3_600), second.drainer.let_go(3_600))
+        asking.cancel()
+
+
+def services(broker: Broker, **settings: object) -> Services:
+    own = BrokerSettings(**settings)  # type: ignore[arg-type]
+    return cast("Services", SimpleNamespace(cluster=broker.member, settings=own))
+
+
+async def test_only_the_owner_serves_where_that_is_enforced() -> None:
+    database = MemoryDatabase()
+    first, second = Broker(database, 1, "a"), Broker(database, 2, "b")
+    async with first.joined(), second.joined():
+        await eventually(lambda: ids(first.member) == [1, 2])
+        elsewhere = next(s for s in range(99) if first.member.leader(s) == 2)
+        check_served_here(services(first), elsewhere, None, PLAINTEXT)
+        strict = services(first, enforce_owner=True)
+        with pytest.raises(NotLeaderOrFollower, match="broker 2 serves this partition"):
+            check_served_here(strict, elsewhere, None, PLAINTEXT)
+        check_served_here(strict, elsewhere, "a", PLAINTEXT)
+
+
+async def test_a_consumer_is_sent_to_the_broker_of_its_rack_where_there_is_one() -> None:
+    database = MemoryDatabase()
+    first, second = Broker(database, 1, "a"), Broker(database, 2, "b")
+    async with first.joined(), second.joined():
+        await eventually(lambda: ids(first.member) == [1, 2])
+        own = services(first, rack="a")
+        assert nearer_broker(own, 5, "b", PLAINTEXT) == 2
+        assert nearer_broker(own, 5, "a", PLAINTEXT) is None
+        assert nearer_broker(own, 5, "c", PLAINTEXT) is None
+        assert nearer_broker(own, 5, None, PLAINTEXT) is None

@@ -1,0 +1,35 @@
+"""What an operator may set about groups, as Kafka's tools see it."""
+
+from dataclasses import fields
+
+import msgspec
+
+from headwater.config.groups import GroupSettings as Configured
+from headwater.groups.settings import GroupSettings
+from tests.support.broker.running import RunningBroker
+
+BROKER = 4
+
+
+async def test_settings_of_groups_are_shown_under_kafkas_names(broker: RunningBroker) -> None:
+    reply = await broker.call(
+        32,
+        4,
+        resources=[{"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    shown = {entry.name: entry.value for entry in reply.results[0].configs}
+    assert shown["group.initial.rebalance.delay.ms"] == "3000"
+    assert shown["group.max.session.timeout.ms"] == "1800000"
+    assert shown["group.consumer.session.timeout.ms"] == "45000"
+    assert shown["group.consumer.migration.policy"] == "bidirectional"
+    assert shown["offsets.retention.minutes"] == "10080"
+    assert shown["offset.metadata.max.bytes"] == "4096"
+
+
+def test_every_setting_of_groups_can_be_configured_and_has_one_default() -> None:
+    own = GroupSettings()
+    assert msgspec.structs.asdict(Configured()) == {
+        field.name: getattr(own, field.name) for field in fields(own)
+    }

@@ -1,0 +1,63 @@
+"""Topics of requests about offsets, where the store is asked for them."""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from headwater.broker.authorizer import AllowAll, Operation
+from headwater.broker.cluster.view import PLAINTEXT
+from headwater.broker.group_topics import find_topic
+from headwater.broker.handlers import offset_commit, offset_fetch
+from headwater.broker.network.client_session import ClientSession
+from headwater.broker.services import Call
+from headwater.broker.topics.access import TopicAccess
+from headwater.errors import CoordinatorNotAvailable, KafkaStorageError
+from headwater.groups.requests import CommittedOffset, Partition
+from tests.support.groups.cluster import Topics
+
+SESSION = ClientSession(PLAINTEXT, 1)
+
+
+class Away(Topics):
+    """Topics that cannot be looked up; says which partition was asked for."""
+
+    async def find(self, name: str, *, partition: int = 0) -> Any:
+        raise KafkaStorageError(f"{name}-{partition}")
+
+    async def find_by_id(self, topic_id: UUID, *, partition: int = 0) -> Any:
+        raise KafkaStorageError(f"{topic_id}-{partition}")
+
+
+def services() -> Any:
+    clock = SimpleNamespace(now_ms=lambda: 0)
+    authorizer = AllowAll()
+    topics = TopicAccess(Away(), authorizer)
+    return SimpleNamespace(topics=topics, authorizer=authorizer, clock=clock)
+
+
+@pytest.mark.parametrize("named", ["t", UUID(int=1)])
+async def test_a_store_that_is_away_is_a_coordinator_that_is_not_available(
+    named: str | UUID,
+) -> None:
+    with pytest.raises(CoordinatorNotAvailable):
+        await find_topic(services(), SESSION, named, Operation.READ)
+
+
+async def test_offsets_of_all_topics_by_id_are_not_given_in_part() -> None:
+    async def fetch(*_args: Any, **_kwargs: Any) -> tuple[int, dict[Partition, CommittedOffset]]:
+        return 0, {("t", 0): CommittedOffset(offset=7)}
+
+    away = services()
+    away.groups = SimpleNamespace(fetch=fetch)
+    request = SimpleNamespace(groups=[SimpleNamespace(group_id="g", topics=None)])
+    reply = await offset_fetch.handle(away, request, Call(10, "app", SESSION))
+    assert [group["error_code"] for group in reply["groups"]] == [14]
+
+
+async def test_a_commit_asks_for_the_partition_that_may_have_been_added() -> None:
+    partitions = [SimpleNamespace(partition_index=number) for number in (3, 7, 5)]
+    request = SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=partitions)])
+    with pytest.raises(CoordinatorNotAvailable, match="t-7"):
+        await offset_commit.handle(services(), request, Call(8, "app", SESSION))

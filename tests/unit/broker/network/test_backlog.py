@@ -1,0 +1,58 @@
+"""What a connection counts of its unanswered requests, whatever comes and goes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.broker.network.backlog import MOST_WAITING, Backlog
+from headwater.broker.network.pending_request import PendingRequest
+from headwater.broker.settings import BrokerSettings
+
+SETTINGS = BrokerSettings(max_queued_requests=1_000, max_queued_bytes=5_000)
+SHARE = 9_000
+
+
+def request(size: int, **known: Any) -> PendingRequest:
+    made = PendingRequest(None, None, None, size, 0.0)  # type: ignore[arg-type]
+    for name, value in known.items():
+        setattr(made, name, value)
+    return made
+
+
+@given(st.lists(st.tuples(st.sampled_from("atrk"), st.integers(1, 3_000)), max_size=60))
+def test_bytes_are_those_of_the_requests_that_are_there(steps: list[tuple[str, int]]) -> None:
+    backlog = Backlog(SETTINGS, SHARE)
+    arrived: list[PendingRequest] = []
+    left: list[PendingRequest] = []
+    for step, number in steps:
+        match step:
+            case "a":
+                arrived.append(request(number))
+                backlog.arrived(arrived[-1])
+            case "t" if backlog.waiting:
+                backlog.take_up()
+            case "r" if backlog.unanswered:
+                backlog.unanswered[number % len(backlog.unanswered)].reply = []
+                left += backlog.answered()
+            case "k":
+                gone = list(backlog.waiting)[number % 3 :]
+                backlog.keep_waiting(list(backlog.waiting)[: number % 3])
+                arrived = [one for one in arrived if one not in gone]
+        assert arrived == [*left, *backlog.unanswered, *backlog.waiting], "in order of arrival"
+        waiting = sum(one.size for one in backlog.waiting)
+        unanswered = sum(one.size for one in backlog.unanswered)
+        assert backlog.full == (waiting >= 5_000 or unanswered >= SHARE)
+        assert backlog.empty == (not backlog.waiting and not backlog.unanswered)
+
+
+@pytest.mark.parametrize(("taken_up", "most"), [(False, MOST_WAITING), (True, 1_000)])
+def test_more_may_be_under_way_than_wait_for_their_turn(taken_up: bool, most: int) -> None:
+    backlog = Backlog(SETTINGS, SHARE)
+    for _ in range(most):
+        assert not backlog.full
+        backlog.arrived(request(1))
+        if taken_up:
+            backlog.take_up()
+    assert backlog.full

@@ -1,0 +1,417 @@
+"""Bad input, order and back-pressure, over real sockets."""
+
+import asyncio
+import logging
+import struct
+from typing import Any, cast
+
+import pytest
+
+from headwater.broker.handlers import metadata
+from headwater.broker.network.server import listen
+from headwater.broker.settings import BrokerSettings
+from headwater.engine import Appended
+from headwater.errors import ConfigurationError
+from tests.support.broker.running import (
+    Client,
+    RunningBroker,
+    batch,
+    fetch_fields,
+    produce_fields,
+    request_frame,
+    running_broker,
+)
+
+SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
+
+
+async def still_serves(broker: RunningBroker) -> None:
+    response = await broker.call(18, 0)
+    assert response.error_code == 0
+
+
+async def send_raw(broker: RunningBroker, data: bytes) -> Client:
+    client = await broker.connect()
+    client.writer.write(data)
+    await client.writer.drain()
+    return client
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (struct.pack(">i", -1), "-1 bytes"),
+        (struct.pack(">i", 0), "0 bytes"),
+        (struct.pack(">i", 2**31 - 1), "2147483647 bytes"),
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01", "TLS"),
+        (struct.pack(">ih", 2, 18), "no header"),
+        (struct.pack(">ihhih", 10, 999, 0, 1, -1), "API key 999"),
+        (struct.pack(">ihhih", 10, 3, 99, 1, -1), "Metadata version 99"),
+        (struct.pack(">ihhih", 10, 0, 2, 1, -1), "Produce version 2"),
+        (struct.pack(">ihhihi", 14, 3, 1, 1, -1, 2**31 - 1), "API 3 version 1"),
+        (struct.pack(">ihhihi", 14, 3, 1, 1, -1, -7), "API 3 version 1"),
+        (struct.pack(">ihhihbI", 15, 3, 9, 1, -1, 0, 0xFFFFFFFF), "API 3 version 9"),
+        (struct.pack(">ihhih", 10, 3, 1, 1, 500), "API 3 version 1"),
+        (struct.pack(">i", 40) + bytes(range(40)), "not served"),
+    ],
+)
+async def test_bad_frame_closes_its_connection_with_one_reason_and_no_other(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, data: bytes, reason: str
+) -> None:
+    bystander = await broker.connect()
+    caplog.set_level(logging.WARNING)
+    client = await send_raw(broker, data)
+    assert await client.is_closed()
+    assert len(caplog.messages) == 1
+    assert reason in caplog.messages[0]
+    assert (await bystander.call(18, 0)).error_code == 0
+    await client.close()
+    await bystander.close()
+
+
+async def test_frame_cut_short_is_dropped_in_silence(broker: RunningBroker) -> None:
+    client = await send_raw(broker, request_frame(18, 0, 1)[:-2])
+    await client.close()
+    await still_serves(broker)
+
+
+async def test_frame_that_arrives_byte_by_byte_is_answered(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    for byte in request_frame(18, 0, 7):
+        client.writer.write(bytes([byte]))
+        await client.writer.drain()
+    assert (await client.receive(18, 0))[0] == 7
+    await client.close()
+
+
+async def test_length_alone_reserves_no_memory(broker: RunningBroker) -> None:
+    client = await send_raw(broker, struct.pack(">i", 100 * 1024 * 1024) + b"x" * 1000)
+    await still_serves(broker)
+    assert max(one._buffer.capacity for one in broker.server._connections) == 1004
+    await client.close()
+
+
+async def test_buffer_shrinks_after_a_large_frame(broker: RunningBroker) -> None:
+    await broker.create_topic("t", 1, max_message_bytes="10000000")
+    client = await broker.connect()
+    response = await client.call(0, 9, **produce_fields("t", batch(b"x" * 5_000_000)))
+    assert response.responses[0].partition_responses[0].error_code == 0
+    assert (await client.call(18, 0)).error_code == 0
+    (connection,) = broker.server._connections
+    assert connection._buffer.capacity == 0
+    await client.close()
+
+
+async def test_unknown_version_of_api_versions_gets_35_and_the_ranges_in_version_0(
+    broker: RunningBroker,
+) -> None:
+    client = await send_raw(broker, struct.pack(">ihhih", 10, 18, 99, 5, -1))
+    correlation, response = await client.receive(18, 0)
+    assert correlation == 5
+    assert response.error_code == 35
+    assert [(k.min_version, k.max_version) for k in response.api_keys if k.api_key == 18] == [
+        (0, 4)
+    ]
+    await client.close()
+
+
+async def test_bytes_after_a_request_are_let_be(broker: RunningBroker) -> None:
+    """librdkafka's Metadata request for all topics ends three bytes before its frame."""
+    frame = bytes.fromhex("000000190003000d00000003000772646b61666b6100000000 00010000")
+    client = await send_raw(broker, frame)
+    assert (await client.receive(3, 13))[0] == 3
+    await client.close()
+
+
+async def test_pipelined_requests_are_answered_in_order(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    client = await broker.connect()
+    kinds = [(18, 0, {}), (0, 9, produce_fields("t", batch(b"a"))), (3, 1, {"topics": None})] * 10
+    sent = [await client.send(api, version, **fields) for api, version, fields in kinds]
+    got = [(await client.receive(api, version))[0] for api, version, _ in kinds]
+    assert got == sent
+    await client.close()
+
+
+async def test_pipelined_produces_land_in_order_of_arrival(broker: RunningBroker) -> None:
+    """The first names a topic that only the store knows; the others must not overtake it."""
+    await broker.create_topic("t")
+    client = await broker.connect()
+    for number in range(20):
+        await client.send(0, 9, **produce_fields("t", batch(b"%d" % number)))
+    offsets = [
+        (await client.receive(0, 9))[1].responses[0].partition_responses[0].base_offset
+        for _ in range(20)
+    ]
+    assert offsets == list(range(20))
+    await client.close()
+
+
+async def test_long_poll_holds_up_its_own_connection_and_no_other(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    waiting = await broker.connect()
+    await waiting.send(1, 11, **fetch_fields("t", 0, max_wait=30_000), **SESSIONLESS)
+    await waiting.send(18, 0)
+    await still_serves(broker)
+    await broker.call(0, 9, **produce_fields("t", batch(b"a")))
+    assert (await waiting.receive(1, 11))[1].responses[0].partitions[0].records
+    assert (await waiting.receive(18, 0))[1].error_code == 0
+    await waiting.close()
+
+
+async def test_half_closed_client_gets_its_answers(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    client = await broker.connect()
+    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    client.writer.write_eof()
+    assert (await client.receive(0, 9))[1].responses[0].partition_responses[0].error_code == 0
+    assert await client.is_closed()
+    await client.close()
+
+
+async def test_what_a_client_that_has_gone_had_queued_is_not_done(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    client = await broker.connect()
+    await client.send(1, 11, **fetch_fields("t", 0, max_wait=200), **SESSIONLESS)
+    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await asyncio.sleep(0.05)
+    client.writer.write_eof()
+    assert (await client.receive(1, 11))[1].responses[0].partitions[0].error_code == 0
+    assert await client.is_closed()
+    await client.close()
+    fetched = await broker.call(1, 11, **fetch_fields("t", 0, max_wait=0), **SESSIONLESS)
+    assert fetched.responses[0].partitions[0].high_watermark == 0
+
+
+async def test_what_a_client_that_has_gone_wants_no_answer_to_is_done(
+    broker: RunningBroker,
+) -> None:
+    await broker.create_topic("t", compression_type="zstd")
+    client = await broker.connect()
+    for number in range(5):  # each has to be decoded, so that the next one waits
+        data = batch(b"%d" % number * 2000, codec=1)
+        await client.send(0, 9, **produce_fields("t", data, acks=0))
+    client.writer.write_eof()
+    assert await client.is_closed()
+    await client.close()
+    fetched = await broker.call(1, 11, **fetch_fields("t", 0, max_wait=0), **SESSIONLESS)
+    assert fetched.responses[0].partitions[0].high_watermark == 5
+
+
+async def test_reset_in_a_long_poll_leaves_nothing_behind(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    client = await broker.connect()
+    await client.send(1, 11, **fetch_fields("t", 0, max_wait=30_000), **SESSIONLESS)
+    await still_serves(broker)
+    client.writer.transport.abort()
+    for _ in range(500):
+        await asyncio.sleep(0.01)
+        if not broker.server.connections:
+            break
+    assert not broker.server.connections
+    await still_serves(broker)
+
+
+async def test_slow_reader_is_not_served_ahead_of_its_reading(broker: RunningBroker) -> None:
+    await broker.create_topic("t", 1, max_message_bytes="10000000")
+    await broker.call(0, 9, **produce_fields("t", batch(b"x" * 4_000_000)))
+    client = await broker.connect()
+    transport = cast("asyncio.Transport", client.writer.transport)
+    transport.pause_reading()
+    count = 20
+    big = fetch_fields("t", 0, max_bytes=10_000_000, partition_max_bytes=10_000_000)
+    for _ in range(count):
+        await client.send(1, 11, **big, **SESSIONLESS)
+    for _ in range(3):
+        await still_serves(broker)
+    answered = broker.services.metrics.requests["Fetch"].value
+    assert answered < count
+    transport.resume_reading()
+    for _ in range(count):
+        assert len(await client.receive_frame()) > 4_000_000
+    await client.close()
+
+
+class FullEngine:
+    """An engine without room until told, over a real one."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.free = asyncio.Event()
+        self.appended = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    @property
+    def room(self) -> bool:
+        return self.free.is_set()
+
+    async def wait_for_room(self) -> None:
+        await self.free.wait()
+
+    def append(self, *arguments: Any) -> "asyncio.Future[Appended]":
+        self.appended += 1
+        future: asyncio.Future[Appended] = self._inner.append(*arguments)
+        return future
+
+
+async def test_without_room_nothing_is_taken_in_until_there_is(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    engine = FullEngine(broker.engine)
+    async with running_broker(engine) as full:
+        client = await full.connect()
+        await client.send(0, 9, **produce_fields("t", batch(b"a")))
+        await asyncio.sleep(0.05)
+        (connection,) = full.server._connections
+        assert engine.appended == 0
+        assert not connection._reading
+        engine.free.set()
+        assert (await client.receive(0, 9))[1].responses[0].partition_responses[0].error_code == 0
+        await client.close()
+
+
+async def test_without_room_a_request_to_produce_is_not_even_read(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    async with running_broker(FullEngine(broker.engine)) as full:
+        client = await full.connect()
+        size = 50_000_000
+        client.writer.write(struct.pack(">ihh", size, 0, 9))
+        client.writer.write(bytes(size - 4))
+        await asyncio.sleep(0.05)
+        (connection,) = full.server._connections
+        assert not connection._reading
+        assert connection._buffer.capacity < size // 2
+        client.writer.transport.abort()
+
+
+async def test_without_room_those_who_do_not_produce_are_served(broker: RunningBroker) -> None:
+    await broker.create_topic("t")
+    async with running_broker(FullEngine(broker.engine)) as full:
+        producer, other = await full.connect(), await full.connect()
+        await producer.send(0, 9, **produce_fields("t", batch(b"a")))
+        for _ in range(3):
+            await other.send(3, 1, topics=[{"name": "t"}])
+            assert (await other.receive(3, 1))[1].topics[0].error_code == 0
+        await producer.close()
+        await other.close()
+
+
+async def test_too_many_unanswered_requests_stop_the_reading() -> None:
+    settings = BrokerSettings(stop_timeout_s=0.1, max_queued_requests=4)
+    async with running_broker(settings=settings) as broker:
+        await broker.create_topic("t")
+        client = await broker.connect()
+        await client.send(1, 11, **fetch_fields("t", 0, max_wait=30_000), **SESSIONLESS)
+        for _ in range(50):
+            await client.send(18, 0)
+        await asyncio.sleep(0.05)
+        (connection,) = broker.server._connections
+        assert not connection._reading
+        await broker.call(0, 9, **produce_fields("t", batch(b"a")))
+        await client.receive(1, 11)
+        for _ in range(50):
+            await client.receive(18, 0)
+        await client.close()
+
+
+async def test_handler_that_fails_still_answers_in_its_own_error_fields(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def explode(*_: Any) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(metadata, "_view", explode)
+    await broker.create_topic("t")
+    response = await broker.call(3, 1, topics=[{"name": "t"}])
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [("t", -1)]
+    assert "boom" in caplog.text
+    await still_serves(broker)
+
+
+async def test_stop_lets_requests_under_way_finish() -> None:
+    async with running_broker() as broker:
+        await broker.create_topic("t")
+        client = await broker.connect()
+        await client.send(1, 11, **fetch_fields("t", 0, max_wait=300), **SESSIONLESS)
+        await asyncio.sleep(0.05)
+        stopping = asyncio.ensure_future(broker.server.stop())
+        assert (await client.receive(1, 11))[1].error_code == 0
+        assert await client.is_closed()
+        await stopping
+        await client.close()
+
+
+def test_port_in_use_is_one_line() -> None:
+    first = listen("127.0.0.1", 0)
+    port = first.getsockname()[1]
+    with pytest.raises(ConfigurationError, match=f"port {port} on 127.0.0.1 is in use"):
+        listen("127.0.0.1", port)
+    first.close()
+
+
+def many_names(count: int) -> dict[str, Any]:
+    return {"topics": [{"name": f"n{number:06}"} for number in range(count)]}
+
+
+async def test_large_requests_are_answered_in_their_order(broker: RunningBroker) -> None:
+    """Parsed and answered in a thread, they hold back what is behind them."""
+    client = await broker.connect()
+    asked = many_names(40_000) | {"allow_auto_topic_creation": False}
+    sent = [await client.send(3, 4, **asked), await client.send(18, 0)]
+    sent += [await client.send(3, 4, **asked), await client.send(18, 0)]
+    for correlation, api, version in zip(sent, (3, 18, 3, 18), (4, 0, 4, 0), strict=True):
+        got, reply = await client.receive(api, version)
+        assert got == correlation
+        if api == 3:
+            assert [one.name for one in reply.topics] == [one["name"] for one in asked["topics"]]
+            assert {int(one.error_code) for one in reply.topics} == {3}
+    await client.close()
+
+
+async def test_a_large_malformed_request_closes_its_connection(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await broker.connect()
+    body = struct.pack(">hhih", 3, 4, 1, -1) + struct.pack(">i", 2**31 - 1) + b"\0" * 300_000
+    client.writer.write(struct.pack(">i", len(body)) + body)
+    assert await client.is_closed()
+    assert "length 2147483647 of topics does not fit" in caplog.text
+    await client.close()
+    await still_serves(broker)
+
+
+async def test_a_large_request_that_fails_is_told_of_each_thing(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: Any) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(metadata, "_view", explode)
+    response = await broker.call(3, 1, **many_names(40_000))
+    assert [int(topic.error_code) for topic in response.topics] == [-1] * 40_000
+
+
+async def test_requests_stay_bytes_until_their_turn(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Parsed, 3 bytes of an empty topic take over a hundred. What is in front is answered."""
+    await broker.create_topic("t")
+    client = await broker.connect()
+    await client.send(1, 11, **fetch_fields("t", 0, max_wait=1_000), **SESSIONLESS)
+    for _ in range(3):
+        await client.send(3, 4, **many_names(1_000), allow_auto_topic_creation=False)
+    body = struct.pack(">hhih", 3, 4, 1, -1) + struct.pack(">i", 2**31 - 1) + b"\0" * 2_000
+    client.writer.write(struct.pack(">i", len(body)) + body)
+    await asyncio.sleep(0.1)
+    (connection,) = broker.server._connections
+    waiting = [request.body for request in connection._backlog.waiting]
+    assert [type(body) for body in waiting] == [bytes] * 4
+    await broker.call(0, 9, **produce_fields("t", batch(b"a")))
+    await client.receive(1, 11)
+    for _ in range(3):
+        assert len((await client.receive(3, 4))[1].topics) == 1_000
+    assert await client.is_closed()
+    assert "of topics does not fit" in caplog.text
+    await client.close()

@@ -1,0 +1,269 @@
+"""Producers whose records wait for the next object are read together, and nobody waits for long."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.broker.network.connection import Connection
+from headwater.broker.network.gathering import (
+    ENOUGH,
+    LAST,
+    LONGEST,
+    Gathering,
+    ReadSocket,
+    next_pause,
+)
+from headwater.engine import Backpressure
+from headwater.log.engine import LogEngine
+from headwater.log.settings import LogSettings
+from tests.support.broker.running import (
+    Client,
+    RunningBroker,
+    batch,
+    produce_fields,
+    running_broker,
+)
+
+INTERVAL_MS = 400
+PAID = LogSettings(flush_interval_ms=INTERVAL_MS, flush_bytes=200_000)
+
+
+@given(st.floats(-1, 10))
+def test_the_last_moment_is_right_before_the_flush(until_flush: float) -> None:
+    moments = 0
+    while (pause := next_pause(until_flush)) is not None:
+        assert 0 < pause <= LONGEST
+        until_flush -= pause
+        moments += 1
+    assert until_flush < 2 * LAST
+    assert not moments or until_flush > LAST / 2
+    assert moments <= 10 / LONGEST + 3
+
+
+@pytest.fixture(name="reads")
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each read of a connection."""
+    reads: list[int] = []
+    real = Connection.buffer_updated
+
+    def counted(connection: Connection, nbytes: int) -> None:
+        reads.append(nbytes)
+        real(connection, nbytes)
+
+    monkeypatch.setattr(Connection, "buffer_updated", counted)
+    return reads
+
+
+@pytest.fixture(name="rests")
+def count_rests(monkeypatch: pytest.MonkeyPatch) -> list[ReadSocket]:
+    """Whoever was left alone, each time."""
+    rests: list[ReadSocket] = []
+    real = Gathering.rest
+
+    def counted(gathering: Gathering, connection: ReadSocket, eligible_before: int) -> None:
+        before = len(gathering._resting)
+        real(gathering, connection, eligible_before)
+        rests.extend([connection] * (len(gathering._resting) - before))
+
+    monkeypatch.setattr(Gathering, "rest", counted)
+    return rests
+
+
+@pytest.fixture(name="paid")
+async def run_broker_on_paid_store() -> AsyncIterator[RunningBroker]:
+    async with running_broker(log_settings=PAID) as broker:
+        yield broker
+
+
+async def _begin(broker: RunningBroker, topic: str) -> Client:
+    """A client right after a flush: the next one is an interval away."""
+    client = await broker.connect()
+    await client.call(0, 9, **produce_fields(topic, batch(b"first")))
+    return client
+
+
+async def _send(client: Client, topic: str, count: int) -> None:
+    for number in range(count):
+        await client.send(0, 9, **produce_fields(topic, batch(f"{number}".encode())))
+        await asyncio.sleep(0.004)
+
+
+async def test_what_waits_for_a_flush_is_read_together(
+    paid: RunningBroker, reads: list[int], rests: list[ReadSocket]
+) -> None:
+    await paid.create_topic("t", headwater_latency="cheap")
+    client = await _begin(paid, "t")
+    reads.clear()
+    await _send(client, "t", 50)
+    for number in range(50):
+        answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
+        assert (answer.error_code, answer.base_offset) == (0, number + 1)
+    assert len(reads) < 25
+    assert rests
+    await client.close()
+
+
+async def test_a_thousand_requests_of_one_client_share_a_flush() -> None:
+    """Whoever waits for no answer sends as many until an object is due."""
+    async with running_broker(log_settings=LogSettings(flush_interval_ms=30_000)) as broker:
+        await broker.create_topic("t", headwater_latency="cheap")
+        client = await _begin(broker, "t")
+        engine = cast("LogEngine", broker.engine)
+        flushes = engine._metrics.flushes
+        before = flushes.value
+        one = batch(b"x" * 1_000)
+        for _ in range(1_000):
+            await client.send(0, 9, **produce_fields("t", one))
+        (connection,) = broker.server._connections
+        while len(connection._backlog.unanswered) < 1_000:
+            await asyncio.sleep(0.01)
+        assert flushes.value == before
+        closing = asyncio.create_task(engine.close())  # which flushes
+        for number in range(1_000):
+            answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
+            assert (answer.error_code, answer.base_offset) == (0, number + 1)
+        await closing
+        assert flushes.value == before + 1
+        await client.close()
+
+
+async def test_a_client_with_much_under_way_is_not_read_on() -> None:
+    """Nor does what the log does not take of its requests stay in memory until it is answered."""
+    settings = LogSettings(flush_interval_ms=INTERVAL_MS, buffer_bytes=400_000)
+    async with running_broker(log_settings=settings) as broker:
+        await broker.create_topic("t", headwater_latency="cheap", max_message_bytes="20000")
+        client = await _begin(broker, "t")
+        (connection,) = broker.server._connections
+        sent = [batch(b"x" * 10_000), batch(b"x" * 30_000)] * 20
+        for one in sent:
+            await client.send(0, 9, **produce_fields("t", one))
+        while connection._reading:
+            await asyncio.sleep(0.005)
+        assert len(connection._backlog.unanswered) < len(sent)
+        assert all(request.body is None for request in connection._backlog.unanswered)
+        assert broker.services.backpressure.room
+        for _ in range(20):
+            codes = [
+                (await client.receive(0, 9))[1].responses[0].partition_responses[0].error_code
+                for _ in range(2)
+            ]
+            assert codes == [0, 10]
+        await client.close()
+
+
+async def test_records_that_wait_for_nothing_are_read_at_once(
+    paid: RunningBroker, rests: list[ReadSocket]
+) -> None:
+    await paid.create_topic("cheap", headwater_latency="cheap")
+    await paid.create_topic("t")
+    other = await _begin(paid, "cheap")
+    client = await paid.connect()
+    rests.clear()
+    for _ in range(10):
+        await client.call(0, 9, **produce_fields("t", batch(b"a")))
+    assert not rests
+    await client.close()
+    await other.close()
+
+
+async def test_who_has_all_answers_does_not_rest(
+    paid: RunningBroker, rests: list[ReadSocket]
+) -> None:
+    """What is refused is answered at once, and the client goes on."""
+    await paid.create_topic("t", headwater_latency="cheap")
+    client = await _begin(paid, "t")
+    rests.clear()
+    for _ in range(10):
+        answer = await client.call(0, 9, **produce_fields("t", b"broken"))
+        assert answer.responses[0].partition_responses[0].error_code
+    assert not rests
+    await client.close()
+
+
+async def test_a_rest_ends_with_the_last_answer(paid: RunningBroker) -> None:
+    """A full buffer is flushed before its time."""
+    await paid.create_topic("t", headwater_latency="cheap")
+    client, other = await _begin(paid, "t"), await paid.connect()
+    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await asyncio.sleep(0.01)
+    assert paid.server._gathering._resting
+    await other.send(0, 9, **produce_fields("t", batch(b"x" * PAID.flush_bytes)))
+    for each in (client, other):
+        await each.receive(0, 9)
+        await each.close()
+    assert not paid.server._gathering._resting
+
+
+class _Engine:
+    """What is asked of an engine whose next flush is a moment away."""
+
+    def __init__(self) -> None:
+        self.inline_eligible_appends = 0
+        self.next_flush_at = asyncio.get_running_loop().time() + 0.03
+
+
+class _Socket:
+    def __init__(self) -> None:
+        self.wanted: list[int] = []
+
+    def setsockopt(self, _level: int, _option: int, value: int, /) -> None:
+        self.wanted.append(value)
+
+
+async def test_only_who_waits_for_the_flush_rests() -> None:
+    engine, waiting, hurrying = _Engine(), _Socket(), _Socket()
+    gathering = Gathering(cast("Backpressure", engine))
+    gathering.rest(waiting, engine.inline_eligible_appends)
+    before = engine.inline_eligible_appends
+    engine.inline_eligible_appends += 1
+    gathering.rest(hurrying, before)
+    assert (waiting.wanted, hurrying.wanted) == ([ENOUGH], [])
+    await asyncio.sleep(0.03)
+    assert waiting.wanted == [ENOUGH, 1]
+
+
+async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: list[int]) -> None:
+    await paid.create_topic("t", headwater_latency="cheap")
+    client = await _begin(paid, "t")
+    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await asyncio.sleep(0.01)
+    reads.clear()
+    await client.send(0, 9, **produce_fields("t", batch(b"x" * (ENOUGH + 1000))))
+    await asyncio.sleep(0.01)
+    assert sum(reads) >= ENOUGH
+    for _ in range(2):
+        await client.receive(0, 9)
+    await client.close()
+
+
+async def test_a_client_that_goes_while_it_rests_leaves_the_others_alone(
+    paid: RunningBroker,
+) -> None:
+    await paid.create_topic("t", headwater_latency="cheap")
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, failed: failures.append(failed))
+    clients = [await paid.connect() for _ in range(3)]
+    await clients[0].call(0, 9, **produce_fields("t", batch(b"first")))
+    for client in clients:
+        await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await asyncio.sleep(0.01)
+    assert len(paid.server._gathering._resting) == 3
+    at_once = struct.pack("ii", 1, 0)
+    going = clients.pop().writer
+    going.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+    going.transport.abort()
+    await asyncio.sleep(0.01)
+    assert paid.server.connections == 2
+    for client in clients:
+        await client.send(0, 9, **produce_fields("t", batch(b"b")))
+        for _ in range(2):
+            answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
+            assert answer.error_code == 0
+        await client.close()
+    assert not failures

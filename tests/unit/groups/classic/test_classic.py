@@ -1,0 +1,240 @@
+"""Generations of a classic group: how they come about, and who is in them."""
+
+from headwater.groups.machine import SUPERSEDED
+from headwater.groups.requests import JoinReply, LeavingMember, SyncReply
+from headwater.groups.settings import GroupSettings
+from tests.support.groups.classic_harness import Group, assignment, subscription
+
+BOTH = (("range", b"r"), ("sticky", b"s"))
+BOTH_REVERSED = (("sticky", b"s"), ("range", b"r"))
+
+
+def test_a_group_that_was_empty_waits_for_more_members() -> None:
+    group = Group()
+    first = group.join()
+    group.pass_time(2)
+    assert group.machine.state == "PreparingRebalance"
+    second = group.join()
+    group.pass_time(1)
+    assert first not in group.replies, "a member that joined meanwhile makes the delay longer"
+    group.pass_time(3)
+    leader, follower = group.joined(first), group.joined(second)
+    assert leader.generation == follower.generation == 1
+    assert leader.leader == follower.leader == leader.member_id
+    assert {member.member_id for member in leader.members} == {
+        leader.member_id,
+        follower.member_id,
+    }
+    assert follower.members == ()
+    assert group.machine.state == "CompletingRebalance"
+
+
+def test_the_first_delay_is_never_longer_than_the_rebalance_timeout() -> None:
+    group = Group()
+    tickets = []
+    for _ in range(8):
+        tickets.append(group.join(rebalance_ms=7_000))
+        group.pass_time(1)
+    assert {group.joined(ticket).generation for ticket in tickets[:7]} == {1}
+
+
+def test_a_member_is_first_given_an_id_where_its_version_asks_for_one() -> None:
+    group = Group()
+    given = group.answer(group.join(known=True, client="app"), JoinReply)
+    assert given.error == 79
+    assert given.member_id.startswith("app-")
+    assert group.machine.empty
+    ticket = group.join(given.member_id, known=True)
+    group.pass_time(3)
+    assert group.joined(ticket).member_id == given.member_id
+
+
+def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
+    group = Group()
+    (leader,) = group.stable(1)
+    pending = group.answer(group.join(known=True), JoinReply).member_id
+    again = group.join(leader)
+    assert again not in group.replies
+    newcomer = group.join(pending, known=True)
+    assert group.joined(again).generation == group.joined(newcomer).generation == 2
+
+
+def test_a_follower_that_joins_again_unchanged_gets_the_present_generation() -> None:
+    group = Group()
+    _, follower = group.stable()
+    reply = group.joined(group.join(follower))
+    assert (reply.generation, reply.members) == (1, ())
+    assert group.machine.state == "Stable"
+    assert group.synced(group.sync(follower)) == assignment(follower, 1)
+
+
+def test_a_leader_that_joins_again_makes_a_rebalance() -> None:
+    group = Group()
+    leader, follower = group.stable()
+    again = group.join(leader)
+    assert again not in group.replies
+    assert group.heartbeat(follower) == 27
+    other = group.join(follower)
+    assert group.joined(again).generation == group.joined(other).generation == 2
+
+
+def test_a_member_whose_metadata_changed_makes_a_rebalance() -> None:
+    group = Group()
+    leader, follower = group.stable()
+    again = group.join(follower, protocols=(("range", b"other"),))
+    assert group.heartbeat(leader) == 27
+    by_id = {m.member_id: m.metadata for m in group.joined(group.join(leader)).members}
+    assert by_id == {leader: b"r", follower: b"other"}
+    assert group.joined(again).generation == 2
+
+
+def test_while_the_assignment_is_awaited_a_member_may_ask_again() -> None:
+    group = Group()
+    tickets = [group.join(), group.join()]
+    group.pass_time(6)
+    leader, follower = (group.joined(ticket).member_id for ticket in tickets)
+    assert len(group.joined(group.join(leader)).members) == 2
+    assert group.joined(group.join(follower)).generation == 1
+    waiting = group.sync(follower)
+    assert waiting not in group.replies
+    group.join(follower, protocols=(("range", b"other"),))
+    assert group.answer(waiting, SyncReply).error == 27
+    assert group.machine.state == "PreparingRebalance"
+
+
+def test_members_that_the_leader_left_out_get_an_empty_assignment() -> None:
+    group = Group()
+    tickets = [group.join(), group.join()]
+    group.pass_time(6)
+    leader, follower = (group.joined(ticket).member_id for ticket in tickets)
+    waiting = group.sync(follower)
+    assert group.synced(group.sync(leader, {leader: b"all"})) == b"all"
+    assert group.synced(waiting) == b""
+
+
+def test_a_request_that_is_sent_again_takes_the_place_of_the_first() -> None:
+    group = Group()
+    leader, follower = group.stable()
+    first = group.join(leader)
+    second = group.join(leader)
+    assert group.replies[first] is SUPERSEDED
+    group.join(follower)
+    assert group.joined(second).generation == 2
+    waiting, again = group.sync(follower), group.sync(follower)
+    assert group.replies[waiting] is SUPERSEDED
+    group.sync(leader, {follower: b"f"})
+    assert group.synced(again) == b"f"
+
+
+def test_the_protocol_with_the_most_votes_wins_among_those_that_all_know() -> None:
+    group = Group()
+    tickets = [
+        group.join(protocols=(("mine", b""), *BOTH)),
+        group.join(protocols=BOTH_REVERSED),
+        group.join(protocols=BOTH_REVERSED),
+    ]
+    group.pass_time(6)
+    assert {group.joined(ticket).protocol_name for ticket in tickets} == {"sticky"}
+    metadata = {member.metadata for member in group.joined(tickets[0]).members}
+    assert metadata == {b"s"}
+
+
+def test_a_leave_of_some_members_makes_one_rebalance_of_the_others() -> None:
+    group = Group()
+    ids = group.stable(4)
+    assert group.leave(ids[1], ids[2], "nobody") == [0, 0, 25]
+    assert [group.heartbeat(member) for member in ids] == [27, 25, 25, 27]
+    tickets = [group.join(ids[0]), group.join(ids[3])]
+    assert {group.joined(ticket).generation for ticket in tickets} == {2}
+
+
+def test_a_group_that_all_members_left_is_empty() -> None:
+    group = Group()
+    ids = group.stable()
+    group.pass_time(1)
+    assert group.machine.empty_since_ms is None
+    group.leave(*ids)
+    assert group.machine.empty
+    assert group.machine.empty_since_ms == group.now_ms
+    assert (group.machine.generation, group.machine.protocol_name) == (2, None)
+    assert group.machine.deadline is None
+    assert group.machine.describe().members == ()
+
+
+def test_who_leaves_while_its_requests_wait_gets_answers_to_them() -> None:
+    group = Group()
+    tickets = [group.join(), group.join()]
+    group.pass_time(6)
+    _, follower = (group.joined(ticket).member_id for ticket in tickets)
+    waiting = group.sync(follower)
+    assert group.leave(follower) == [0]
+    assert group.answer(waiting, SyncReply).error == 25
+    joining = group.join(group.machine.leader or "")
+    assert group.joined(joining).generation == 2
+
+
+def test_an_administrator_removes_static_members_by_their_instance_ids() -> None:
+    group = Group()
+    kept, removed = group.stable_static("a", "b")
+    assert group.leave(LeavingMember("", "b"), LeavingMember("", "x")) == [0, 25]
+    assert (group.heartbeat(kept), group.heartbeat(removed)) == (27, 25)
+
+
+def test_a_full_group_takes_no_more_members() -> None:
+    group = Group(GroupSettings(max_size=2))
+    leader, follower = group.stable(2)
+    assert group.answer(group.join(), JoinReply) == JoinReply(error=81)
+    assert group.machine.state == "Stable"
+    assert group.joined(group.join(follower)).generation == 1
+    assert group.heartbeat(leader) == 0
+
+
+def test_of_a_group_that_became_too_large_the_last_to_join_again_have_to_go() -> None:
+    group = Group()
+    ids = group.stable(3)
+    group.restart(GroupSettings(max_size=2))
+    assert group.machine.state == "PreparingRebalance"
+    tickets = [group.join(member) for member in ids]
+    assert group.answer(tickets[2], JoinReply).error == 81
+    assert [group.joined(ticket).generation for ticket in tickets[:2]] == [2, 2]
+    assert len(group.machine.members) == 2
+
+
+def test_topics_of_consumers_are_known_from_their_metadata() -> None:
+    group = Group()
+    group.join(protocols=(("range", subscription("a", "b")),))
+    assert group.machine.subscribed_to("z"), "nothing is known before the first generation"
+    group.join(protocols=(("range", b"\0\3" + subscription("c")[2:] + b"later fields"),))
+    group.pass_time(6)
+    assert [group.machine.subscribed_to(topic) for topic in "abcd"] == [True, True, True, False]
+    group.leave(*(member.member_id for member in group.machine.members))
+    assert not group.machine.subscribed_to("a")
+
+
+def test_consumers_with_metadata_that_cannot_be_read_count_for_every_topic() -> None:
+    for broken in (b"", b"\0", b"\xff\xff" + subscription("a")[2:], b"\0\0\x7f\xff\xff\xff"):
+        group = Group()
+        group.stable(1, protocols=(("range", broken),))
+        assert group.machine.subscribed_to("a")
+    group = Group()
+    group.stable(1, protocol_type="connect")
+    assert not group.machine.subscribed_to("a")
+
+
+def test_a_description_has_metadata_only_while_the_group_is_stable() -> None:
+    group = Group()
+    leader, follower = group.stable()
+    stable = group.machine.describe()
+    assert (stable.state, stable.protocol_type, stable.protocol_name) == (
+        "Stable",
+        "consumer",
+        "range",
+    )
+    assert {m.member_id: (m.metadata, m.assignment) for m in stable.members} == {
+        leader: (b"r", assignment(leader, 1)),
+        follower: (b"r", assignment(follower, 1)),
+    }
+    group.join(leader)
+    preparing = group.machine.describe()
+    assert (preparing.state, preparing.protocol_name) == ("PreparingRebalance", "")
+    assert {member.metadata for member in preparing.members} == {b""}

@@ -1,0 +1,113 @@
+"""A metadata store that is emptied, or restored into, under a broker that runs on."""
+
+import asyncio
+
+import pytest
+
+from headwater.clock import SystemClock
+from headwater.cluster_record import LOOK_SECONDS, Cluster
+from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreGone
+from headwater.log.producer_ids import StoredProducerIds
+from headwater.log.restore.snapshots import EVERYTHING
+from headwater.meta import keys
+from headwater.meta.memory import MemoryStore
+from headwater.meta.store import Writes
+from headwater.meta.values import decode, encode
+from headwater.objects.memory import MemoryObjects
+from tests.support.log.harness import append, make_batch, running_engine
+
+
+def empty(store: MemoryStore) -> None:
+    writes = Writes()
+    writes.delete_range(*EVERYTHING)
+    store.database.apply(writes)
+
+
+def begin_epoch(store: MemoryStore) -> None:
+    cluster = decode(Cluster, store.database.entries[keys.CLUSTER].value)
+    cluster.epoch += 1
+    empty(store)
+    store.database.apply(Writes(puts={keys.CLUSTER: encode(cluster)}))
+
+
+LOSSES = {"was emptied": empty, "was restored and is at epoch 1": begin_epoch}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_running_broker_ends_and_acknowledges_nothing(loss: str) -> None:
+    """It would give offsets again that records which are still in objects have."""
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(store, objects, housekeeping=False) as engine:
+        running = asyncio.create_task(engine.run())
+        topic = await engine.topics.create("t", 1, {})
+        await append(engine, "t", [make_batch(b"a")])
+        await asyncio.sleep(0.01)  # it follows changes
+        LOSSES[loss](store)
+        for _ in range(3):
+            with pytest.raises(KafkaError):
+                await engine.append(topic, 0, [make_batch(b"again")])
+            await asyncio.sleep(0.05)
+        with pytest.raises(BaseExceptionGroup) as ended:
+            await running
+    assert ended.group_contains(ConfigurationError, match=f"{loss}.*this broker stops")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_broker_that_writes_nothing_ends_as_soon_as_it_hears_of_it(loss: str) -> None:
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(store, objects, housekeeping=False) as engine:
+        running = asyncio.create_task(engine.run())
+        await asyncio.sleep(0.01)  # it follows changes
+        LOSSES[loss](store)
+        with pytest.raises(BaseExceptionGroup) as ended:
+            await asyncio.wait_for(running, LOOK_SECONDS / 2)
+    assert ended.group_contains(ConfigurationError, match=loss)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_no_name_to_write_under_is_taken(loss: str) -> None:
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(store, objects, housekeeping=False) as engine:
+        LOSSES[loss](store)
+        with pytest.raises(ConfigurationError, match=loss):
+            await engine.become_new_incarnation()
+        prefix = keys.incarnations(0)
+        assert not [key for key in store.database.entries if key.startswith(prefix)]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_no_producer_id_is_given_again(loss: str) -> None:
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(store, objects, housekeeping=False) as engine:
+        LOSSES[loss](store)
+        with pytest.raises(KafkaStorageError, match=loss):
+            await StoredProducerIds(store, engine._context.cluster).allocate()
+
+
+async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.cluster_record.LOOK_SECONDS", 0.01)
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+
+    async def gone(_: str) -> None:
+        raise StoreGone("the file was deleted: run headwater restore")
+
+    async with running_engine(store, objects, housekeeping=False) as engine:
+        monkeypatch.setattr(store, "get", gone)
+        with pytest.raises(ConfigurationError, match="run headwater restore"):
+            await asyncio.wait_for(engine._cluster.look(), 5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_it_is_noticed_where_no_change_tells_of_it(
+    loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server without its data counts revisions anew: those that are followed do not come."""
+    monkeypatch.setattr("headwater.cluster_record.LOOK_SECONDS", 0.01)
+    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(store, objects, housekeeping=False) as engine:
+        looking = asyncio.create_task(engine._cluster.look())
+        await asyncio.sleep(0.03)
+        assert not looking.done()
+        LOSSES[loss](store)
+        with pytest.raises(ConfigurationError, match=loss):
+            await asyncio.wait_for(looking, 5)

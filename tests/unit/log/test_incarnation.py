@@ -1,0 +1,45 @@
+"""What writes under a name, and how all of it gives way to the next name's."""
+
+from headwater.clock import SystemClock
+from headwater.log.formats.metadata_values import INLINE
+from headwater.log.reclaim.orphans import fence
+from headwater.meta.memory import MemoryStore
+from headwater.objects.memory import MemoryObjects
+from tests.support.log.harness import append, make_batch, read_all, running_engine
+
+
+async def test_a_fenced_incarnation_is_replaced_as_a_whole() -> None:
+    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(meta, objects, housekeeping=False) as engine:
+        await engine.topics.create("t", 1, {})
+        await append(engine, "t", [make_batch(b"a")])
+        first = engine._current.active
+        assert engine.incarnation == first.name
+        await fence(meta, first.name)
+        await engine.become_new_incarnation()
+        second = engine._current.active
+        assert engine.incarnation == second.name != first.name
+        assert second.writer is not first.writer
+        assert second.merger is not first.merger
+        assert not second.fenced.is_set()
+        await append(engine, "t", [make_batch(b"b")])
+        assert await read_all(engine, "t") == [(0, b"a"), (1, b"b")]
+    await meta.close()
+
+
+async def test_every_part_that_keeps_track_hears_of_a_commit() -> None:
+    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(meta, objects, housekeeping=False) as engine:
+        topic = await engine.topics.create("t", 1, {})
+        (stream,) = topic.streams
+        waiter = engine.waiter([stream])
+        await append(engine, "t", [make_batch(b"a")])
+        assert await waiter.wait(0)
+        waiter.close()
+        entry = engine._streams[stream].find(0)
+        assert entry is not None
+        assert (entry.kind, entry.data) == (INLINE, None)
+        assert engine._loader.cached(stream, entry, 0) is not None
+        assert engine._upkeep.budget.counted(stream) == entry.length
+        assert engine._maintenance._rounds._small[stream].entries == 1
+    await meta.close()

@@ -1,0 +1,104 @@
+"""A machine that is suspended in the middle of a commit on Oxia, for longer than marks are kept."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from random import Random
+
+import pytest
+
+from headwater.meta.oxia.committer import Committer
+from headwater.meta.oxia.layout import Layout
+from headwater.meta.oxia.reader import Reader
+from headwater.meta.oxia.rpc import oxia_pb2 as pb
+from headwater.meta.oxia.seen import Seen
+from headwater.meta.oxia.shard import Shard
+from headwater.meta.oxia.trimmer import KEPT_MS, Trimmer
+from headwater.meta.store import Writes
+from tests.unit.simulation.oxia_shard import ShardState
+
+
+class Machine(Shard):
+    """One machine's calls; ``suspend`` runs once, before an answer is looked at."""
+
+    def __init__(self, state: ShardState, clock: list[float]) -> None:
+        self._state = state
+        self._clock = clock
+        self.number = 0
+        self.suspend: Callable[[], Awaitable[None]] | None = None
+        self.on_read = False
+
+    async def read(self, gets: Sequence[pb.GetRequest]) -> list[pb.GetResponse]:
+        found = [self._state.get(get) for get in gets]
+        if self.on_read:
+            await self._suspended()
+        return found
+
+    async def scan(self, start: str, end: str) -> AsyncIterator[pb.GetResponse]:
+        for found in self._state.scan(start, end):
+            yield found
+
+    async def write(self, request: pb.WriteRequest) -> pb.WriteResponse:
+        answer = self._state.write(request, int(self._clock[0] * 1000))
+        if not self.on_read:
+            await self._suspended()
+        return answer
+
+    async def _suspended(self) -> None:
+        if self.suspend is not None:
+            suspend, self.suspend = self.suspend, None
+            await suspend()
+
+
+@pytest.mark.parametrize("on_read", [False, True], ids=["own commit", "another's commit"])
+async def test_a_key_that_was_purged_meanwhile_is_not_made_again(
+    on_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.meta.oxia.committer.OTHERS_APPLY_SECONDS", 0.0)
+    state, clock, layout = ShardState(), [0.0], Layout("p")
+
+    def machine() -> tuple[Machine, Committer, Trimmer]:
+        shard = Machine(state, clock)
+        reader = Reader(shard, layout)
+        committer = Committer(
+            shard, layout, reader, Random(1), lambda _n, _items: None, now=lambda: clock[0]
+        )
+        return shard, committer, Trimmer(shard, layout, reader, committer)
+
+    suspended, late, _ = machine()
+    _, other, trimmer = machine()
+
+    async def put(committer: Committer, **entries: bytes) -> None:
+        def plan(_seen: Seen) -> tuple[Writes, None]:
+            return Writes(puts=entries), None
+
+        await committer.commit([], plan)
+
+    async def delete(committer: Committer, key: str) -> None:
+        await committer.commit([], lambda _seen: (Writes(deletes=[key]), None))
+
+    async def meanwhile() -> None:
+        """Others apply the commit, delete its key, and forget the mark."""
+        await delete(other, "k")
+        clock[0] += 2 * KEPT_MS / 1000
+        await put(other, x=b"")
+        await trimmer.take_turn()
+
+    suspended.suspend, suspended.on_read = meanwhile, on_read
+    if on_read:
+        # A third one proposed and stopped: the first that comes by applies what it finds.
+        _, stopped, _ = machine()
+        monkeypatch.setattr(stopped, "_finish", _stop)
+        with pytest.raises(Stopped):
+            await put(stopped, k=b"v")
+        await put(late, y=b"")
+    else:
+        await put(late, k=b"v")
+    left = [layout.name(found.key) for found in state.scan(layout.path("!"), layout.path("~"))]
+    assert left == (["x", "y"] if on_read else ["x"])
+
+
+class Stopped(BaseException):
+    """Its process is gone."""
+
+
+async def _stop(*_: object) -> None:
+    raise Stopped
