@@ -44,7 +44,6 @@ from headwater.extras import missing_modules, require_extra
 from headwater.groups.coordinator import Coordinator
 from headwater.groups.settings import GroupSettings
 from headwater.log.engine import open_cluster
-from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.read.parquet.use import has_parquet_files
 from headwater.log.reclaim.orphans import fence
 from headwater.log.reclaim.reclaimer import Reclaimer
@@ -56,6 +55,7 @@ from headwater.meta.store import MetadataStore
 from headwater.meta.urls import is_embedded, open_store, shown
 from headwater.objects.health import State, StoreHealth
 from headwater.objects.store import ObjectStore
+from headwater.producer_ids import StoredProducerIds
 from headwater.tables.settings import TableSettings
 from headwater.telemetry.http import TelemetryServer
 from headwater.telemetry.metrics import Metrics

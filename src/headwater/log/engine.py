@@ -38,9 +38,9 @@ from headwater.log.restore.claim import refuse_unfinished, watch_claim
 from headwater.log.settings import LogSettings
 from headwater.log.surveys import epoch_end, remembered_producers, stored_sizes
 from headwater.log.topics import TopicCatalog
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode, encode
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics

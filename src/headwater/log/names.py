@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from headwater.cluster_record import Cluster, check_same_cluster
 from headwater.log.formats.metadata_values import Incarnation
-from headwater.log.transactions import again
 from headwater.meta import keys
 from headwater.meta.store import Decide, MetadataStore, Values, Writes
+from headwater.meta.transactions import again
 from headwater.meta.values import encode
 
 

@@ -24,11 +24,11 @@ from headwater.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from headwater.log.formats.metadata_values import Counter, DeletedTopic, TopicRecord
-from headwater.log.transactions import commit
+from headwater.log.formats.metadata_values import DeletedTopic, TopicRecord
 from headwater.meta import keys
 from headwater.meta.store import Change, Entry, MetadataStore, Scan, Values, Writes, prefix_end
-from headwater.meta.values import decode, encode
+from headwater.meta.transactions import commit
+from headwater.meta.values import NextNumber, decode, encode
 
 
 class _Question:
@@ -298,7 +298,7 @@ def _existing(values: Values, name: str) -> tuple[bytes, TopicRecord]:
 
 def _take_streams(values: Values, writes: Writes, count: int) -> list[int]:
     there = values[keys.NEXT_STREAM]
-    counter = decode(Counter, there.value) if there is not None else Counter(next=1)
+    counter = decode(NextNumber, there.value) if there is not None else NextNumber(next=1)
     streams = list(range(counter.next, counter.next + count))
     counter.next += count
     writes.put(keys.NEXT_STREAM, encode(counter))

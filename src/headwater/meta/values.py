@@ -37,6 +37,12 @@ class Value(
         return kept
 
 
+class NextNumber(Value):
+    """A counter: the next number to give out."""
+
+    next: int = 0
+
+
 def format_of(kind: type[Value]) -> int:
     """The format version that this release writes."""
     version = kind.__struct_config__.tag

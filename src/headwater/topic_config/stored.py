@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 
 from headwater.engine import ConfigChange
-from headwater.log.transactions import transact
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.values import Value, decode, encode
 
 

@@ -27,12 +27,12 @@ from headwater.engine import Engine, LogDirectory, StorageEngine
 from headwater.groups.service import GroupService
 from headwater.groups.settings import GroupSettings
 from headwater.log.engine import IN_MEMORY, LogEngine, open_cluster
-from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import MetadataStore
 from headwater.objects.memory import MemoryObjects
+from headwater.producer_ids import StoredProducerIds
 from headwater.telemetry.metrics import Metrics
 from headwater.wire.batches.records import Record, encode_batch
 from headwater.wire.messages.schema import ENTITY, fields_of

@@ -8,9 +8,9 @@ from headwater.clock import SystemClock
 from headwater.extras import install_command
 from headwater.log.formats.metadata_values import PARQUET, IndexEntry, Layout
 from headwater.log.read.parquet.use import has_parquet_files
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.urls import open_store
 from headwater.meta.values import encode
 from tests.support.cli.without_extras import run_core

@@ -9,10 +9,10 @@ from click.testing import CliRunner, Result
 from headwater.cli.root import headwater
 from headwater.clock import SystemClock
 from headwater.cluster_record import Cluster
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.sqlite import SqliteStore
 from headwater.meta.store import Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.values import encode
 
 

@@ -18,7 +18,6 @@ from headwater.errors import (
 )
 from headwater.log.engine import LogEngine
 from headwater.log.formats.metadata_values import Incarnation, Tail
-from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.read.follow import Follower
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
@@ -26,6 +25,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Change, Values, Writes
 from headwater.meta.values import encode
 from headwater.objects.memory import MemoryObjects
+from headwater.producer_ids import StoredProducerIds
 from headwater.wire.batches.batch import split_batches
 from headwater.wire.batches.records import Record, encode_batch
 from tests.support.log.harness import make_batch, running_engine

@@ -11,11 +11,10 @@ from headwater.broker.cluster.registration import Registration
 from headwater.cluster_record import Cluster
 from headwater.errors import ConfigurationError
 from headwater.feature_levels import SPOKEN, Levels
-from headwater.log.formats.metadata_values import Counter
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
-from headwater.meta.values import decode, encode
+from headwater.meta.transactions import transact
+from headwater.meta.values import NextNumber, decode, encode
 
 _TRIES = 10
 
@@ -42,14 +41,14 @@ async def finalize(
             int(entry.key.removeprefix(keys.BROKERS)): decode(Registration, entry.value)
             for entry in found.entries
         }
-        seen = 0 if epochs is None else decode(Counter, epochs.value).next
+        seen = 0 if epochs is None else decode(NextNumber, epochs.value).next
 
         def decide(
             values: Values, brokers: dict[int, Registration] = brokers, seen: int = seen
         ) -> tuple[Writes, Finalized | None]:
             writes = Writes()
             counted, stored = values[keys.NEXT_BROKER_EPOCH], values[keys.CLUSTER]
-            if (0 if counted is None else decode(Counter, counted.value).next) != seen:
+            if (0 if counted is None else decode(NextNumber, counted.value).next) != seen:
                 return writes, None  # a broker has registered since it was looked
             if stored is None:
                 raise ConfigurationError("no broker has run here yet: there is no cluster")

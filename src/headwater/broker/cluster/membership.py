@@ -26,10 +26,9 @@ from headwater.broker.cluster.view import BrokerAddress, LiveBrokers
 from headwater.cluster_record import Cluster as ClusterRecord
 from headwater.errors import ConfigurationError, SessionLost, StoreError, UnknownOutcome
 from headwater.feature_levels import SPOKEN, Levels, check_level
-from headwater.log.formats.metadata_values import Counter
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Session, Values, Writes, prefix_end
-from headwater.meta.values import decode, encode
+from headwater.meta.values import NextNumber, decode, encode
 
 __all__ = ("Membership", "Registration")
 
@@ -256,7 +255,7 @@ class Membership:
                 check_level(decode(ClusterRecord, cluster.value).level, self._levels)
             if (None if now is None else now.revision) != seen:
                 return writes, None
-            counter = Counter() if counted is None else decode(Counter, counted.value)
+            counter = NextNumber() if counted is None else decode(NextNumber, counted.value)
             registration.epoch = counter.next
             counter.next += 1
             writes.put(keys.NEXT_BROKER_EPOCH, encode(counter))

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from headwater.broker.quotas.entities import Entity, Quotas, entity_of, entity_text
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.mirror import Mirror
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.values import Value, decode, encode
 
 

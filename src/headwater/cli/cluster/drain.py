@@ -9,9 +9,9 @@ from headwater.broker.cluster.registration import DRAINED, SERVING, DrainRequest
 from headwater.cli.cluster.facts import BrokerFacts, brokers, opened
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode, encode
 
 LOOK_SECONDS: Final = 0.25

@@ -173,9 +173,3 @@ class DeletedTopic(Value):
     name: str
     streams: list[int]
     domain: int = 0
-
-
-class Counter(Value):
-    """The next number to give out."""
-
-    next: int = 0

@@ -22,10 +22,10 @@ from headwater.log.jobs.swap import Rearranged, swap_files, swap_keys
 from headwater.log.read.index import entries_between
 from headwater.log.reclaim.reclaimer import Reason, Reclaimer
 from headwater.log.reclaim.releases import object_keys
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.scan import scan_all
 from headwater.meta.store import MetadataStore
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode
 
 ATTEMPTS = 20

@@ -34,9 +34,9 @@ from headwater.log.read.sources import Pause
 from headwater.log.read.streams import Streams
 from headwater.log.reclaim.reclaimer import Reason, Reclaimer
 from headwater.log.settings import LogSettings
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
 

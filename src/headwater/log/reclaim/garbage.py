@@ -41,10 +41,10 @@ from headwater.log.restore.bookmarks import check_bookmark
 from headwater.log.restore.claim import check_claim
 from headwater.log.restore.snapshots import delete_expired, horizon, listed_snapshots, unlist
 from headwater.log.settings import LogSettings
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.scan import scan_all
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode, encode
 from headwater.objects.store import ObjectStore
 

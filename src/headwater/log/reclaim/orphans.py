@@ -19,10 +19,10 @@ from headwater.clock import Clock
 from headwater.log.formats.metadata_values import Incarnation
 from headwater.log.reclaim.reclaimer import Reason, Reclaimer
 from headwater.log.settings import LogSettings
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.scan import scan_all
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
 

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 from headwater.clock import Clock
 from headwater.errors import KafkaError
 from headwater.log.formats.metadata_values import Pin
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.scan import scan_all
 from headwater.meta.store import Entry, MetadataStore, Values, Writes, prefix_end
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode, encode
 
 RENEWALS = 4

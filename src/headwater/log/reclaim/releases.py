@@ -25,10 +25,10 @@ from headwater.log.formats.metadata_values import (
     ObjectRecord,
     Release,
 )
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.scan import scan_all
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode, encode
 
 SEGMENT_SUFFIX = ".kfs"

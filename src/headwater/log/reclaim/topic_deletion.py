@@ -16,9 +16,9 @@ from headwater.log.jobs.swap import entry_of
 from headwater.log.read.streams import Streams
 from headwater.log.reclaim.releases import release
 from headwater.log.reclaim.trim import Trimmer
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode, encode
 
 STREAMS_PER_TRANSACTION = 50

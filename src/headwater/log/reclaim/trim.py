@@ -13,9 +13,9 @@ from headwater.log.formats.metadata_values import IndexEntry, Layout, Tail
 from headwater.log.read.index import IndexReader
 from headwater.log.read.streams import Streams
 from headwater.log.reclaim.releases import release
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode, encode
 
 PAGE = 64

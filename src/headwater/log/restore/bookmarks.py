@@ -19,12 +19,11 @@ from typing import Final
 
 from headwater.cluster_record import Cluster, check_same_cluster
 from headwater.errors import ConfigurationError
-from headwater.log.formats.metadata_values import Counter
 from headwater.log.reclaim.reclaimer import Reason, Reclaimer
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes
-from headwater.meta.values import decode, encode
+from headwater.meta.transactions import transact
+from headwater.meta.values import NextNumber, decode, encode
 from headwater.objects.store import ObjectStore
 
 BOOKMARKS: Final = "bookmarks/"
@@ -44,7 +43,7 @@ async def add_bookmark(
         writes = Writes()
         check_same_cluster(values[keys.CLUSTER], cluster)
         number = _count(values[keys.BOOKMARK]) + 1
-        writes.put(keys.BOOKMARK, encode(Counter(next=number)))
+        writes.put(keys.BOOKMARK, encode(NextNumber(next=number)))
         return writes, number
 
     number = await transact(meta, [keys.CLUSTER, keys.BOOKMARK], decide)
@@ -88,7 +87,7 @@ async def _bookmarks(objects: ObjectStore) -> list[str]:
 
 
 def _count(stored: Entry | None) -> int:
-    return 0 if stored is None else decode(Counter, stored.value).next
+    return 0 if stored is None else decode(NextNumber, stored.value).next
 
 
 def _prefix(epoch: int) -> str:

@@ -30,9 +30,9 @@ from headwater.errors import (
     StoreUnavailable,
 )
 from headwater.log.restore.bookmarks import require_not_behind
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
+from headwater.meta.transactions import transact
 from headwater.meta.values import encode
 from headwater.objects.store import ObjectStore
 

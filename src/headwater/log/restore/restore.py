@@ -55,9 +55,9 @@ from headwater.log.restore.snapshots import (
     snapshot_key,
 )
 from headwater.log.restore.surviving_files import FileSurvey, SurvivingFile
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.values import decode, encode
 from headwater.objects.store import ObjectInfo, ObjectStore
 

@@ -19,7 +19,6 @@ from headwater.log.formats.metadata_values import (
     GROWING,
     PARQUET,
     SEGMENT,
-    Counter,
     Incarnation,
     IndexEntry,
     Layout,
@@ -39,7 +38,7 @@ from headwater.log.restore.recovery import (
 from headwater.log.restore.snapshots import Snapshot, Snapshots
 from headwater.meta import keys
 from headwater.meta.store import Writes
-from headwater.meta.values import decode, encode
+from headwater.meta.values import NextNumber, decode, encode
 from headwater.objects.store import ObjectInfo
 from headwater.topic_config.stored import stored_configs
 from headwater.topic_config.topic import compaction_target, topic_defaults
@@ -337,13 +336,13 @@ class Restored:
 
     def _skip_producer_ids(self) -> None:
         stored = self._values.get(keys.NEXT_PRODUCER)
-        counter = Counter() if stored is None else decode(Counter, stored)
+        counter = NextNumber() if stored is None else decode(NextNumber, stored)
         counter.next += PRODUCER_IDS_SKIPPED
         self._values[keys.NEXT_PRODUCER] = encode(counter)
 
     def _raise_counter(self, key: str, least: int) -> None:
         stored = self._values.get(key)
-        counter = Counter() if stored is None else decode(Counter, stored)
+        counter = NextNumber() if stored is None else decode(NextNumber, stored)
         counter.next = max(counter.next, least)
         self._values[key] = encode(counter)
 

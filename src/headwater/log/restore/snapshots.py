@@ -42,9 +42,9 @@ from headwater.log.read.parquet.source import Offload
 from headwater.log.reclaim.reclaimer import Reason, Reclaimer
 from headwater.log.restore.bookmarks import add_bookmark, check_bookmark
 from headwater.log.restore.claim import check_not_restored
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
+from headwater.meta.transactions import transact
 from headwater.meta.values import Value, decode, encode
 from headwater.objects.store import ObjectStore
 

@@ -10,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError
 from headwater.log.formats.metadata_values import Pin
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.store_thread import StoreThread
+from headwater.meta.transactions import transact
 from headwater.meta.values import encode
 
 PIN_MS: Final = 600_000

@@ -12,7 +12,7 @@ from headwater.cluster_record import Cluster
 from headwater.errors import UnknownFormat
 from headwater.log.formats import metadata_values as formats
 from headwater.log.formats.metadata_values import IndexEntry, Layout, Tail
-from headwater.meta.values import Value, decode, encode, format_of
+from headwater.meta.values import NextNumber, Value, decode, encode, format_of
 
 KINDS: Sequence[type[Value]] = (
     formats.Tail,
@@ -24,7 +24,7 @@ KINDS: Sequence[type[Value]] = (
     formats.TopicRecord,
     formats.DeletedTopic,
     Cluster,
-    formats.Counter,
+    NextNumber,
 )
 NUMBER = st.integers(-1, 2**63 - 1)
 TEXT = st.text(max_size=20)

@@ -7,13 +7,13 @@ import pytest
 from headwater.clock import SystemClock
 from headwater.cluster_record import LOOK_SECONDS, Cluster
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreGone
-from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.restore.snapshots import EVERYTHING
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Writes
 from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
+from headwater.producer_ids import StoredProducerIds
 from tests.support.log.harness import append, make_batch, running_engine
 
 

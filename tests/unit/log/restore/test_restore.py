@@ -12,7 +12,6 @@ from headwater.engine import Topic
 from headwater.errors import ConfigurationError
 from headwater.log.engine import open_cluster
 from headwater.log.jobs.jobs import DataFile, Job
-from headwater.log.producer_ids import StoredProducerIds
 from headwater.log.reclaim.garbage import GarbageCollector
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.restore.claim import claim_objects, refuse_lost_metadata
@@ -23,6 +22,7 @@ from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, Limits, Writes
 from headwater.meta.values import decode, encode
+from headwater.producer_ids import StoredProducerIds
 from tests.support.log.harness import WholeObjects, append, make_batch, read_all, running_engine
 from tests.support.log.restoring import OBJECTS_ONLY, ClockByHand, Place, values
 

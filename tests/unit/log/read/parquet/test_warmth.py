@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 from headwater.errors import KafkaStorageError
 from headwater.log.read.parquet.warmth import warm_up_for_tables
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Values, Writes
+from headwater.meta.transactions import transact
 
 
 async def put(store: MemoryStore, key: str) -> None:

@@ -4,11 +4,10 @@ import asyncio
 
 from headwater.cluster_record import Cluster, check_same_cluster
 from headwater.errors import ConfigurationError, KafkaStorageError
-from headwater.log.formats.metadata_values import Counter
-from headwater.log.transactions import transact
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
-from headwater.meta.values import decode, encode
+from headwater.meta.transactions import transact
+from headwater.meta.values import NextNumber, decode, encode
 
 BLOCK = 1000
 """Producer ids are taken from the store in blocks; those of a block not used are lost."""
@@ -36,7 +35,7 @@ class StoredProducerIds:
             writes = Writes()
             check_same_cluster(values[keys.CLUSTER], self._cluster)  # else ids are given again
             there = values[keys.NEXT_PRODUCER]
-            counter = decode(Counter, there.value) if there is not None else Counter()
+            counter = decode(NextNumber, there.value) if there is not None else NextNumber()
             block = range(counter.next, counter.next + BLOCK)
             counter.next = block.stop
             writes.put(keys.NEXT_PRODUCER, encode(counter))

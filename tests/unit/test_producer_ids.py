@@ -4,8 +4,8 @@ import asyncio
 from random import Random
 
 from headwater.log.engine import open_cluster
-from headwater.log.producer_ids import BLOCK, StoredProducerIds
 from headwater.meta.memory import MemoryStore
+from headwater.producer_ids import BLOCK, StoredProducerIds
 
 
 async def test_producer_ids_are_never_given_twice() -> None:
