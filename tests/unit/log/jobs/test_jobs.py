@@ -6,7 +6,6 @@ import pytest
 
 from headwater.engine import Topic
 from headwater.errors import KafkaError, StoreUnavailable
-from headwater.log import transactions
 from headwater.log.formats.metadata_values import INLINE, PARQUET, WAL, IndexEntry, Layout, Release
 from headwater.log.jobs.jobs import (
     CREATED,
@@ -17,7 +16,7 @@ from headwater.log.jobs.jobs import (
 )
 from headwater.log.merge.rank import mergeable
 from headwater.log.reclaim.reclaimer import Reclaimer
-from headwater.meta import keys
+from headwater.meta import keys, transactions
 from headwater.meta.values import decode
 from headwater.retry import Backoff
 from tests.support.log.compaction import Compactor, read_range
