@@ -70,8 +70,8 @@ def test_most_code_gets_objects_that_it_cannot_delete() -> None:
     assert not hasattr(store.ObjectStore, "delete")
     assert hasattr(store.DeletableObjects, "delete")
     assert set(modules_naming({"DeletableObjects"})) == {
-        "cli/object_store.py",
-        "log/reclaimer.py",
+        "app/object_store.py",
+        "log/reclaim/reclaimer.py",
     }
 
 
@@ -79,10 +79,10 @@ def test_only_the_reclaimer_deletes_where_a_store_could() -> None:
     """A module that opens a store holds one that can delete, whatever it is declared to be."""
     opening = set(modules_naming(OPENERS))
     assert opening == {
-        "cli/compose.py",
-        "cli/object_store.py",
+        "app/assembly.py",
+        "app/object_store.py",
         "cli/store_places.py",
-        "log/reclaimer.py",
+        "log/reclaim/reclaimer.py",
         "pipeline/place.py",
     }
     deleting = {
@@ -91,7 +91,7 @@ def test_only_the_reclaimer_deletes_where_a_store_could() -> None:
         for node in ast.walk(ast.parse((SRC / name).read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "delete"
     }
-    assert deleting == {"log/reclaimer.py"}
+    assert deleting == {"log/reclaim/reclaimer.py"}
 
 
 def modules_naming(wanted: set[str]) -> Iterator[str]:
