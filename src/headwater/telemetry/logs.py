@@ -4,21 +4,27 @@ Modules log through the standard library with a constant message and their value
 
     logger.info("Flushed", extra={"bytes": 1024, "object": key})
 
-so that a line can be searched by its message and by each value.
+so that a line can be searched by its message and by each value. An error goes in as it is:
+``extra={"error": error}``. The standard library refuses the names of a record's own attributes
+(``name``, ``module``, ``message``, ``process`` and so on) in ``extra``.
 """
 
 import json
 import logging
 import math
+import re
 import sys
-from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, Literal, TextIO
 
+from cachetools import LRUCache
+
 LogFormat = Literal["auto", "json", "text"]
 
 _COLOURS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICAL": "31;1"}
+_PLAIN = re.compile(r'[^\s"=]+')
+"""What a value on a terminal looks like that needs no quotes."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -37,31 +43,29 @@ def configure(
 
 
 class Repeats(logging.Filter):
-    """Lets a warning pass that differs from the last ones, a repeated one every ten seconds.
+    """Drops a warning or error that was logged with the same values in the last ten seconds.
 
-    What is tried again and again, with a full disk or a store that does not answer, would
-    otherwise fill the log. A line that passes says in ``repeated`` how many it stands for.
+    Otherwise operations that are retried, on a full disk or an unreachable store, would fill the
+    log. ``repeated`` in the next such line counts the lines dropped since the last one.
     """
 
     SECONDS: Final = 10.0
-    REMEMBERED: Final = 256
+    MAX_REMEMBERED: Final = 256
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+        self._seen: LRUCache[tuple[str, ...], tuple[float, int]] = LRUCache(self.MAX_REMEMBERED)
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
-        key = (record.name, record.getMessage())
+        values = (f"{key}={value}" for key, value in _values(record))
+        key = (record.name, record.getMessage(), *values)
         since, repeated = self._seen.get(key, (-math.inf, 0))
         if record.created < since + self.SECONDS:
             self._seen[key] = since, repeated + 1
             return False
         self._seen[key] = record.created, 0
-        self._seen.move_to_end(key)
-        if len(self._seen) > self.REMEMBERED:
-            self._seen.popitem(last=False)
         if repeated:
             record.repeated = repeated
         return True
@@ -80,11 +84,14 @@ class JsonFormatter(logging.Formatter):
         line.update(_values(record))
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json.dumps(line, ensure_ascii=False, default=_text)
 
 
 class TextFormatter(logging.Formatter):
-    """``12:34:56.789 INFO  log.flush  Flushed  bytes=1024``, with colours where asked for."""
+    """One line for people, with colours if asked for; text with spaces stands in quotes.
+
+    ``12:34:56.789 WARNING log.append  Could not write  object=wal/1.wo  error="disk full"``
+    """
 
     def __init__(self, *, colour: bool) -> None:
         super().__init__()
@@ -94,7 +101,7 @@ class TextFormatter(logging.Formatter):
         time = _time(record).astimezone().strftime("%H:%M:%S.%f")[:-3]
         name = record.name.removeprefix("headwater.")
         values = "".join(
-            f"  {self._paint('2', f'{key}=')}{value}" for key, value in _values(record)
+            f"  {self._paint('2', f'{key}=')}{_shown(value)}" for key, value in _values(record)
         )
         level = self._paint(_COLOURS.get(record.levelname, "0"), f"{record.levelname:<7}")
         line = f"{self._paint('2', time)} {level} {name}  {record.getMessage()}{values}"
@@ -111,5 +118,16 @@ def _time(record: logging.LogRecord) -> datetime:
 
 
 def _values(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
-    """What the caller passed as ``extra``."""
+    """The fields that the caller passed as ``extra``."""
     return ((key, value) for key, value in vars(record).items() if key not in _STANDARD)
+
+
+def _text(value: object) -> str:
+    """The value as text; an error without a text is shown by its name."""
+    return str(value) or repr(value)
+
+
+def _shown(value: object) -> str:
+    """The value as ``TextFormatter`` shows it, on one line."""
+    text = _text(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)

@@ -69,6 +69,23 @@ def test_text_into_a_pipe_has_no_colours() -> None:
     assert "\x1b" not in out.getvalue()
 
 
+def test_text_with_spaces_is_quoted_and_stays_on_one_line() -> None:
+    out = io.StringIO()
+    logs.configure("text", stream=out)
+    extra = {"error": OSError("no space\nleft"), "reason": TimeoutError(), "object": "wal/1.wo"}
+    logging.getLogger("headwater.log").warning("Could not flush", extra=extra)
+    assert out.getvalue().endswith(
+        'log  Could not flush  error="no space\\nleft"  reason=TimeoutError()  object=wal/1.wo\n'
+    )
+
+
+def test_an_error_among_the_values_is_text_in_json() -> None:
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    logging.getLogger("headwater").warning("Failed", extra={"error": OSError("full")})
+    assert json.loads(out.getvalue())["error"] == "full"
+
+
 def test_lines_below_the_level_are_left_out() -> None:
     out = io.StringIO()
     logs.configure("json", "warning", stream=out)
@@ -76,8 +93,9 @@ def test_lines_below_the_level_are_left_out() -> None:
     assert out.getvalue() == ""
 
 
-def record(message: str, created: float, level: int = logging.WARNING) -> logging.LogRecord:
-    made = logging.makeLogRecord({"name": "headwater.log", "msg": message, "levelno": level})
+def record(message: str, created: float, **values: object) -> logging.LogRecord:
+    fields = {"name": "headwater.log", "msg": message, "levelno": logging.WARNING}
+    made = logging.makeLogRecord(fields | values)
     made.created = created
     return made
 
@@ -95,3 +113,10 @@ def test_lines_that_differ_all_pass_and_few_are_remembered() -> None:
     assert all(repeats.filter(record(f"stream {n} is late", 100)) for n in range(1000))
     assert not repeats.filter(record("stream 999 is late", 100))
     assert repeats.filter(record("stream 1 is late", 100))
+
+
+def test_lines_with_one_message_differ_by_their_values() -> None:
+    repeats = logs.Repeats()
+    assert all(repeats.filter(record("Stream is late", 100, stream=n)) for n in range(10))
+    assert not repeats.filter(record("Stream is late", 101, stream=9))
+    assert repeats.filter(record("Stream is late", 110, stream=9))
