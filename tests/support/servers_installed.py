@@ -17,7 +17,9 @@ INSTALL: Mapping[str, Callable[[], object]] = {
 
 
 def install_servers(session: pytest.Session, always: Collection[str] = ()) -> None:
-    """Install those that tests are named after, and what all of them need, if there are any."""
+    """Install those that tests are named after, and what all of them need, if any will run."""
+    if session.config.option.collectonly:
+        return
     for name, install in INSTALL.items():
         if any(name in item.nodeid or name in always for item in session.items):
             install()

@@ -13,7 +13,7 @@ from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import MetadataStore, Session
 from headwater.meta.urls import open_store
-from peers.etcd import Etcd, install, start_etcd
+from peers.etcd import Etcd, start_etcd
 
 
 class EtcdBackend:
@@ -38,10 +38,6 @@ class EtcdBackend:
 
 class EtcdServers:
     """One member; ``server`` may be stopped and started by a test."""
-
-    @staticmethod
-    def install() -> object:
-        return install()
 
     def __init__(self, directory: Path) -> None:
         self.server: Etcd = start_etcd(directory / "etcd")

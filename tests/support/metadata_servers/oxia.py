@@ -11,7 +11,7 @@ from headwater.meta.oxia.reader import Reader
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import MetadataStore, Session
-from peers.oxia import Oxia, install, start_oxia
+from peers.oxia import Oxia, start_oxia
 
 
 @asynccontextmanager
@@ -51,10 +51,6 @@ class OxiaBackend:
 
 class OxiaServers:
     """One server; ``server`` may be stopped and started by a test."""
-
-    @staticmethod
-    def install() -> object:
-        return install()
 
     def __init__(self, directory: Path) -> None:
         self.server: Oxia = start_oxia(directory / "oxia")

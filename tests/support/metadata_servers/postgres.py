@@ -7,7 +7,7 @@ import asyncpg
 from headwater.meta.postgres import PostgresStore
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import Session
-from peers.postgres import Postgres, install, start_postgres
+from peers.postgres import Postgres, start_postgres
 
 
 class PostgresBackend:
@@ -41,10 +41,6 @@ class PostgresBackend:
 
 class PostgresServers:
     """One server; ``server`` may be stopped and started by a test."""
-
-    @staticmethod
-    def install() -> object:
-        return install()
 
     def __init__(self, directory: Path) -> None:
         self.server: Postgres = start_postgres(directory / "postgres")

@@ -17,6 +17,7 @@ from tests.support.meta.conformance import Backend
 from tests.support.metadata_servers.etcd import EtcdServers
 from tests.support.metadata_servers.oxia import OxiaServers
 from tests.support.metadata_servers.postgres import PostgresServers
+from tests.support.servers_installed import install_servers
 
 
 class OpenedData(Backend, Protocol):
@@ -31,11 +32,6 @@ class Servers(Protocol):
     @property
     def server(self) -> Service:
         """A test that stops it has one of its own."""
-        ...
-
-    @staticmethod
-    def install() -> object:
-        """Bring the server onto this machine."""
         ...
 
     def __init__(self, directory: Path) -> None:
@@ -56,10 +52,7 @@ BACKENDS: dict[str, type[Servers]] = {
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Servers are built before the first test, whose time is not theirs."""
-    for name, servers in BACKENDS.items():
-        if any(name in item.nodeid for item in session.items):
-            servers.install()
+    install_servers(session, ["toxiproxy"])
 
 
 @pytest.fixture(scope="session")
