@@ -28,8 +28,8 @@ from headwater.broker.cluster.broker_lock import BrokerLock
 from headwater.broker.cluster.drain import Drainer
 from headwater.broker.cluster.membership import Membership
 from headwater.broker.cluster.view import PLAINTEXT, ListenerAddress
-from headwater.broker.configs.state import DynamicState
-from headwater.broker.idle_memory import give_memory_back
+from headwater.broker.configs.dynamic_state import DynamicState
+from headwater.broker.idle_memory import release_memory_when_idle
 from headwater.broker.network.listener import Listener, broker_address
 from headwater.broker.network.server import Server, listen
 from headwater.broker.records.fetch_sessions import FetchSessions
@@ -127,11 +127,11 @@ class Broker:
                 runs = (
                     self._dynamic.run(), self._engine.run(), self._membership.run(),
                     self._groups.run(), self._drainer.run(), self._record_work.warm_up(),
-                    give_memory_back(self._engine.release_memory),
+                    release_memory_when_idle(self._engine.release_memory),
                 )  # fmt: skip
                 work = [tasks.create_task(run) for run in runs]
                 await stop.wait()
-                await self._drainer.let_go(self._settings.broker.drain_timeout_s)
+                await self._drainer.drain_before_stop(self._settings.broker.drain_timeout_s)
                 for task in work:
                     task.cancel()
         except BaseExceptionGroup as ended:

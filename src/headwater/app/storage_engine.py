@@ -8,7 +8,7 @@ import msgspec
 
 from headwater.app.object_store import flush_rule
 from headwater.broker.cluster.membership import Membership
-from headwater.broker.configs.state import DynamicState
+from headwater.broker.configs.dynamic_state import DynamicState
 from headwater.clock import Clock
 from headwater.cluster_record import Cluster
 from headwater.config import Settings

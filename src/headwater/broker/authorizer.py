@@ -1,7 +1,7 @@
-"""Who may do what: the one interface through which every API asks.
+"""The interface through which every API checks what a client may do.
 
-Resources and operations are Kafka's. A request is refused with the error of the resource that
-its client may not use. ``AllowAll`` stands for a cluster without access control.
+Resources and operations are Kafka's. A refused request gets the authorization error of its
+resource. ``AllowAll`` is the authorizer of a cluster without access control.
 """
 
 from enum import IntEnum
@@ -46,16 +46,16 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class Authorizer(Protocol):
-    """Answers from memory: it is asked for each partition that a client produces or fetches."""
+    """Answers from memory: Produce and Fetch ask it for each partition."""
 
     def allows(
         self, session: ClientSession, operation: Operation, resource: Resource, name: str
     ) -> bool:
-        """Whether the session's principal may do this to the resource of that name."""
+        """Whether the session's principal may do this operation on the named resource."""
         ...
 
     def allows_any(self, session: ClientSession, operation: Operation, resource: Resource) -> bool:
-        """Whether the session's principal may do this to at least one resource of that type."""
+        """Whether it may do this operation on at least one resource of that type."""
         ...
 
 
@@ -93,7 +93,7 @@ _OPERATIONS: Final[dict[Resource, tuple[Operation, ...]]] = {
         Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.IDEMPOTENT_WRITE,
     ),
 }  # fmt: skip
-"""What can be done to each type of resource, as replies list it."""
+"""The operations that replies list for each type of resource."""
 
 
 def require(
@@ -111,7 +111,7 @@ def require(
 def refusal(
     session: ClientSession, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
 ) -> KafkaError:
-    """What a client is told that may not do this."""
+    """The authorization error of a client that may not do this."""
     what = f"{operation.name} on {resource.name} {name}"
     return _REFUSALS[resource](f"{session.principal} is not authorized to {what}")
 
@@ -119,7 +119,8 @@ def refusal(
 def allowed_operations(
     authorizer: Authorizer, session: ClientSession, resource: Resource, name: str
 ) -> int:
-    """What the session may do to a resource: bit n stands for the operation of number n.
+    """The operations that the session may do on a resource, as Kafka's bit field: bit n stands
+    for operation n.
 
     >>> allowed_operations(AllowAll(), ClientSession("PLAINTEXT", 1), Resource.GROUP, "group")
     3400
@@ -133,7 +134,7 @@ def allowed_operations(
 
 
 def cluster_operations(authorizer: Authorizer, session: ClientSession) -> int:
-    """The same of the cluster; none is shown to a client that may not describe it."""
+    """The same for the cluster; 0 if the client may not describe it."""
     if not authorizer.allows(session, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return 0
     return allowed_operations(authorizer, session, Resource.CLUSTER, CLUSTER_NAME)

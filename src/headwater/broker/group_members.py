@@ -1,4 +1,4 @@
-"""What handlers of groups share: who asks, and assignments as the protocol writes them."""
+"""Conversions that the handlers of group APIs share: clients, times and assignments."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -6,25 +6,25 @@ from typing import Any, Final
 from uuid import UUID
 
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call
+from headwater.broker.services import RequestContext
 from headwater.groups.requests import Assignment, Client
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NO_ID: Final = UUID(int=0)
 
 
-def client_of(call: Call) -> Client:
-    """Who sent a request, with the host as Kafka writes it.
+def client_of(context: RequestContext) -> Client:
+    """The client of a request; Kafka writes its host with a leading slash.
 
     >>> from headwater.broker.network.client_session import ClientSession
-    >>> client_of(Call(9, "app", ClientSession("PLAINTEXT", 1, peer="127.0.0.1:40000")))
+    >>> client_of(RequestContext(9, "app", ClientSession("PLAINTEXT", 1, peer="127.0.0.1:40000")))
     Client(id='app', host='/127.0.0.1')
     """
-    return Client(call.client_id or "", "/" + call.session.peer.rpartition(":")[0])
+    return Client(context.client_id or "", "/" + context.session.peer.rpartition(":")[0])
 
 
 def milliseconds(time: timedelta) -> int:
-    """A request's time as the number that was sent.
+    """A duration of a request as the number of milliseconds that was sent.
 
     >>> milliseconds(timedelta(milliseconds=-1))
     -1
@@ -33,7 +33,7 @@ def milliseconds(time: timedelta) -> int:
 
 
 def read_assignment(topics: Iterable[Any]) -> Assignment:
-    """Partitions by topic id; a topic that is named twice keeps both lists."""
+    """A request's partitions by topic id; the lists of a topic that is named twice are merged."""
     found: dict[UUID, set[int]] = {}
     for topic in topics:
         found.setdefault(topic.topic_id or _NO_ID, set()).update(topic.partitions)
@@ -41,7 +41,7 @@ def read_assignment(topics: Iterable[Any]) -> Assignment:
 
 
 def show_assignment(assignment: Assignment) -> list[Values]:
-    """The same as a reply has it."""
+    """An assignment in the form of a reply."""
     return [
         {"topic_id": topic, "partitions": partitions} for topic, partitions in assignment.items()
     ]

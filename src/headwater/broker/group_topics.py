@@ -1,4 +1,4 @@
-"""Topics as requests about offsets name them: by name, and by id in the newest versions."""
+"""Finds the topics that OffsetCommit, OffsetFetch and OffsetDelete name, by name or by id."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -17,7 +17,7 @@ from headwater.errors import (
 )
 
 FIRST_VERSION_WITH_IDS: Final = 10
-"""Of OffsetCommit and of OffsetFetch."""
+"""The version of OffsetCommit and of OffsetFetch that names topics by id."""
 
 
 async def find_topic(
@@ -28,10 +28,10 @@ async def find_topic(
     *,
     partition: int = 0,
 ) -> Topic | int:
-    """The topic of a name or an id, or the code that each of its partitions gets without one.
+    """The topic with a name or an id, or the error code for each of its partitions.
 
-    Raises ``CoordinatorNotAvailable`` where the store does not answer: 56 is no code that
-    clients expect of a coordinator.
+    Raises ``CoordinatorNotAvailable`` if the store does not answer, because clients do not expect
+    KAFKA_STORAGE_ERROR (56) from a coordinator.
     """
     if named is None:
         return UnknownTopicId.code
@@ -44,5 +44,5 @@ async def find_topic(
 
 
 def naming(asked: Any, *, by_id: bool = False) -> Values:
-    """The field that names the topic in the reply as it was in the request."""
+    """The field that identifies the topic in the reply: its id or its name."""
     return {"topic_id": asked.topic_id} if by_id else {"name": asked.name}

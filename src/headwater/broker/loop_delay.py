@@ -1,8 +1,8 @@
-"""How long the event loop is held, and by what.
+"""Measures how long the event loop is blocked, and which API blocked it.
 
-All clients share one loop: whatever holds it delays every reply. A timer measures by how much the
-loop is late, whatever held it. Each turn of a request is timed besides, so that the warning names
-the API and the client.
+All clients share one loop, so work that blocks it delays every reply. A timer measures how late
+the loop runs. In addition each turn of a request is timed, so that the warning can name the API
+and the client.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ SAMPLE_SECONDS: Final = 0.25
 KEPT_SAMPLES: Final = 240
 """The gauge shows the longest delay of the last one to two minutes, so that no scrape misses it."""
 WARNING_SECONDS: Final = 10.0
-"""Seconds between two warnings about one API: a client chooses how many requests are slow."""
-_ELSEWHERE: Final = "other work"
+"""Least seconds between two warnings about one API: a client may send many slow requests."""
+_OTHER_WORK: Final = "other work"
 
 
 class LoopDelay:
-    """One per listening side; ``start`` begins to sample, ``stop`` ends it."""
+    """One per server; ``start`` begins to sample, ``stop`` ends it."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -45,17 +45,17 @@ class LoopDelay:
             self._timer.cancel()
             self._timer = None
 
-    def held(self, api: str, peer: str, seconds: float) -> None:
-        """A request's turn took longer than ``SLOW_TURN_SECONDS``."""
+    def report_slow_turn(self, api: str, peer: str, seconds: float) -> None:
+        """Count a turn of a request that took longer than ``SLOW_TURN_SECONDS``."""
         self._explained += seconds
-        self._count(api, seconds, f"{api} from {peer}")
+        self._count(api, seconds, peer)
 
     def _sample(self) -> None:
         self.record(max(0.0, monotonic() - self._due))
         self.start()
 
     def record(self, delay: float) -> None:
-        """Take in by how much the loop is late."""
+        """Record one sample: the loop is ``delay`` seconds late."""
         if self._samples == KEPT_SAMPLES:
             self._samples, self._longest_before, self._longest = 0, self._longest, 0.0
         self._samples += 1
@@ -63,11 +63,14 @@ class LoopDelay:
         self._metrics.loop_delay_seconds.set(max(self._longest, self._longest_before))
         unexplained, self._explained = delay - self._explained, 0.0
         if unexplained >= SLOW_TURN_SECONDS:
-            self._count(_ELSEWHERE, unexplained, _ELSEWHERE)
+            self._count(_OTHER_WORK, unexplained, None)
 
-    def _count(self, api: str, seconds: float, what: str) -> None:
+    def _count(self, api: str, seconds: float, peer: str | None) -> None:
         self._metrics.slow_turns[api].inc()
         now = monotonic()
         if now - self._warned_at.get(api, -WARNING_SECONDS) >= WARNING_SECONDS:
             self._warned_at[api] = now
-            log.warning("%s held the event loop for %.2f s: other clients waited", what, seconds)
+            log.warning(
+                "The event loop was blocked and other clients waited",
+                extra={"api": api, "peer": peer, "seconds": round(seconds, 3)},
+            )

@@ -1,4 +1,4 @@
-"""What every handler is given: engine, groups, cluster, settings and the seams to the outside."""
+"""What every handler gets: the broker's ``Services``, and a request's ``RequestContext``."""
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from headwater.broker.authorizer import AllowAll, Authorizer
-from headwater.broker.cluster.view import Cluster
-from headwater.broker.configs.state import DynamicState
+from headwater.broker.cluster.view import ClusterView
+from headwater.broker.configs.dynamic_state import DynamicState
 from headwater.broker.network.client_session import ClientSession
 from headwater.broker.records.fetch_sessions import FetchSessions
 from headwater.broker.records.record_checks import RecordChecks
@@ -25,8 +25,8 @@ from headwater.telemetry.metrics import Metrics
 class Services:
     """One per broker process.
 
-    ``engine`` and ``backpressure`` are two sides of one storage engine. ``executor`` runs what
-    blocks; None takes the loop's default.
+    ``engine`` and ``backpressure`` are two interfaces of one storage engine. ``executor`` runs
+    blocking work; None means the loop's default executor.
     """
 
     engine: Engine
@@ -34,7 +34,7 @@ class Services:
     producer_ids: ProducerIds
     dynamic: DynamicState
     groups: GroupService
-    cluster: Cluster
+    cluster: ClusterView
     settings: BrokerSettings
     group_settings: GroupSettings = field(default_factory=GroupSettings)
     clock: Clock
@@ -44,15 +44,15 @@ class Services:
     executor: Executor | None = None
     authorizer: Authorizer = field(default_factory=AllowAll)
     topics: TopicAccess = field(init=False)
-    """The engine's topics, as far as the authorizer lets a client use them."""
+    """Finds the engine's topics and checks the client's right to use them."""
 
     def __post_init__(self) -> None:
         access = TopicAccess(self.engine.topics, self.authorizer)
         object.__setattr__(self, "topics", access)
 
 
-class Call(Struct, frozen=True):
-    """What a handler may need to know of a request beside its body."""
+class RequestContext(Struct, frozen=True):
+    """What a handler may need to know about a request besides its body."""
 
     version: int
     client_id: str | None

@@ -16,7 +16,7 @@ from kio.serial import entity_reader, entity_writer
 
 from headwater.broker.authorizer import AllowAll, Authorizer
 from headwater.broker.cluster.view import PLAINTEXT, ListenerAddress, SingleBroker
-from headwater.broker.configs.state import DynamicState
+from headwater.broker.configs.dynamic_state import DynamicState
 from headwater.broker.network.listener import Listener, broker_address
 from headwater.broker.network.server import Server, listen
 from headwater.broker.records.fetch_sessions import FetchSessions

@@ -238,4 +238,4 @@ def test_the_clusters_own_level_is_shown_and_goes_no_further_than_brokers_speak(
     upgrade = ("FeatureCommand", bootstrap, "upgrade", "--feature")
     assert "headwater.version was upgraded to 2" in tool(*upgrade, "headwater.version=2")
     said = tool(*upgrade, "headwater.version=3", check=False)
-    assert "this release speaks the feature levels 1 to 2, not 3" in said
+    assert "this release supports the feature levels 1 to 2, not 3" in said

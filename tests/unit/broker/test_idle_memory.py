@@ -8,21 +8,26 @@ from pathlib import Path
 import pytest
 
 from headwater.broker import idle_memory
-from headwater.broker.idle_memory import BUSY_FRACTION, IDLE_SECONDS, Idleness, give_memory_back
+from headwater.broker.idle_memory import (
+    BUSY_FRACTION,
+    IDLE_SECONDS,
+    IdleDetector,
+    release_memory_when_idle,
+)
 from headwater.log.engine import LogEngine
 from tests.support.broker.serving import serving
 
 LOOK = 10.0
 
 
-def releases(idleness: Idleness, *uses: float) -> list[int]:
+def releases(detector: IdleDetector, *uses: float) -> list[int]:
     """The numbers of the looks at which memory was given back; ``uses`` are fractions."""
     now = cpu = 0.0
     found = []
     for number, use in enumerate(uses):
         now += LOOK
         cpu += LOOK * use
-        if idleness.look(now, cpu):
+        if detector.sample(now, cpu):
             found.append(number)
     return found
 
@@ -31,10 +36,10 @@ def test_memory_is_given_back_once_in_each_time_without_work() -> None:
     waits = int(IDLE_SECONDS / LOOK)
     idle = [BUSY_FRACTION / 2] * (2 * waits)
     busy = [BUSY_FRACTION * 2] * waits
-    assert releases(Idleness(0.0, 0.0), *idle) == [waits - 1]
-    found = releases(Idleness(0.0, 0.0), *busy, *idle, *busy, *idle)
+    assert releases(IdleDetector(0.0, 0.0), *idle) == [waits - 1]
+    found = releases(IdleDetector(0.0, 0.0), *busy, *idle, *busy, *idle)
     assert found == [2 * waits - 1, 5 * waits - 1]
-    assert releases(Idleness(0.0, 0.0), *([0.0] * (waits - 1) + busy) * 3) == []
+    assert releases(IdleDetector(0.0, 0.0), *([0.0] * (waits - 1) + busy) * 3) == []
 
 
 async def test_caches_are_released_before_the_heap_is_trimmed(
@@ -51,10 +56,10 @@ async def test_caches_are_released_before_the_heap_is_trimmed(
         loop.call_soon_threadsafe(ended.set)
 
     monkeypatch.setattr(idle_memory, "trim_heap", trim)
-    monkeypatch.setattr(idle_memory, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(idle_memory, "SAMPLE_SECONDS", 0.01)
     monkeypatch.setattr(idle_memory, "IDLE_SECONDS", 0.02)
     monkeypatch.setattr("headwater.broker.idle_memory.time.process_time", lambda: 0.0)
-    task = asyncio.create_task(give_memory_back(release))
+    task = asyncio.create_task(release_memory_when_idle(release))
     async with asyncio.timeout(30):
         await ended.wait()
     task.cancel()
@@ -72,7 +77,7 @@ async def test_a_running_broker_releases_its_engines_memory(
 
     monkeypatch.setattr(LogEngine, "release_memory", release)
     monkeypatch.setattr(idle_memory, "trim_heap", lambda: None)
-    monkeypatch.setattr(idle_memory, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(idle_memory, "SAMPLE_SECONDS", 0.01)
     monkeypatch.setattr(idle_memory, "IDLE_SECONDS", 0.02)
     monkeypatch.setattr(idle_memory, "BUSY_FRACTION", 1_000)
     async with serving(tmp_path), asyncio.timeout(30):

@@ -10,7 +10,7 @@ from headwater.broker import apis, loop_delay
 from headwater.broker.loop_delay import KEPT_SAMPLES, LoopDelay
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Reply
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.telemetry.metrics import Metrics
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import SLOW_TURN_SECONDS
@@ -19,12 +19,12 @@ from tests.support.broker.running import RunningBroker
 HELD = SLOW_TURN_SECONDS + 0.05
 
 
-def hold_at_once(services: Services, request: Any, call: Call) -> Reply:
+def hold_at_once(services: Services, request: Any, context: RequestContext) -> Reply:
     time.sleep(HELD)
     return {"groups": []}
 
 
-async def hold_after_a_wait(services: Services, request: Any, call: Call) -> Reply:
+async def hold_after_a_wait(services: Services, request: Any, context: RequestContext) -> Reply:
     await asyncio.sleep(0.01)
     time.sleep(HELD)  # noqa: ASYNC251 - the fault that is to be found
     return {"groups": []}
@@ -40,8 +40,9 @@ async def test_a_request_that_holds_the_loop_is_named(
     await asyncio.sleep(2 * loop_delay.SAMPLE_SECONDS)
     metrics = broker.services.metrics
     assert dict(metrics.slow_turns)["ListGroups"].value == 1
-    (warning,) = [each.message for each in caplog.records if "held the event loop" in each.message]
-    assert warning.startswith("ListGroups from 127.0.0.1:")
+    (warning,) = [each for each in caplog.records if "blocked" in each.message]
+    assert warning.api == "ListGroups"
+    assert warning.peer.startswith("127.0.0.1:")
 
 
 async def test_the_gauge_keeps_the_longest_delay_and_forgets_it_in_time() -> None:
@@ -74,7 +75,7 @@ async def test_a_delay_that_a_request_explains_is_counted_once(caplog: Any) -> N
     metrics = Metrics()
     delay = LoopDelay(metrics)
     for _ in range(3):
-        delay.held("Fetch", "peer", 0.4)
+        delay.report_slow_turn("Fetch", "peer", 0.4)
         delay.record(0.4)
     assert {api: counter.value for api, counter in metrics.slow_turns} == {"Fetch": 3}
     assert len(caplog.records) == 1

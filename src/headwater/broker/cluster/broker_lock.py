@@ -1,4 +1,4 @@
-"""A lock file that says which process on this host is a broker; it goes when the process does."""
+"""A lock file for each broker id on this host; the kernel unlocks it when the process ends."""
 
 import fcntl
 import os
@@ -8,10 +8,10 @@ from headwater.errors import ConfigurationError
 
 
 class BrokerLock:
-    """An exclusive lock on ``<data>/broker-<id>.lock``, held until ``release`` or death."""
+    """An exclusive lock on ``<data>/broker-<id>.lock``, until ``release`` or the process ends."""
 
     def __init__(self, directory: Path, broker_id: int) -> None:
-        """Raises ``ConfigurationError`` where a process that lives holds it."""
+        """Raises ``ConfigurationError`` if another process holds the lock."""
         path = directory / f"broker-{broker_id}.lock"
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -30,5 +30,5 @@ class BrokerLock:
         os.pwrite(self._file, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
-        """Let another process take the id."""
+        """Unlock the id, so that another process may use it."""
         os.close(self._file)

@@ -1,9 +1,9 @@
-"""How a broker lets its clients go: when it is asked to drain, and before it stops.
+"""Draining: a broker sends its clients elsewhere, on request and before it stops.
 
-A broker that drains leaves the Metadata answers of all brokers. It hands its groups over at once,
-and answers those who still ask it for data with "not leader" and "not coordinator", which clients
-take as a reason to ask who is and to send again there; applications see nothing of it. What it
-has taken in before is committed and answered. Where no other broker serves, it serves on.
+A draining broker is left out of the Metadata replies of all brokers. It hands over its groups at
+once. It answers data requests with NOT_LEADER_OR_FOLLOWER or NOT_COORDINATOR, so that clients look
+up the new broker and send the request there; applications do not notice. Requests that it accepted
+before are committed and answered. If no other broker serves, it continues to serve.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from headwater.telemetry.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 0.5
+POLL_SECONDS: Final = 0.5
 QUIET_SECONDS: Final = 3.0
-"""A broker that nobody asked for data for so long has no clients left."""
+"""A draining broker without a data request for this long has no clients left."""
 STOP_QUIET_SECONDS: Final = 0.3
-"""The same before it stops: clients that come later find their way by themselves."""
+"""The same before a stop: a client that sends a request later finds another broker by itself."""
 
 DATA_APIS: Final = (
     "Produce", "Fetch", "ListOffsets", "OffsetCommit", "OffsetFetch", "JoinGroup", "SyncGroup",
@@ -33,8 +33,8 @@ DATA_APIS: Final = (
 )  # fmt: skip
 
 
-class Draining(Protocol):
-    """What is drained: this broker's membership."""
+class DrainableMember(Protocol):
+    """The part of ``Membership`` that draining needs."""
 
     @property
     def node_id(self) -> int: ...
@@ -52,17 +52,17 @@ class Draining(Protocol):
 
 
 class Drainer:
-    """Follows requests to drain this broker: keep ``run`` in a task; ``let_go`` before a stop.
+    """Drains this broker on request: keep ``run`` in a task, and call ``drain_before_stop``.
 
-    ``hand_over`` gives the groups that others should have to them, ``groups_held`` counts those
-    that are left.
+    ``hand_over`` hands groups to the brokers that should coordinate them. ``groups_held`` is the
+    number of group shards that this broker still coordinates.
     """
 
     def __init__(
         self,
         *,
         meta: MetadataStore,
-        members: Draining,
+        members: DrainableMember,
         metrics: Metrics,
         hand_over: Callable[[], Awaitable[None]],
         groups_held: Callable[[], int],
@@ -74,21 +74,21 @@ class Drainer:
         self._hand_over = hand_over
         self._groups_held = groups_held
         self._quiet_seconds = quiet_seconds
-        self._wanted = False
+        self._requested = False
         self._changed = asyncio.Event()
-        self._mirror = Mirror(meta, keys.DRAINS, self._requests)
+        self._mirror = Mirror(meta, keys.DRAINS, self._read_requests)
 
     async def run(self) -> None:
-        """Do as the requests in the store say, until cancelled."""
-        await self._forget_old_request()
+        """Follow the drain requests in the metadata store, until cancelled."""
+        await self._delete_old_request()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._mirror.run())
-            tasks.create_task(self._obey())
+            tasks.create_task(self._follow_requests())
 
-    async def let_go(self, seconds: float) -> None:
-        """Send clients elsewhere and return when they have gone, or after ``seconds``.
+    async def drain_before_stop(self, seconds: float) -> None:
+        """Send clients elsewhere. Returns when none is left, or after ``seconds``.
 
-        At once where no other broker could serve them, as when all stop together.
+        Returns at once if no other broker serves, for example when all brokers stop together.
         """
         if self._members.alone or not seconds:
             return
@@ -97,66 +97,71 @@ class Drainer:
                 if self._members.state == SERVING:
                     await self._members.announce(DRAINING)
                 await self._hand_over()
-                await self._quiet(STOP_QUIET_SECONDS)
+                await self._wait_until_quiet(STOP_QUIET_SECONDS)
         except TimeoutError:
-            logger.warning("clients have not all moved in %s s; stopping all the same", seconds)
+            logger.warning(
+                "Stopping before all clients have moved to other brokers",
+                extra={"waited_seconds": seconds},
+            )
         except StoreError as error:
-            logger.warning("clients are not sent elsewhere before the stop: %s", error)
+            logger.warning("Stopping without draining", extra={"error": str(error)})
 
-    def _requests(self, values: Mapping[str, bytes]) -> None:
+    def _read_requests(self, values: Mapping[str, bytes]) -> None:
         value = values.get(keys.drain(self._members.node_id).removeprefix(keys.DRAINS))
-        # One that an earlier process of this broker was given does not mean this one.
-        wanted = (
+        # A request with an older epoch was for an earlier process of this broker.
+        requested = (
             value is not None and decode(DrainRequest, value).epoch >= self._members.joined_epoch
         )
-        if wanted != self._wanted:
-            self._wanted = wanted
+        if requested != self._requested:
+            self._requested = requested
             self._changed.set()
 
-    async def _obey(self) -> None:
+    async def _follow_requests(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
             try:
-                if self._wanted:
-                    logger.info("asked to drain: clients are sent to other brokers")
+                if self._requested:
+                    logger.info("Draining: clients are sent to other brokers")
                     await self._drain()
                 elif self._members.state != SERVING:
-                    logger.info("serving again")
+                    logger.info("Serving again: the drain request was cancelled")
                     await self._members.announce(SERVING)
             except StoreError as error:
-                logger.warning("draining goes on later: %s", error)
-                await asyncio.sleep(LOOK_SECONDS)
+                logger.warning("Draining failed; retrying", extra={"error": str(error)})
+                await asyncio.sleep(POLL_SECONDS)
                 self._changed.set()
 
     async def _drain(self) -> None:
-        """Drain, and say how far it is, until the request is taken back."""
+        """Drain, and publish the progress, until the request is cancelled."""
         loop = asyncio.get_running_loop()
-        count, since = self._asked_for_data(), loop.time()
+        count, since = self._data_requests(), loop.time()
         await self._members.announce(DRAINING, active=True)
-        while self._wanted:
+        while self._requested:
             if not self._members.alone:
                 await self._hand_over()
-            if (now := self._asked_for_data()) != count:
+            if (now := self._data_requests()) != count:
                 count, since = now, loop.time()
             groups = self._groups_held()
             active = loop.time() - since < self._quiet_seconds
             done = not groups and not active and not self._members.alone
             state = DRAINED if done else DRAINING
             await self._members.announce(state, groups=groups, active=active)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
-    def _asked_for_data(self) -> int:
+    def _data_requests(self) -> int:
+        """The number of data requests so far."""
         return sum(self._metrics.requests[api].value for api in DATA_APIS)
 
-    async def _quiet(self, seconds: float) -> None:
+    async def _wait_until_quiet(self, seconds: float) -> None:
+        """Return when no data request has arrived for ``seconds``."""
         count = -1
-        while (now := self._asked_for_data()) != count and not self._members.alone:
+        while (now := self._data_requests()) != count and not self._members.alone:
             count = now
             await asyncio.sleep(seconds)
 
-    async def _forget_old_request(self) -> None:
-        """A request to the process before this one is done with."""
+    async def _delete_old_request(self) -> None:
+        """Delete a request that was for an earlier process of this broker."""
         key, joined = keys.drain(self._members.node_id), self._members.joined_epoch
 
         def decide(values: Values) -> tuple[Writes, None]:
@@ -168,4 +173,4 @@ class Drainer:
         try:
             await self._meta.transact(0, [key], decide)
         except StoreError as error:
-            logger.warning("an old request to drain stays: %s", error)
+            logger.warning("Could not remove the old drain request", extra={"error": str(error)})

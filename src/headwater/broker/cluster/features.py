@@ -1,4 +1,4 @@
-"""The features that brokers tell clients of, in Kafka's sense: a name and a range of levels."""
+"""The features that ApiVersions lists: names with ranges of levels, as in Kafka."""
 
 from collections.abc import Mapping
 from typing import Final

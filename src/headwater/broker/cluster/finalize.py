@@ -1,8 +1,8 @@
-"""Raising the cluster's feature level, once every broker speaks it.
+"""Raises the cluster's feature level, if every broker supports it.
 
-Invariant: at the moment that a level is finalized every registered broker speaks it, and none that
-does not can register afterwards. The transaction compares the counter that every registration sets,
-and registrations compare the cluster's record.
+Invariant: when a level is finalized, every registered broker supports it, and no broker without
+support can register afterwards. The transaction compares the counter that every registration
+increments, and every registration compares the cluster's record.
 """
 
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ class Finalized:
 async def finalize(
     meta: MetadataStore, level: int | None = None, *, dry_run: bool = False
 ) -> Finalized:
-    """Raise the cluster to ``level``, or to the highest that all its live brokers speak.
+    """Raise the cluster to ``level``, or to the highest level that all live brokers support.
 
-    Raises ``ConfigurationError`` where a broker does not speak it, or it would go back.
+    Raises ``ConfigurationError`` if a broker does not support it, or if it is lower than now.
     """
     for _ in range(_TRIES):
         epochs = await meta.get(keys.NEXT_BROKER_EPOCH)
@@ -49,9 +49,11 @@ async def finalize(
             writes = Writes()
             counted, stored = values[keys.NEXT_BROKER_EPOCH], values[keys.CLUSTER]
             if (0 if counted is None else decode(NextNumber, counted.value).next) != seen:
-                return writes, None  # a broker has registered since it was looked
+                return writes, None  # a broker has registered since the scan
             if stored is None:
-                raise ConfigurationError("no broker has run here yet: there is no cluster")
+                raise ConfigurationError(
+                    "there is no cluster in this metadata store: start a broker first"
+                )
             cluster = decode(Cluster, stored.value)
             before, wanted = cluster.level, choose_level(cluster.level, level, brokers)
             if wanted != before and not dry_run:
@@ -62,16 +64,18 @@ async def finalize(
         done = await transact(meta, [keys.CLUSTER, keys.NEXT_BROKER_EPOCH], decide)
         if done is not None:
             return done
-    raise ConfigurationError("brokers come and go all the time: try again when they are settled")
+    raise ConfigurationError(
+        f"brokers registered during each of {_TRIES} attempts: try again when none is starting"
+    )
 
 
 def choose_level(current: int, wanted: int | None, brokers: dict[int, Registration]) -> int:
     """The level to finalize.
 
-    Raises ``ConfigurationError`` where it is not possible, and says why.
+    Raises ``ConfigurationError`` if a broker does not support it, or if it is lower than now.
     """
-    spoken = {broker: Levels(*each.levels) for broker, each in brokers.items()}
-    highest = min((each.highest for each in spoken.values()), default=SPOKEN.highest)
+    supported = {broker: Levels(*each.levels) for broker, each in brokers.items()}
+    highest = min((each.highest for each in supported.values()), default=SPOKEN.highest)
     level = max(current, min(highest, SPOKEN.highest)) if wanted is None else wanted
     if level < current:
         raise ConfigurationError(
@@ -79,12 +83,13 @@ def choose_level(current: int, wanted: int | None, brokers: dict[int, Registrati
         )
     if level > SPOKEN.highest:
         raise ConfigurationError(
-            f"this release speaks the feature levels {SPOKEN}, not {level}: run a newer one"
+            f"this release supports the feature levels {SPOKEN}, not {level}: "
+            "install a newer release"
         )
-    for broker, each in spoken.items():
+    for broker, each in supported.items():
         if not each.lowest <= level <= each.highest:
             raise ConfigurationError(
-                f"broker {broker} speaks the feature levels {each}, not {level}: "
+                f"broker {broker} supports the feature levels {each}, not {level}: "
                 "upgrade it first, then finalize"
             )
     return level

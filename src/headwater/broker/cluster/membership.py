@@ -1,12 +1,11 @@
-"""Which brokers live: registrations in the metadata store, and this broker's own among them.
+"""The live brokers: this broker's registration in the metadata store, and those of the others.
 
-A registration is an ephemeral key that carries the broker's address and the incarnation under
-which it writes. It only says where clients go and which id is taken; what keeps two brokers
-with one id from harming each other is that whoever takes an id over fences the incarnation
-that it finds there, and a fenced incarnation cannot commit.
+A registration is an ephemeral key with the broker's address and its incarnation. It only says
+where clients connect and which ids are in use. It does not protect data: a broker that takes over
+an id first fences the incarnation that it finds there, and a fenced incarnation cannot commit.
 
-Each registration gets an epoch from a counter that it compares and sets, and compares the cluster's
-record too. So who reads counter and record together knows of every broker that speaks a level.
+Each registration gets its epoch from a counter. Its transaction compares the counter and the
+cluster's record. So a transaction that compares both knows every registered broker (``finalize``).
 """
 
 import asyncio
@@ -38,17 +37,17 @@ _CHECK_SECONDS: Final = 1.0
 _TRIES: Final = 10
 
 Fence = Callable[[str], Awaitable[None]]
-"""Takes an incarnation's right to write away; the log has it."""
+"""Fences an incarnation, so that it cannot commit any more."""
 
 Probe = Callable[[str, int], Awaitable[bool]]
 
 
 class Membership:
-    """The ``Cluster`` over a metadata store: ``join``, keep ``run`` in a task, then ``leave``.
+    """The ``ClusterView`` over a metadata store: ``join``, keep ``run`` in a task, then ``leave``.
 
-    ``incarnation`` tells the name that this broker writes under at the moment. With
-    ``exclusive`` the caller holds this id's lock file, so that whoever is registered is dead;
-    without it a registered broker is asked whether it lives.
+    ``incarnation`` returns the name of this broker's present incarnation. With ``exclusive`` the
+    caller holds the lock file of this id, so a process that is registered under it is dead;
+    without it, such a process is probed at its address.
     """
 
     def __init__(
@@ -89,22 +88,22 @@ class Membership:
         self._all = LiveBrokers([address])
         self._live = LiveBrokers([address])
         self.joined_epoch = -1
-        """The epoch that this process first registered at."""
-        self._listeners: list[Callable[[], None]] = []
+        """The epoch of this process's first registration."""
+        self._subscribers: list[Callable[[], None]] = []
 
     @property
     def session(self) -> Session | None:
-        """What this broker's ephemeral keys are bound to; another one after a loss."""
+        """The session of this broker's ephemeral keys; a new one replaces a lost one."""
         return self._session
 
     @property
     def exclusive(self) -> bool:
-        """No other process with this broker's id can be alive."""
+        """Whether no other process with this broker's id can be alive."""
         return self._exclusive
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` whenever brokers come or go, or this one's session is another."""
-        self._listeners.append(changed)
+        """Call ``changed`` when brokers join or leave, or when this broker has another session."""
+        self._subscribers.append(changed)
 
     def chosen(self, shard: int) -> int:
         """The id of the live broker that should coordinate a shard."""
@@ -112,16 +111,16 @@ class Membership:
 
     @property
     def state(self) -> str:
-        """What this broker says of itself: serving, draining or drained."""
+        """This broker's state: serving, draining or drained."""
         return self._state
 
     @property
-    def sends_away(self) -> bool:
+    def redirects_clients(self) -> bool:
         return self._state != SERVING and not self.alone
 
     @property
     def alone(self) -> bool:
-        """No other broker serves: clients have nowhere to go."""
+        """Whether no other broker has the state serving."""
         return all(other.state != SERVING for other in self._others.values())
 
     @property
@@ -139,7 +138,7 @@ class Membership:
 
     def zone(self, name: str | None, listener: str) -> LiveBrokers:
         reachable = self._live.at(listener)
-        if not reachable.addresses:  # this broker drains, and is the last that has the listener
+        if not reachable.addresses:  # only draining brokers have this listener
             reachable = self._all.at(listener)
         return reachable.zone(name)
 
@@ -150,39 +149,39 @@ class Membership:
         return self._live.leader(stream_id)
 
     def living(self) -> Collection[str]:
-        """The incarnations of all brokers that are registered, this one's always among them."""
+        """The incarnations of all registered brokers, and always that of this broker."""
         return {self._incarnation(), *(other.incarnation for other in self._others.values())}
 
     async def join(self) -> None:
-        """Register, and learn who else is there.
+        """Register this broker, and read the registrations of the others.
 
-        Raises ``ConfigurationError`` where a broker that lives has this id.
+        Raises ``ConfigurationError`` if a live broker has this id.
         """
         await self._register(taking_over=True)
         await self._scan()
 
     async def run(self) -> None:
-        """Follow the others and stay registered, until cancelled.
+        """Follow the other brokers' registrations and keep this one registered, until cancelled.
 
-        Raises ``ConfigurationError`` where another process took this broker's id over.
+        Raises ``ConfigurationError`` if another process took over this broker's id.
         """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow())
-            tasks.create_task(self._stay())
+            tasks.create_task(self._stay_registered())
 
     async def announce(self, state: str, *, groups: int = 0, active: bool = False) -> None:
-        """Say what this broker does; it is seen by others when this returns. No news is cheap.
+        """Write this broker's state to its registration; without a change nothing is written.
 
-        Raises ``StoreError`` where the store does not take it.
+        Raises ``StoreError`` if the store fails.
         """
         if (state, groups, active) == (self._state, self._groups, self._active):
             return
         self._state, self._groups, self._active = state, groups, active
-        self._show()
+        self._update_live()
         await self._register(taking_over=False)
 
     async def leave(self) -> None:
-        """Give the id back; clients are sent elsewhere."""
+        """Delete the registration, so that the id is free and clients go to other brokers."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -194,28 +193,31 @@ class Membership:
                 self._session = await self._meta.session(self._session_seconds)
             there = await self._meta.get(keys.broker(self.node_id))
             if there is not None:
-                await self._make_way(there, taking_over=taking_over)
+                await self._fence_registered(there, taking_over=taking_over)
             try:
                 if await self._put(there):
                     self._notify()
                     return
                 failed = None
             except UnknownOutcome as error:
-                failed = error  # the next look shows whether it landed
+                failed = error  # the next attempt reads whether it was committed
             except SessionLost as error:
-                failed, self._session = error, None  # this process was held up for too long
+                failed, self._session = error, None  # this process was suspended for too long
         if failed is not None:
-            raise failed  # the store's fault: nobody else wants this id
+            raise failed  # the store failed: no other process wants this id
         raise ConfigurationError(
             f"broker id {self.node_id} is being registered by several processes at once: "
             "give each its own --broker-id"
         )
 
-    async def _make_way(self, there: Entry, *, taking_over: bool) -> None:
-        """Fence who is registered under this id, unless it is ourselves or it lives."""
+    async def _fence_registered(self, there: Entry, *, taking_over: bool) -> None:
+        """Fence the incarnation that is registered under this id, unless it is this process.
+
+        Raises ``ConfigurationError`` if it is alive, or if this process was taken over.
+        """
         found = decode(Registration, there.value)
         if found.incarnation in (self._registered, self._incarnation()):
-            return  # with an attempt whose answer was lost, too
+            return  # our own, perhaps from an attempt with an unknown outcome
         if not taking_over:
             raise ConfigurationError(
                 f"broker id {self.node_id} was taken over by {found.host}:{found.port}: "
@@ -226,11 +228,14 @@ class Membership:
                 f"broker id {self.node_id} is in use at {found.host}:{found.port}: "
                 "stop it or choose another --broker-id"
             )
-        log.warning("taking broker id %d over from %s", self.node_id, found.incarnation)
+        log.warning(
+            "Taking over the broker id of a dead process",
+            extra={"broker": self.node_id, "incarnation": found.incarnation},
+        )
         await self._fence(found.incarnation)
 
     async def _put(self, there: Entry | None) -> bool:
-        """Register over exactly what was seen; False where someone else was faster."""
+        """Replace the registration ``there``; False if it has changed since it was read."""
         assert self._session is not None
         session, key, incarnation = self._session.id, keys.broker(self.node_id), self._incarnation()
         registration = Registration(
@@ -271,8 +276,8 @@ class Membership:
             self.joined_epoch = epoch
         return True
 
-    async def _stay(self) -> None:
-        """Register again when the session is lost or the incarnation is another."""
+    async def _stay_registered(self) -> None:
+        """Register again if the session is lost, or if the log has a new incarnation."""
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             lost = self._session is None or self._session.lost
@@ -281,10 +286,10 @@ class Membership:
             try:
                 await self._register(taking_over=False)
             except StoreError as error:
-                log.warning("cannot register yet: %s", error)
+                log.warning("Cannot register this broker; retrying", extra={"error": str(error)})
             else:
                 if lost:
-                    log.warning("this broker's registration was lost; it is registered again")
+                    log.warning("Registered this broker again: its session was lost")
 
     async def _follow(self) -> None:
         while True:
@@ -293,7 +298,10 @@ class Membership:
                 async for _ in self._meta.watch(keys.BROKERS, revision):
                     await self._scan()
             except StoreError as error:
-                log.warning("cannot follow the other brokers: %s", error)
+                log.warning(
+                    "Cannot read the registrations of other brokers; retrying",
+                    extra={"error": str(error)},
+                )
                 await asyncio.sleep(_CHECK_SECONDS)
 
     async def _scan(self) -> int:
@@ -304,11 +312,11 @@ class Membership:
         }
         others.pop(self.node_id, None)
         self._others = others
-        self._show()
+        self._update_live()
         return found.revision
 
-    def _show(self) -> None:
-        """Take in who is registered, and tell listeners where clients are sent elsewhere."""
+    def _update_live(self) -> None:
+        """Derive the live brokers from the registrations, and notify subscribers of a change."""
         registered = {
             broker: (address_of(broker, other), other.state)
             for broker, other in self._others.items()
@@ -318,9 +326,12 @@ class Membership:
         live = shown_to_clients(registered)
         if live.addresses != self._live.addresses:
             self._live = live
-            log.info("clients are sent to brokers %s", [address.id for address in live.addresses])
+            log.info(
+                "The serving brokers have changed",
+                extra={"brokers": [address.id for address in live.addresses]},
+            )
             self._notify()
 
     def _notify(self) -> None:
-        for changed in self._listeners:
+        for changed in self._subscribers:
             changed()

@@ -1,4 +1,4 @@
-"""Whether a broker answers at an address."""
+"""Checks whether a broker answers at an address."""
 
 import asyncio
 from typing import Final
@@ -9,7 +9,7 @@ _API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 
 
 async def answers(host: str, port: int, timeout: float = PROBE_SECONDS) -> bool:  # noqa: ASYNC109
-    """True where an ApiVersions request is answered in time."""
+    """Whether an ApiVersions request is answered within ``timeout`` seconds."""
     try:
         async with asyncio.timeout(timeout):
             reader, writer = await asyncio.open_connection(host, port)

@@ -1,4 +1,4 @@
-"""What a live broker says of itself, and what follows for those who look."""
+"""The registration of a live broker in the metadata store, and its states."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,37 +8,37 @@ from headwater.meta.values import Value
 
 SERVING: Final = "serving"
 DRAINING: Final = "draining"
-"""It serves on, and clients are sent elsewhere."""
+"""Its clients are sent to other brokers."""
 DRAINED: Final = "drained"
-"""It drains, holds no group, and no client has asked it for data for a while."""
+"""It drains, coordinates no group, and had no data request for ``drain.QUIET_SECONDS``."""
 
 
 class Registration(Value):
-    """A live broker: an ephemeral key that goes with its session."""
+    """A live broker: an ephemeral key, which is deleted when the broker's session ends."""
 
     host: str
     port: int
-    """Where other brokers reach it, and clients if it names no listeners."""
+    """The address for other brokers, and for clients if ``listeners`` is empty."""
     incarnation: str
     session: str
     rack: str | None = None
     metrics: str | None = None
-    """Where it serves its status page, as HOST:PORT."""
+    """The address of its status page, as HOST:PORT."""
     epoch: int = 0
-    """Grows with every registration of any broker, so that a later one has the larger."""
+    """Rises with every registration of any broker, so that later ones have larger epochs."""
     levels: tuple[int, int] = (1, 1)
-    """The lowest and the highest feature level that it speaks."""
+    """The lowest and the highest feature level that it supports."""
     state: str = SERVING
     groups: int = 0
-    """While it drains: the shards of groups that it still holds."""
+    """While it drains: the number of group shards that it still coordinates."""
     active: bool = False
-    """While it drains: clients asked it for data within the last seconds."""
+    """While it drains: whether it had data requests within the last seconds."""
     listeners: dict[str, tuple[str, int]] = {}  # noqa: RUF012 - msgspec copies it
-    """Host and port by the name of the listener; none if PLAINTEXT is the only one."""
+    """Host and port by the name of the listener; empty if PLAINTEXT is the only one."""
 
 
 class DrainRequest(Value):
-    """That a broker is to let its clients go; it means the process registered at ``epoch``."""
+    """A request to drain a broker: the process that registered at ``epoch``."""
 
     epoch: int
     requested_ms: int
@@ -52,6 +52,6 @@ def address_of(broker_id: int, registration: Registration) -> BrokerAddress:
 
 
 def shown_to_clients(registered: Mapping[int, tuple[BrokerAddress, str]]) -> LiveBrokers:
-    """The brokers that clients are sent to: those that serve, or all where none does."""
+    """The brokers that Metadata lists: all with the state serving, or all if none has it."""
     serving = [address for address, state in registered.values() if state == SERVING]
     return LiveBrokers(serving or [address for address, _ in registered.values()])

@@ -1,8 +1,8 @@
-"""The cluster as clients see it: which brokers live, and which one they should talk to.
+"""The cluster as clients see it: the live brokers, and the leader of each partition.
 
-Headwater has no leaders: any broker serves any partition. Clients want one all the same, so
-each stream is given to a live broker by rendezvous hashing: when a broker comes or goes, only
-the streams that it had, or gets, move.
+Headwater has no leaders, because any broker serves any partition. Kafka's clients expect one, so
+rendezvous hashing assigns each stream to a live broker. When a broker joins or leaves, only the
+streams that it gains or loses move.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,12 @@ from headwater.feature_levels import SPOKEN
 
 _MASK: Final = 2**64 - 1
 PLAINTEXT: Final = "PLAINTEXT"
-"""Kafka's protocol without encryption, and the listener of a broker that names none."""
+"""Kafka's security protocol without encryption, and the name of the default listener."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerAddress:
-    """Where clients of one listener reach a broker."""
+    """The address of a broker's listener, for its clients."""
 
     listener: str
     host: str
@@ -28,58 +28,58 @@ class ListenerAddress:
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """A live broker and where clients reach it."""
+    """A live broker and its addresses."""
 
     id: int
     host: str
     port: int
     rack: str | None = None
     listeners: tuple[ListenerAddress, ...] = ()
-    """One for each listener; none if ``PLAINTEXT`` is the only one, at ``host`` and ``port``."""
+    """One for each listener; empty if ``PLAINTEXT`` is the only one, at ``host`` and ``port``."""
 
     @property
     def advertised(self) -> tuple[ListenerAddress, ...]:
-        """The address of each of its listeners."""
+        """The addresses of all its listeners."""
         return self.listeners or (ListenerAddress(PLAINTEXT, self.host, self.port),)
 
     def at(self, listener: str) -> "BrokerAddress | None":
-        """The broker with that listener's address as its own; None if it has no such listener."""
+        """The broker with a listener's address as its own; None if it has no such listener."""
         for own in self.advertised:
             if own.listener == listener:
                 return replace(self, host=own.host, port=own.port)
         return None
 
 
-class Cluster(Protocol):
-    """What handlers ask; every answer comes from memory."""
+class ClusterView(Protocol):
+    """What handlers need to know about the cluster; every answer comes from memory."""
 
     @property
     def cluster_id(self) -> str: ...
 
     @property
     def node_id(self) -> int:
-        """This broker."""
+        """The id of this broker."""
         ...
 
     @property
     def leader_epoch(self) -> int:
-        """The cluster's restore epoch: it grows when the cluster is set back to a snapshot."""
+        """The cluster's restore epoch: it rises when the cluster is restored from a snapshot."""
         ...
 
     def zone(self, name: str | None, listener: str) -> "LiveBrokers":
-        """The live brokers that clients of a zone are shown: those in it, or all.
+        """The live brokers in a zone, or all live brokers if the zone has none.
 
-        Each has the address of the listener that the client came by. One that has no listener of
-        that name is not among them.
+        Each has the address of its listener with this name. Brokers without such a listener are
+        left out.
         """
         ...
 
     def brokers(self) -> Sequence[BrokerAddress]:
-        """The live brokers that clients are sent to, by id; one that drains is not among them."""
+        """The live brokers that clients are sent to, by id; draining brokers are left out."""
         ...
 
     def find(self, broker_id: int) -> BrokerAddress | None:
-        """A live broker, draining or not."""
+        """The live broker with an id, draining or not; None if there is none."""
         ...
 
     @property
@@ -88,21 +88,24 @@ class Cluster(Protocol):
         ...
 
     async def finalize(self, level: int, *, dry_run: bool) -> None:
-        """Raise the feature level. Raises ``ConfigurationError`` where that is not possible."""
+        """Raise the feature level.
+
+        Raises ``ConfigurationError`` if a broker does not support it, or if it is lower than now.
+        """
         ...
 
     @property
-    def sends_away(self) -> bool:
-        """Clients that ask this broker for data are to ask who has it now, and go there."""
+    def redirects_clients(self) -> bool:
+        """Whether this broker drains and sends data requests to other brokers."""
         ...
 
     def leader(self, stream_id: int) -> int:
-        """The id of the broker that clients are told to use for a stream."""
+        """The id of the broker that Metadata names as the leader of a stream."""
         ...
 
 
 class LiveBrokers:
-    """A fixed set of live brokers with the choices that follow from it."""
+    """A fixed set of live brokers, with the leaders and replicas that follow from it."""
 
     __slots__ = ("_addresses", "_at", "_ids", "_leaders", "_racks", "_zones")
 
@@ -122,7 +125,7 @@ class LiveBrokers:
         return self._addresses
 
     def at(self, listener: str) -> "LiveBrokers":
-        """Those that have a listener of that name, each at its address; there may be none."""
+        """The brokers with a listener of this name, at its address; there may be none."""
         known = self._at.get(listener)
         if known is None:
             found = [there for each in self._addresses if (there := each.at(listener)) is not None]
@@ -131,7 +134,7 @@ class LiveBrokers:
         return known
 
     def zone(self, name: str | None) -> "LiveBrokers":
-        """The brokers whose rack is that zone; all of them where there is none, or no zone."""
+        """The brokers whose rack is the zone; all brokers if there is none, or for no zone."""
         if name is None:
             return self
         known = self._zones.get(name)
@@ -144,7 +147,7 @@ class LiveBrokers:
         return zone
 
     def leader(self, stream_id: int) -> int:
-        """The rendezvous choice, remembered."""
+        """The rendezvous choice for a stream, cached."""
         leader = self._leaders.get(stream_id)
         if leader is None:
             if len(self._leaders) >= self.CACHED_LEADERS:
@@ -153,9 +156,9 @@ class LiveBrokers:
         return leader
 
     def replicas(self, stream_id: int) -> tuple[int, ...]:
-        """The leader, and after it the choice of every zone, which clients may be sent to.
+        """The leader, and then the choice of each other zone.
 
-        Clients go to no broker for a partition that is not among its replicas.
+        A client accepts a preferred read replica only if it is among a partition's replicas.
         """
         leader = self.leader(stream_id)
         if not self._racks:
@@ -192,10 +195,10 @@ def _score(key: int, member: int) -> int:
 
 
 class SingleBroker:
-    """A cluster of one, for tests and for engines that have no metadata store."""
+    """A cluster of one broker, for tests and for engines without a metadata store."""
 
     leader_epoch = 0
-    sends_away = False
+    redirects_clients = False
     feature_level = SPOKEN.highest
 
     def __init__(self, cluster_id: str, address: BrokerAddress) -> None:

@@ -1,8 +1,8 @@
-"""Which zone a client says it is in.
+"""Reads a client's availability zone from its client id.
 
-A client names its availability zone in ``client.id``, a list of ``key=value`` in any order:
-``zone_id=eu-west-1a,app=billing``. Metadata then shows it the brokers whose rack is that zone,
-so that what it produces and fetches stays there (``LiveBrokers.zone``).
+A client names its zone in ``client.id``, a list of ``key=value`` in any order:
+``zone_id=eu-west-1a,app=billing``. Metadata then lists only the brokers whose rack is that zone,
+so that its traffic stays in the zone (``LiveBrokers.zone``).
 """
 
 from typing import Final

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource, require
-from headwater.broker.configs.rules import broker_list, check_broker_configs
+from headwater.broker.configs.dynamic_configs import broker_list, check_broker_configs
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.table_names import TableNames
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidConfig, InvalidRequest, KafkaError
@@ -34,7 +34,7 @@ class ResourceType(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scheme:
+class ConfigRules:
     """How one kind of resource's configurations are checked."""
 
     check: Callable[[Mapping[str, str]], None]
@@ -43,14 +43,14 @@ class Scheme:
     """From what is set, a name and a list operation to what that starts from; raises too."""
 
 
-ChangeOf = Callable[[Any, Scheme], ConfigChange]
+ChangeOf = Callable[[Any, ConfigRules], ConfigChange]
 """From a request's resource to its change, which checks its outcome itself."""
 
 
 async def alter_resources(
     services: Services,
     request: Any,
-    call: Call,
+    context: RequestContext,
     change_of: ChangeOf,
     alter_loggers: Callable[[Any], None] | None = None,
 ) -> list[Values]:
@@ -65,13 +65,13 @@ async def alter_resources(
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequest("Each resource must appear at most once.")
-            check_may_use(services, call, resource, Operation.ALTER_CONFIGS)
+            check_may_use(services, context, resource, Operation.ALTER_CONFIGS)
             check_keys(resource.configs)
             if resource.resource_type == ResourceType.BROKER_LOGGER and alter_loggers is not None:
                 check_broker_id(services, resource.resource_name, "Node id must be an integer")
                 alter_loggers(resource)
             else:
-                await _alter(services, resource, call, change_of, tables, request.validate_only)
+                await _alter(services, resource, context, change_of, tables, request.validate_only)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": str(error)}
         results.append(result)
@@ -84,7 +84,7 @@ async def alter_resources(
 async def _alter(
     services: Services,
     resource: Any,
-    call: Call,
+    context: RequestContext,
     change_of: ChangeOf,
     tables: TableNames,
     validate_only: bool,  # noqa: FBT001
@@ -92,7 +92,7 @@ async def _alter(
     name, dynamic = resource.resource_name, services.dynamic
     match resource.resource_type:
         case ResourceType.TOPIC:
-            topic = await services.topics.find_named(call.session, name, Operation.ALTER_CONFIGS)
+            topic = await services.topics.find_named(context.session, name, Operation.ALTER_CONFIGS)
             change = change_of(resource, topic_scheme(dynamic.brokers.topic_defaults))
             present = topic.configs
             await tables.check(name, change(present), present)
@@ -119,17 +119,19 @@ async def _alter(
         await apply(change)
 
 
-def check_may_use(services: Services, call: Call, asked: Any, operation: Operation) -> None:
+def check_may_use(
+    services: Services, context: RequestContext, asked: Any, operation: Operation
+) -> None:
     """Raises the authorization error of what a request names to read or alter its configurations.
 
     Topics are checked where they are found, and kinds that are not served are refused as such.
     """
     match asked.resource_type:
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
-            require(services.authorizer, call.session, operation, Resource.CLUSTER)
+            require(services.authorizer, context.session, operation, Resource.CLUSTER)
         case ResourceType.GROUP:
             name = asked.resource_name
-            require(services.authorizer, call.session, operation, Resource.GROUP, name)
+            require(services.authorizer, context.session, operation, Resource.GROUP, name)
 
 
 def check_keys(configs: Sequence[Any]) -> None:
@@ -152,7 +154,7 @@ def check_broker_id(services: Services, name: str, what: str, expected: str | No
         )
 
 
-def topic_scheme(defaults: Mapping[str, str]) -> Scheme:
+def topic_scheme(defaults: Mapping[str, str]) -> ConfigRules:
     """``defaults`` are the cluster's own for topics."""
 
     def listed(configs: Mapping[str, str], name: str, operation: str) -> str:
@@ -163,17 +165,17 @@ def topic_scheme(defaults: Mapping[str, str]) -> Scheme:
             raise _no_list(name, operation)
         return text({**defaults, **configs}, name)
 
-    return Scheme(check_configs, listed)
+    return ConfigRules(check_configs, listed)
 
 
-def group_scheme(settings: GroupSettings) -> Scheme:
+def group_scheme(settings: GroupSettings) -> ConfigRules:
     def listed(_configs: Mapping[str, str], name: str, operation: str) -> str:
         raise _no_list(name, operation)
 
-    return Scheme(partial(check_group_configs, settings=settings), listed)
+    return ConfigRules(partial(check_group_configs, settings=settings), listed)
 
 
-BROKER_SCHEME = Scheme(check_broker_configs, broker_list)
+BROKER_SCHEME = ConfigRules(check_broker_configs, broker_list)
 
 
 def _no_list(name: str, operation: str) -> InvalidConfig:

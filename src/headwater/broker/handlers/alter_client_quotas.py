@@ -15,13 +15,13 @@ from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
 from headwater.broker.quotas.entities import Entity, check_alteration, shown
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each entity."""
     entities = [_entity(entry) async for entry in in_turns(request.entries)]
     times = Counter(entities)

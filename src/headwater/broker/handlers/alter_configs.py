@@ -12,21 +12,21 @@ Left out: loggers, which Kafka leaves out here too, and client metrics.
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.broker.configs.changes import Scheme, alter_resources
+from headwater.broker.configs.changes import ConfigRules, alter_resources
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidRequest
 from headwater.wire.messages.api_versions import ApiKey
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each resource."""
-    return {"responses": await alter_resources(services, request, call, _replacement)}
+    return {"responses": await alter_resources(services, request, context, _replacement)}
 
 
-def _replacement(resource: Any, scheme: Scheme) -> ConfigChange:
+def _replacement(resource: Any, scheme: ConfigRules) -> ConfigChange:
     nulls = [config.name for config in resource.configs if config.value is None]
     if nulls:
         raise InvalidRequest(f"Null value not supported for : {','.join(nulls)}")

@@ -15,7 +15,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.broker.topics.replica_assignment import check_brokers
 from headwater.engine import Topic
@@ -27,7 +27,7 @@ from headwater.work_budget import in_turns
 _NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One code for each partition."""
     return {
         "allow_replication_factor_change": getattr(

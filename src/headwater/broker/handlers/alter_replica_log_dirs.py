@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.engine import Topic
 from headwater.wire.error_codes import Code
@@ -22,7 +22,7 @@ from headwater.work_budget import in_turns
 _LOG_DIR_NOT_FOUND: Final = 57
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One code for each partition."""
     own = services.engine.directory.name
     moves = [(one.path == own, topic) for one in request.dirs for topic in one.topics]
@@ -30,9 +30,9 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     async for is_own, topic in in_turns(moves):
         if is_own:
             known = await services.topics.find_for_cluster(topic.name)
-            rows = LateRows(len(topic.partitions), partial(_rows, topic.partitions, known))
+            rows = LazyRows(len(topic.partitions), partial(_rows, topic.partitions, known))
         else:
-            rows = LateRows(len(topic.partitions), partial(_elsewhere, topic.partitions))
+            rows = LazyRows(len(topic.partitions), partial(_elsewhere, topic.partitions))
         results.append({"topic_name": topic.name, "partitions": rows})
     return {"results": results}
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from headwater.broker.cluster.features import FIXED, LEVEL, SUPPORTED
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ADVERTISED, ApiKey
 
 _UNSUPPORTED_VERSION: Final = 35
@@ -30,16 +30,16 @@ _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 _FIRST_VERSION_WITH_LEVEL_0: Final = 4
 
 
-def handle(services: Services, request: Any, call: Call) -> Values:
+def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """``request`` is None where its version is not served."""
     if request is None:
         return {"error_code": _UNSUPPORTED_VERSION, "api_keys": _RANGES}
-    if call.version >= _FIRST_VERSION_WITH_SOFTWARE and not (
+    if context.version >= _FIRST_VERSION_WITH_SOFTWARE and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return {"error_code": _INVALID_REQUEST}
-    least = 0 if call.version >= _FIRST_VERSION_WITH_LEVEL_0 else 1
+    least = 0 if context.version >= _FIRST_VERSION_WITH_LEVEL_0 else 1
     level = services.cluster.feature_level
     return {
         "api_keys": _RANGES,

@@ -15,7 +15,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource, allowed_operations
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError, TopicAuthorizationFailed
 from headwater.groups.requests import (
     Assignment,
@@ -30,30 +30,30 @@ _GONE: Final = "?"
 """Stands for the name of a topic that was deleted while members still have it."""
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One description for each group, in order, however often it is named."""
     operations = request.include_authorized_operations
 
     async def describe(group: str) -> Values:
-        found = await _describe(services, call, group)
-        return _show(services, call, group, found, operations=operations)
+        found = await _describe(services, context, group)
+        return _show(services, context, group, found, operations=operations)
 
     return {"groups": await gather_in_turns(list(dict.fromkeys(request.group_ids)), describe)}
 
 
-async def _describe(services: Services, call: Call, group: str) -> ConsumerDescription:
+async def _describe(services: Services, context: RequestContext, group: str) -> ConsumerDescription:
     try:
-        API.require(services, call, group)
+        API.require(services, context, group)
         if not group:
             return ConsumerDescription(error=Code.INVALID_GROUP_ID)
         found = await services.groups.describe_consumer(group)
-        return _without_hidden_topics(services, call, found)
+        return _without_hidden_topics(services, context, found)
     except KafkaError as error:
         return ConsumerDescription(error=error.code, message=str(error) or None)
 
 
 def _without_hidden_topics(
-    services: Services, call: Call, found: ConsumerDescription
+    services: Services, context: RequestContext, found: ConsumerDescription
 ) -> ConsumerDescription:
     """A client that may not describe a topic of the group's members does not see the group."""
     topics = services.engine.topics
@@ -61,7 +61,7 @@ def _without_hidden_topics(
     for topic_id in held:
         topic = topics.get_by_id(topic_id)
         if topic is not None and not services.topics.allows(
-            call.session, topic.name, Operation.DESCRIBE
+            context.session, topic.name, Operation.DESCRIBE
         ):
             raise TopicAuthorizationFailed(
                 "The group has described topic(s) that the client is not authorized to describe."
@@ -70,7 +70,12 @@ def _without_hidden_topics(
 
 
 def _show(
-    services: Services, call: Call, group: str, found: ConsumerDescription, *, operations: bool
+    services: Services,
+    context: RequestContext,
+    group: str,
+    found: ConsumerDescription,
+    *,
+    operations: bool,
 ) -> Values:
     shown: Values = {
         "error_code": found.error,
@@ -84,7 +89,7 @@ def _show(
     }
     if operations and not found.error:
         shown["authorized_operations"] = allowed_operations(
-            services.authorizer, call.session, Resource.GROUP, group
+            services.authorizer, context.session, Resource.GROUP, group
         )
     return shown
 

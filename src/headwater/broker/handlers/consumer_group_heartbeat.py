@@ -21,18 +21,18 @@ from headwater.broker.group_members import (
 )
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.groups.consumer.checks import request_refusal
 from headwater.groups.requests import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
 from headwater.wire.messages.api_versions import ApiKey
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Checked here for what holds whatever the group's state is."""
-    heartbeat = _read(request, call)
+    heartbeat = _read(request, context)
     for name in heartbeat.topic_names or ():
-        services.topics.require(call.session, name, Operation.DESCRIBE)
+        services.topics.require(context.session, name, Operation.DESCRIBE)
     refusal = request_refusal(request.group_id, heartbeat)
     if refusal is not None:
         reply = ConsumerHeartbeatReply(error=refusal.code, message=refusal.message)
@@ -53,10 +53,10 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     return shown
 
 
-def _read(request: Any, call: Call) -> ConsumerHeartbeatRequest:
+def _read(request: Any, context: RequestContext) -> ConsumerHeartbeatRequest:
     owned, names = request.topic_partitions, request.subscribed_topic_names
     return ConsumerHeartbeatRequest(
-        client=client_of(call),
+        client=client_of(context),
         member_id=request.member_id,
         epoch=request.member_epoch,
         instance_id=request.instance_id,
@@ -66,7 +66,7 @@ def _read(request: Any, call: Call) -> ConsumerHeartbeatRequest:
         topic_regex=getattr(request, "subscribed_topic_regex", None),
         assignor=request.server_assignor,
         owned=None if owned is None else read_assignment(owned),
-        version=call.version,
+        version=context.version,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.replica_assignment import check_brokers
 from headwater.errors import (
     InvalidPartitions,
@@ -30,9 +30,9 @@ _STRICT: Final = 3
 """From this version on a client over its quota is refused (89) and not served late."""
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each topic, in order."""
-    quota = services.dynamic.quotas.mutations(call.client_id, strict=call.version >= _STRICT)
+    quota = services.dynamic.quotas.mutations(context.client_id, strict=context.version >= _STRICT)
     times = Counter(topic.name for topic in request.topics)
     budget = MAX_PARTITIONS_PER_REQUEST
     by_name = {topic.name: topic for topic in request.topics}
@@ -42,7 +42,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         try:
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
-            added = await _check(services, call, asked)
+            added = await _check(services, context, asked)
             budget -= added
             if budget < 0:
                 raise _too_many(added)
@@ -59,9 +59,9 @@ def _too_many(added: int) -> PolicyViolation:
     return PolicyViolation(f"Unable to add {added} partitions more in one request.")
 
 
-async def _check(services: Services, call: Call, asked: Any) -> int:
+async def _check(services: Services, context: RequestContext, asked: Any) -> int:
     """How many partitions are to be added. Raises the error that the request deserves."""
-    topic = await services.topics.find(call.session, asked.name, Operation.ALTER)
+    topic = await services.topics.find(context.session, asked.name, Operation.ALTER)
     present = len(topic.streams)
     if asked.count == present:
         raise InvalidPartitions(f"Topic already has {present} partition(s).")

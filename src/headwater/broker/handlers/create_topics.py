@@ -23,9 +23,9 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation
 from headwater.broker.configs.entries import BrokerLayers, topic_entries
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
+from headwater.broker.network.replies import LazyRows, Values
 from headwater.broker.quotas.enforcement import MutationQuota
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.creation import check_may_create
 from headwater.broker.topics.names import Collisions, check_topic_name
 from headwater.broker.topics.replica_assignment import check_brokers
@@ -58,9 +58,9 @@ _HIDDEN_CONFIGS: Final[Values] = {
 """What a client is shown of its new topic that may not see configurations."""
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each topic, in order."""
-    quota = services.dynamic.quotas.mutations(call.client_id, strict=call.version >= _STRICT)
+    quota = services.dynamic.quotas.mutations(context.client_id, strict=context.version >= _STRICT)
     times = Counter(topic.name for topic in request.topics)
     by_name = {topic.name: topic for topic in request.topics}
     collisions = Collisions(services.engine.topics.stored_names)
@@ -71,7 +71,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         try:
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
-            check_may_create(services, call.session, name)
+            check_may_create(services, context.session, name)
             partitions = check_size(services, asked)
             budget -= partitions
             if budget < 0:
@@ -79,7 +79,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             result = await _create(
                 services, asked, partitions, quota, collisions, tables, request.validate_only
             )
-            if not services.topics.allows(call.session, name, Operation.DESCRIBE_CONFIGS):
+            if not services.topics.allows(context.session, name, Operation.DESCRIBE_CONFIGS):
                 result |= _HIDDEN_CONFIGS
         except KafkaError as error:
             result = {"name": name, "error_code": error.code, "error_message": str(error)}
@@ -109,7 +109,7 @@ async def _create(
         "name": asked.name,
         "num_partitions": partitions,
         "replication_factor": REPLICATION_FACTOR,
-        "configs": LateRows(len(TOPIC_CONFIGS), partial(_shown_configs, configs, layers)),
+        "configs": LazyRows(len(TOPIC_CONFIGS), partial(_shown_configs, configs, layers)),
     }
     if not validate_only:
         created = await topics.create(asked.name, partitions, configs)

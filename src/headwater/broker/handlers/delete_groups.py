@@ -11,18 +11,18 @@ from typing import Any
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import gather_in_turns
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Groups go side by side, so that they share transactions."""
 
     async def delete(group: str) -> Values:
         try:
-            API.require(services, call, group)
+            API.require(services, context, group)
             code = await services.groups.delete(group)
         except KafkaError as error:
             code = error.code

@@ -12,7 +12,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.creation import INTERNAL_TOPICS
 from headwater.errors import (
     InvalidTopic,
@@ -27,7 +27,7 @@ from headwater.work_budget import in_turns
 _HIGH_WATERMARK: Final = -1
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each partition; if it is named twice the last offset counts, as in Kafka."""
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
@@ -39,7 +39,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             {
                 "name": name,
                 "partitions": [
-                    await _delete(services, call, name, partition, before)
+                    await _delete(services, context, name, partition, before)
                     async for partition, before in in_turns(partitions.items())
                 ],
             }
@@ -48,11 +48,13 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     }
 
 
-async def _delete(services: Services, call: Call, name: str, partition: int, before: int) -> Values:
+async def _delete(
+    services: Services, context: RequestContext, name: str, partition: int, before: int
+) -> Values:
     try:
         if name in INTERNAL_TOPICS:
             raise InvalidTopic(f"Cannot delete records of internal topic {name}")
-        topic = await services.topics.resolve(call.session, name, partition, Operation.DELETE)
+        topic = await services.topics.resolve(context.session, name, partition, Operation.DELETE)
         if not is_deleted({**services.dynamic.brokers.topic_defaults, **topic.configs}):
             raise PolicyViolation(
                 f"Records of partition {name}-{partition} can not be deleted due to the "

@@ -19,7 +19,7 @@ from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
 from headwater.broker.quotas.enforcement import MutationQuota
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.messages.api_versions import ApiKey
@@ -32,17 +32,17 @@ _STRICT: Final = 5
 Ref = tuple[str | None, UUID | None]
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each topic, in order."""
-    if call.version >= _FIRST_VERSION_WITH_IDS:
+    if context.version >= _FIRST_VERSION_WITH_IDS:
         asked: Iterable[Ref] = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
-    quota = services.dynamic.quotas.mutations(call.client_id, strict=call.version >= _STRICT)
+    quota = services.dynamic.quotas.mutations(context.client_id, strict=context.version >= _STRICT)
     times = Counter(asked)
     return {
         "responses": [
-            await _delete(services, call, ref, count, quota)
+            await _delete(services, context, ref, count, quota)
             async for ref, count in in_turns(times.items())
         ],
         "throttle_time": quota.throttle_ms,
@@ -50,14 +50,14 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
 
 async def _delete(
-    services: Services, call: Call, ref: Ref, times: int, quota: MutationQuota
+    services: Services, context: RequestContext, ref: Ref, times: int, quota: MutationQuota
 ) -> Values:
     name, topic_id = ref
     try:
         _check(name, topic_id, times)
-        topic = await _find(services, call, ref)
+        topic = await _find(services, context, ref)
         name = topic.name
-        _check_may_delete(services, call, name)
+        _check_may_delete(services, context, name)
         quota.take(len(topic.streams))
         deleted = await services.engine.topics.delete(name)
     except KafkaError as error:
@@ -70,18 +70,18 @@ async def _delete(
     return {"name": deleted.name, "topic_id": deleted.id}
 
 
-async def _find(services: Services, call: Call, ref: Ref) -> Topic:
+async def _find(services: Services, context: RequestContext, ref: Ref) -> Topic:
     """The name of a topic is told to those who may describe it, even to delete it by its id."""
     name, topic_id = ref
     if topic_id is not None:
-        return await services.topics.find(call.session, topic_id, Operation.DESCRIBE)
+        return await services.topics.find(context.session, topic_id, Operation.DESCRIBE)
     assert name is not None
-    _check_may_delete(services, call, name)
+    _check_may_delete(services, context, name)
     return await services.engine.topics.find(name)
 
 
-def _check_may_delete(services: Services, call: Call, name: str) -> None:
-    session = call.session
+def _check_may_delete(services: Services, context: RequestContext, name: str) -> None:
+    session = context.session
     if not services.authorizer.allows(session, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
         services.topics.require(session, name, Operation.DELETE)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ApiKey
 
 NO_AUTHORIZER: Final[Values] = {
@@ -19,7 +19,7 @@ NO_AUTHORIZER: Final[Values] = {
 """SECURITY_DISABLED in Kafka's words."""
 
 
-def handle(services: Services, request: Any, call: Call) -> Values:
+def handle(services: Services, request: Any, context: RequestContext) -> Values:
     return {**NO_AUTHORIZER, "resources": ()}
 
 

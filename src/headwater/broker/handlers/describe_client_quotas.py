@@ -12,12 +12,12 @@ from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
 from headwater.broker.quotas.entities import entity_text
 from headwater.broker.quotas.filters import filter_of
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import InvalidRequest, UnsupportedVersion
 from headwater.wire.messages.api_versions import ApiKey
 
 
-def handle(services: Services, request: Any, call: Call) -> Values:
+def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Every entity that matches, with its limits."""
     try:
         wanted = filter_of(request.components, strict=request.strict)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import cluster_operations
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ApiKey
 
 _BROKERS: Final = 1
@@ -22,7 +22,7 @@ _UNSUPPORTED_ENDPOINT_TYPE: Final = 115
 _NOT_ASKED: Final = -(2**31)
 
 
-def handle(services: Services, request: Any, call: Call) -> Values:
+def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Answered from memory."""
     endpoint = getattr(request, "endpoint_type", _BROKERS)
     if endpoint == _CONTROLLERS:
@@ -34,7 +34,7 @@ def handle(services: Services, request: Any, call: Call) -> Values:
     if endpoint != _BROKERS:
         return _refuse(_UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint}")
     cluster = services.cluster
-    brokers = cluster.zone(None, call.session.listener).addresses
+    brokers = cluster.zone(None, context.session.listener).addresses
     asked = request.include_cluster_authorized_operations
     return {
         "endpoint_type": _BROKERS,
@@ -43,7 +43,7 @@ def handle(services: Services, request: Any, call: Call) -> Values:
         "brokers": [
             {"broker_id": b.id, "host": b.host, "port": b.port, "rack": b.rack} for b in brokers
         ],
-        "cluster_authorized_operations": cluster_operations(services.authorizer, call.session)
+        "cluster_authorized_operations": cluster_operations(services.authorizer, context.session)
         if asked
         else _NOT_ASKED,
     }

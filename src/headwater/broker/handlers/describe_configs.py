@@ -17,13 +17,13 @@ from functools import partial
 from typing import Any, Final
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.configs.broker import broker_entries, cluster_entries
+from headwater.broker.configs.broker_entries import broker_entries, cluster_entries
 from headwater.broker.configs.changes import ResourceType, check_broker_id, check_may_use
 from headwater.broker.configs.entries import ConfigEntry, group_entries, topic_entries
 from headwater.broker.configs.loggers import logger_entries
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import InvalidRequest, KafkaError, PolicyViolation
 from headwater.groups.configs import GROUP_CONFIGS
 from headwater.topic_config.topic import TOPIC_CONFIGS
@@ -37,7 +37,7 @@ Names = frozenset[str] | None
 """The configurations that are asked for; None stands for all of them."""
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each resource; those that are named several times share their rows."""
     synonyms = request.include_synonyms
     documented = getattr(request, "include_documentation", False)
@@ -54,10 +54,10 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         results.append(result)
         if left >= 0:
             try:
-                check_may_use(services, call, resource, Operation.DESCRIBE_CONFIGS)
+                check_may_use(services, context, resource, Operation.DESCRIBE_CONFIGS)
                 rows = described.get((kind, name, names))
                 if rows is None:
-                    rows = await _rows(services, call, kind, name, names, show)
+                    rows = await _rows(services, context, kind, name, names, show)
                     described[kind, name, names] = rows
             except KafkaError as error:
                 result |= {"error_code": error.code, "error_message": str(error)}
@@ -72,7 +72,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
 async def _rows(
     services: Services,
-    call: Call,
+    context: RequestContext,
     kind: int,
     name: str,
     names: Names,
@@ -81,7 +81,9 @@ async def _rows(
     dynamic = services.dynamic
     match kind:
         case ResourceType.TOPIC:
-            topic = await services.topics.find_named(call.session, name, Operation.DESCRIBE_CONFIGS)
+            topic = await services.topics.find_named(
+                context.session, name, Operation.DESCRIBE_CONFIGS
+            )
             entries = partial(topic_entries, topic.configs, dynamic.brokers.layers, names)
             return _written_late(TOPIC_CONFIGS.keys(), names, entries, show)
         case ResourceType.GROUP:
@@ -119,9 +121,9 @@ def _written_late(
     names: Names,
     entries: Callable[[], Iterable[ConfigEntry]],
     show: Callable[[ConfigEntry], Values],
-) -> LateRows:
+) -> LazyRows:
     count = len(known) if names is None else len(known & names)
-    return LateRows(count, lambda: map(show, entries()))
+    return LazyRows(count, lambda: map(show, entries()))
 
 
 def _show(entry: ConfigEntry, *, synonyms: bool, documented: bool) -> Values:

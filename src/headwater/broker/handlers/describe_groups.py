@@ -15,7 +15,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource, allowed_operations
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.groups.requests import ClassicDescription
 from headwater.wire.error_codes import Code
@@ -25,30 +25,35 @@ from headwater.work_budget import gather_in_turns
 _FIRST_VERSION_WITH_NOT_FOUND: Final = 6
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One description for each group, in order, however often it is named."""
     operations = getattr(request, "include_authorized_operations", False)
 
     async def describe(group: str) -> Values:
-        found = await _describe(services, call, group)
-        return _show(services, call, group, found, operations=operations)
+        found = await _describe(services, context, group)
+        return _show(services, context, group, found, operations=operations)
 
     return {"groups": await gather_in_turns(list(dict.fromkeys(request.groups)), describe)}
 
 
-async def _describe(services: Services, call: Call, group: str) -> ClassicDescription:
+async def _describe(services: Services, context: RequestContext, group: str) -> ClassicDescription:
     try:
-        API.require(services, call, group)
+        API.require(services, context, group)
         return await services.groups.describe_classic(group)
     except KafkaError as error:
         return ClassicDescription(error=error.code, message=str(error) or None, state="")
 
 
 def _show(
-    services: Services, call: Call, group: str, found: ClassicDescription, *, operations: bool
+    services: Services,
+    context: RequestContext,
+    group: str,
+    found: ClassicDescription,
+    *,
+    operations: bool,
 ) -> Values:
     error = found.error
-    if error == Code.GROUP_ID_NOT_FOUND and call.version < _FIRST_VERSION_WITH_NOT_FOUND:
+    if error == Code.GROUP_ID_NOT_FOUND and context.version < _FIRST_VERSION_WITH_NOT_FOUND:
         error = Code.NONE
     shown: Values = {
         "error_code": error,
@@ -71,7 +76,7 @@ def _show(
     }
     if operations and not error:
         shown["authorized_operations"] = allowed_operations(
-            services.authorizer, call.session, Resource.GROUP, group
+            services.authorizer, context.session, Resource.GROUP, group
         )
     return shown
 

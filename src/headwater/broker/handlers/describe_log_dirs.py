@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.engine import StreamId, Topic
 from headwater.wire.messages.api_versions import ApiKey
@@ -33,7 +33,7 @@ Wanted = list[tuple[Topic, list[int]]]
 """Topics with the partitions of each."""
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """The one directory."""
     if request.topics is None:
         wanted = await _own_share(services, await services.engine.topics.all())
@@ -52,7 +52,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                 "topics": [
                     {
                         "name": topic.name,
-                        "partitions": LateRows(
+                        "partitions": LazyRows(
                             len(partitions), partial(_rows, topic, partitions, sizes)
                         ),
                     }

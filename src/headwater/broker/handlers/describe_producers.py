@@ -11,7 +11,7 @@ from typing import Any
 from headwater.broker.authorizer import Operation
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.engine import Topic
 from headwater.errors import KafkaError, UnknownTopicOrPartition
@@ -20,24 +20,24 @@ from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """The producers of each partition, or its error; once, however often it is named."""
     partitions: dict[str, dict[int, None]] = {}
     for asked in request.topics:
         partitions.setdefault(asked.name, {}).update(dict.fromkeys(asked.partition_indexes))
     return {
         "topics": [
-            {"name": name, "partitions": await _topic(services, call, name, numbers)}
+            {"name": name, "partitions": await _topic(services, context, name, numbers)}
             async for name, numbers in in_turns(partitions.items())
         ]
     }
 
 
 async def _topic(
-    services: Services, call: Call, name: str, partitions: Iterable[int]
+    services: Services, context: RequestContext, name: str, partitions: Iterable[int]
 ) -> list[Values]:
     try:
-        topic = await services.topics.find_named(call.session, name, Operation.READ)
+        topic = await services.topics.find_named(context.session, name, Operation.READ)
     except KafkaError as error:
         message = str(error)
         if isinstance(error, UnknownTopicOrPartition):

@@ -15,7 +15,7 @@ from headwater.broker.authorizer import Operation, Resource, allowed_operations
 from headwater.broker.cluster.zones import zone_of
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.creation import INTERNAL_TOPICS
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError
@@ -23,7 +23,7 @@ from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One page."""
     cursor = request.cursor
     start_name, start_partition = "", 0
@@ -36,7 +36,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     limit = services.settings.max_partitions_per_request
     left = max(1, min(limit, request.response_partition_limit))
     topics: list[Values] = []
-    for name, found in await _topics(services, call, request.topics, start_name):
+    for name, found in await _topics(services, context, request.topics, start_name):
         if isinstance(found, int):
             topics.append({
                 "name": name, "error_code": found, "is_internal": name in INTERNAL_TOPICS,
@@ -47,7 +47,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         if left <= 0:
             return {"topics": topics, "next_cursor": _cursor(name, first)}
         page = range(first, min(len(found.streams), first + left))
-        topics.append(_describe(services, call, found, page))
+        topics.append(_describe(services, context, found, page))
         left -= len(page)
         if page.stop < len(found.streams):
             return {"topics": topics, "next_cursor": _cursor(name, page.stop)}
@@ -55,7 +55,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
 
 
 async def _topics(
-    services: Services, call: Call, asked: Sequence[Any], start_name: str
+    services: Services, context: RequestContext, asked: Sequence[Any], start_name: str
 ) -> list[tuple[str, Topic | int]]:
     """Topics from ``start_name`` on, or the error code for one that was asked for."""
     if not asked:
@@ -64,14 +64,14 @@ async def _topics(
             (topic.name, topic)
             for topic in everything
             if topic.name >= start_name
-            and services.topics.allows(call.session, topic.name, Operation.DESCRIBE)
+            and services.topics.allows(context.session, topic.name, Operation.DESCRIBE)
         ]
     found: list[tuple[str, Topic | int]] = []
     async for name in in_turns(sorted({one.name for one in asked})):
         if name < start_name:
             continue
         try:
-            topic = await services.topics.find_named(call.session, name, Operation.DESCRIBE)
+            topic = await services.topics.find_named(context.session, name, Operation.DESCRIBE)
         except KafkaError as error:
             found.append((name, error.code))
         else:
@@ -79,8 +79,8 @@ async def _topics(
     return found
 
 
-def _describe(services: Services, call: Call, topic: Topic, page: range) -> Values:
-    brokers = services.cluster.zone(zone_of(call.client_id), call.session.listener)
+def _describe(services: Services, context: RequestContext, topic: Topic, page: range) -> Values:
+    brokers = services.cluster.zone(zone_of(context.client_id), context.session.listener)
     partitions = []
     for index in page:
         replicas = brokers.replicas(topic.streams[index])
@@ -96,7 +96,7 @@ def _describe(services: Services, call: Call, topic: Topic, page: range) -> Valu
         "is_internal": topic.internal,
         "partitions": partitions,
         "topic_authorized_operations": allowed_operations(
-            services.authorizer, call.session, Resource.TOPIC, topic.name
+            services.authorizer, context.session, Resource.TOPIC, topic.name
         ),
     }
 

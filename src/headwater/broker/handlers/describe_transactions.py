@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
@@ -18,17 +18,17 @@ from headwater.wire.messages.api_versions import ApiKey
 _TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 
 
-def handle(services: Services, request: Any, call: Call) -> Values:
+def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One code for each id."""
     ids = request.transactional_ids
-    show = partial(_unknown, services, call)
-    return {"transaction_states": LateRows(len(ids), lambda: map(show, ids))}
+    show = partial(_unknown, services, context)
+    return {"transaction_states": LazyRows(len(ids), lambda: map(show, ids))}
 
 
-def _unknown(services: Services, call: Call, name: str) -> Values:
+def _unknown(services: Services, context: RequestContext, name: str) -> Values:
     code: int = _TRANSACTIONAL_ID_NOT_FOUND if name else Code.INVALID_REQUEST
     try:
-        API.require(services, call, name)
+        API.require(services, context, name)
     except KafkaError as error:
         code = error.code
     return {

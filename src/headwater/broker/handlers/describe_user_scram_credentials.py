@@ -10,18 +10,18 @@ from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ApiKey
 
 _RESOURCE_NOT_FOUND: Final = 91
 _DUPLICATE_RESOURCE: Final = 92
 
 
-def handle(services: Services, request: Any, call: Call) -> Values:
+def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each user that is named."""
     times = Counter(user.name for user in request.users or ())
-    return {"results": LateRows(len(times), lambda: (_result(*each) for each in times.items()))}
+    return {"results": LazyRows(len(times), lambda: (_result(*each) for each in times.items()))}
 
 
 def _result(name: str, times: int) -> Values:

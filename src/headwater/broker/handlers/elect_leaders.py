@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.engine import Topic
 from headwater.wire.error_codes import Code
@@ -24,7 +24,7 @@ _KINDS: Final = (0, 1)
 _ELECTION_NOT_NEEDED: Final = 84
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One verdict for each partition."""
     kind = getattr(request, "election_type", 0)
     unknown_kind = kind not in _KINDS
@@ -36,7 +36,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             verdict = partial(
                 _verdict, asked.topic, await services.topics.find_for_cluster(asked.topic)
             )
-        rows = LateRows(len(asked.partitions), partial(map, verdict, asked.partitions))
+        rows = LazyRows(len(asked.partitions), partial(map, verdict, asked.partitions))
         results.append({"topic": asked.topic, "partition_result": rows})
     return {
         "error_code": Code.INVALID_REQUEST if unknown_kind else Code.NONE,

@@ -25,8 +25,8 @@ from uuid import UUID
 from headwater.broker.cluster.ownership import count_zone_bytes
 from headwater.broker.cluster.zones import zone_of
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import Encoded, Reply
-from headwater.broker.records.fetch_reads import FetchLimits, Outcome, read_all, read_cached
+from headwater.broker.network.replies import EncodedReply, Reply
+from headwater.broker.records.fetch_reads import FetchLimits, FetchOutcome, read_all, read_cached
 from headwater.broker.records.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -37,7 +37,7 @@ from headwater.broker.records.fetch_sessions import (
     SessionRefused,
     TopicRef,
 )
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.wire.messages.encoder import Segments
 from headwater.wire.messages.replies import encode_fetch
@@ -53,14 +53,14 @@ _UNKNOWN_TOPIC: Final = (3, 100)
 _NO_ID: Final = UUID(int=0)
 
 
-class FetchReply(Encoded):
+class FetchReply(EncodedReply):
     """Outcomes grouped by topic in order."""
 
     __slots__ = ("_code", "_committed", "_outcomes", "_session_id", "rows")
 
     def __init__(
         self,
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[FetchOutcome],
         *,
         session_id: int = NO_SESSION,
         code: int = 0,
@@ -107,11 +107,11 @@ class ThrottledFetchReply(FetchReply):
         self.throttle_ms = throttle_ms
 
 
-def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Reply]:
+def handle(services: Services, request: Any, context: RequestContext) -> Reply | Awaitable[Reply]:
     """Answered at once where memory holds enough and there are not very many partitions."""
-    by_id = call.version >= _FIRST_VERSION_WITH_IDS
+    by_id = context.version >= _FIRST_VERSION_WITH_IDS
     if _elements(request) > TURN_ELEMENTS:
-        return _handle_many(services, request, call)
+        return _handle_many(services, request, context)
     asked: Asked = {}
     for topic in request.topics:
         ref = _ref(topic, by_id=by_id)
@@ -119,7 +119,7 @@ def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Re
             asked[ref, one.partition] = _partition(ref, one)
     forgotten = [key for topic in _forgotten(request) for key in _keys(topic, by_id=by_id)]
     try:
-        fetch = _Fetch(services, request, call, asked, forgotten)
+        fetch = _Fetch(services, request, context, asked, forgotten)
     except SessionRefused as refusal:
         return FetchReply((), code=refusal.code)
     if len(fetch.partitions) <= TURN_ELEMENTS:
@@ -129,9 +129,9 @@ def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Re
     return fetch.wait()
 
 
-async def _handle_many(services: Services, request: Any, call: Call) -> Reply:
+async def _handle_many(services: Services, request: Any, context: RequestContext) -> Reply:
     """The same, in turns. A partition that is named again counts once, as in Kafka."""
-    by_id = call.version >= _FIRST_VERSION_WITH_IDS
+    by_id = context.version >= _FIRST_VERSION_WITH_IDS
     asked: Asked = {}
     async for topic in in_turns(request.topics):
         ref = _ref(topic, by_id=by_id)
@@ -141,7 +141,7 @@ async def _handle_many(services: Services, request: Any, call: Call) -> Reply:
         key async for topic in in_turns(_forgotten(request)) for key in _keys(topic, by_id=by_id)
     ]
     try:
-        fetch = _Fetch(services, request, call, asked, forgotten)
+        fetch = _Fetch(services, request, context, asked, forgotten)
     except SessionRefused as refusal:
         return FetchReply((), code=refusal.code)
     return await fetch.wait()
@@ -193,18 +193,18 @@ class _Fetch:
         self,
         services: Services,
         request: Any,
-        call: Call,
+        context: RequestContext,
         asked: Asked,
         forgotten: Sequence[Key],
     ) -> None:
         self._services = services
-        self._client_id = call.client_id
+        self._client_id = context.client_id
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + request.max_wait.total_seconds()
         self._min_bytes = request.min_bytes
         max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
         if services.dynamic.quotas.active:
-            room = services.dynamic.quotas.fetch_room(call.client_id)
+            room = services.dynamic.quotas.fetch_room(context.client_id)
             if room is not None:
                 max_bytes = min(max_bytes, room)
                 self._min_bytes = min(self._min_bytes, max_bytes)
@@ -212,29 +212,33 @@ class _Fetch:
         self.limits = FetchLimits(
             max_bytes,
             request.isolation_level == _READ_COMMITTED,
-            call.session,
-            rack or zone_of(call.client_id),
+            context.session,
+            rack or zone_of(context.client_id),
             rack,
         )
         self._session: FetchSession | None = None
         self._new_session = False
         self.partitions: Sequence[FetchPartition] = ()
-        self._open(request, call, asked, forgotten)
+        self._open(request, context, asked, forgotten)
 
-    def _open(self, request: Any, call: Call, asked: Asked, forgotten: Sequence[Key]) -> None:
+    def _open(
+        self, request: Any, context: RequestContext, asked: Asked, forgotten: Sequence[Key]
+    ) -> None:
         """Find or make the session. Raises ``SessionRefused``."""
-        sessions, by_id = self._services.fetch_sessions, call.version >= _FIRST_VERSION_WITH_IDS
+        sessions, by_id = self._services.fetch_sessions, context.version >= _FIRST_VERSION_WITH_IDS
         session_id = getattr(request, "session_id", NO_SESSION)
         epoch = getattr(request, "session_epoch", FINAL_EPOCH)
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != NO_SESSION:
                 sessions.close(session_id)
             if epoch == INITIAL_EPOCH:
-                self._session = sessions.open(asked.values(), by_id=by_id, peer=call.session.peer)
+                self._session = sessions.open(
+                    asked.values(), by_id=by_id, peer=context.session.peer
+                )
                 self._new_session = True
             self.partitions = list(asked.values())
             return
-        session = sessions.resume(session_id, epoch, by_id=by_id, peer=call.session.peer)
+        session = sessions.resume(session_id, epoch, by_id=by_id, peer=context.session.peer)
         session.update(asked.values(), forgotten)
         if session.partitions:
             sessions.updated(session)
@@ -243,7 +247,7 @@ class _Fetch:
         else:
             sessions.close(session_id)
 
-    def suffices(self, outcomes: Sequence[Outcome]) -> bool:
+    def suffices(self, outcomes: Sequence[FetchOutcome]) -> bool:
         """Whether there is nothing to wait for."""
         size = 0
         for outcome in outcomes:
@@ -252,7 +256,7 @@ class _Fetch:
             size += outcome.read.size
         return size >= self._min_bytes or not outcomes or self._loop.time() >= self._deadline
 
-    def answer(self, outcomes: Sequence[Outcome]) -> Reply:
+    def answer(self, outcomes: Sequence[FetchOutcome]) -> Reply:
         """The whole answer, or in a session that goes on what the client does not know yet."""
         if self._services.dynamic.quotas.active and (wait := self._over_quota(outcomes)):
             return self._throttled(wait)
@@ -268,7 +272,7 @@ class _Fetch:
             session.answered(outcome.partition)
         return FetchReply(news, session_id=session.id, committed=committed)
 
-    def _over_quota(self, outcomes: Sequence[Outcome]) -> int:
+    def _over_quota(self, outcomes: Sequence[FetchOutcome]) -> int:
         size = sum(outcome.read.size for outcome in outcomes)
         return self._services.dynamic.quotas.fetched(self._client_id, size)
 
@@ -302,7 +306,7 @@ class _Fetch:
             waiter.close()
 
 
-def _note(outcome: Outcome) -> bool:
+def _note(outcome: FetchOutcome) -> bool:
     """Whether an outcome is news to the session, which then takes note of it."""
     partition, offsets = outcome.partition, outcome.read.offsets
     if outcome.code or outcome.nearer is not None:

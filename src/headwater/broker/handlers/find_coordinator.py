@@ -17,7 +17,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource, require
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.coordination.leases import CoordinatorLookup
 from headwater.errors import KafkaError
 from headwater.wire.error_codes import Code
@@ -29,19 +29,21 @@ _TRANSACTION: Final = 1
 _FIRST_VERSION_WITH_KEYS: Final = 4
 
 
-def handle(services: Services, request: Any, call: Call) -> Values | Awaitable[Values]:
+def handle(services: Services, request: Any, context: RequestContext) -> Values | Awaitable[Values]:
     """Answered from memory, in turns if it is about very many keys."""
     kind = getattr(request, "key_type", _GROUP)
-    if call.version >= _FIRST_VERSION_WITH_KEYS:
+    if context.version >= _FIRST_VERSION_WITH_KEYS:
         if len(request.coordinator_keys) > TURN_ELEMENTS:
-            return _find_many(services, kind, request.coordinator_keys, call)
-        found = [_find(services, kind, key, call) for key in request.coordinator_keys]
+            return _find_many(services, kind, request.coordinator_keys, context)
+        found = [_find(services, kind, key, context) for key in request.coordinator_keys]
         return {"coordinators": found}
-    return _find(services, kind, request.key, call)
+    return _find(services, kind, request.key, context)
 
 
-async def _find_many(services: Services, kind: int, keys: Sequence[str], call: Call) -> Values:
-    found = [_find(services, kind, key, call) async for key in in_turns(keys)]
+async def _find_many(
+    services: Services, kind: int, keys: Sequence[str], context: RequestContext
+) -> Values:
+    found = [_find(services, kind, key, context) async for key in in_turns(keys)]
     return {"coordinators": found}
 
 
@@ -56,18 +58,18 @@ def _lookup(services: Services, kind: int) -> CoordinatorLookup | None:
     return None
 
 
-def _find(services: Services, kind: int, key: str, call: Call) -> Values:
+def _find(services: Services, kind: int, key: str, context: RequestContext) -> Values:
     lookup = _lookup(services, kind)
     if lookup is None:
         return _refusal(key, Code.INVALID_REQUEST, f"coordinators of type {kind} are not served")
     resource = Resource.GROUP if kind == _GROUP else Resource.TRANSACTIONAL_ID
     try:
-        require(services.authorizer, call.session, Operation.DESCRIBE, resource, key)
+        require(services.authorizer, context.session, Operation.DESCRIBE, resource, key)
     except KafkaError as error:
         return _refusal(key, error.code, str(error))
     broker_id = lookup.coordinator(key)
     registered = services.cluster.find(broker_id)
-    broker = None if registered is None else registered.at(call.session.listener)
+    broker = None if registered is None else registered.at(context.session.listener)
     if broker is not None:
         return {"key": key, "node_id": broker_id, "host": broker.host, "port": broker.port}
     return _refusal(

@@ -13,13 +13,13 @@ from typing import Any
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.groups.requests import HeartbeatRequest
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """The group's word, or the coordinator's error in its place."""
     if not request.group_id:
         return {"error_code": Code.INVALID_GROUP_ID}

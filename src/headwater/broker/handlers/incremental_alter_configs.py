@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from headwater.broker.configs.changes import Scheme, alter_resources
+from headwater.broker.configs.changes import ConfigRules, alter_resources
 from headwater.broker.configs.loggers import check_level, set_level
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.engine import ConfigChange
 from headwater.errors import InvalidRequest
 from headwater.topic_config.values import list_value
@@ -29,13 +29,13 @@ from headwater.wire.messages.api_versions import ApiKey
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each resource."""
     levels = partial(_alter_levels, validate_only=request.validate_only)
-    return {"responses": await alter_resources(services, request, call, _change_of, levels)}
+    return {"responses": await alter_resources(services, request, context, _change_of, levels)}
 
 
-def _change_of(resource: Any, scheme: Scheme) -> ConfigChange:
+def _change_of(resource: Any, scheme: ConfigRules) -> ConfigChange:
     def change(present: Mapping[str, str]) -> Mapping[str, str]:
         configs = dict(present)
         for one in resource.configs:
@@ -46,7 +46,7 @@ def _change_of(resource: Any, scheme: Scheme) -> ConfigChange:
     return change
 
 
-def _apply(configs: dict[str, str], scheme: Scheme, one: Any) -> None:
+def _apply(configs: dict[str, str], scheme: ConfigRules, one: Any) -> None:
     operation = _operation(one)
     if operation == "DELETE":
         configs.pop(one.name, None)

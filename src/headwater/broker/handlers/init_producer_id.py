@@ -13,15 +13,15 @@ from typing import Any, Final
 from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource, require
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ApiKey
 
 _INVALID_REQUEST: Final = 42
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """A fresh id."""
-    _check_may_produce(services, call, request.transactional_id)
+    _check_may_produce(services, context, request.transactional_id)
     producer_id = getattr(request, "producer_id", -1)
     epoch = getattr(request, "producer_epoch", -1)
     if request.transactional_id is not None or (producer_id == -1) != (epoch == -1):
@@ -29,14 +29,16 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     return {"producer_id": await services.producer_ids.allocate(), "producer_epoch": 0}
 
 
-def _check_may_produce(services: Services, call: Call, transactional_id: str | None) -> None:
+def _check_may_produce(
+    services: Services, context: RequestContext, transactional_id: str | None
+) -> None:
     """Whoever may write to a topic may do so with a producer id."""
-    authorizer, session = services.authorizer, call.session
+    authorizer, session = services.authorizer, context.session
     if transactional_id is not None:
         resource = Resource.TRANSACTIONAL_ID
         require(authorizer, session, Operation.WRITE, resource, transactional_id)
     elif not authorizer.allows_any(session, Operation.WRITE, Resource.TOPIC):
-        API.require(services, call, CLUSTER_NAME)
+        API.require(services, context, CLUSTER_NAME)
 
 
 API = Api(

@@ -18,7 +18,7 @@ from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.group_members import client_of, milliseconds
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.groups.requests import JoinReply, JoinRequest
 from headwater.wire.error_codes import Code
@@ -30,27 +30,27 @@ _FIRST_VERSION_WITH_PROTOCOL_TYPE: Final = 7
 _FIRST_VERSION_WITH_SKIPPING: Final = 9
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Answered when the group has gathered."""
     if not request.group_id:
         reply = JoinReply(error=Code.INVALID_GROUP_ID, member_id=request.member_id)
     else:
         try:
-            reply = await services.groups.join(request.group_id, _read(request, call))
+            reply = await services.groups.join(request.group_id, _read(request, context))
         except KafkaError as error:
             reply = JoinReply(error=error.code, member_id=request.member_id)
-    return _show(reply, call.version)
+    return _show(reply, context.version)
 
 
-def _read(request: Any, call: Call) -> JoinRequest:
-    version = call.version
+def _read(request: Any, context: RequestContext) -> JoinRequest:
+    version = context.version
     session = milliseconds(request.session_timeout)
     rebalance = session
     if version >= _FIRST_VERSION_WITH_REBALANCE_TIME:
         rebalance = milliseconds(request.rebalance_timeout)
     instance_id = getattr(request, "group_instance_id", None)
     return JoinRequest(
-        client=client_of(call),
+        client=client_of(context),
         member_id=request.member_id,
         instance_id=instance_id,
         session_timeout_ms=session,

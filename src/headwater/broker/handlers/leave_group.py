@@ -14,7 +14,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.groups.requests import LeavingMember
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
@@ -23,11 +23,11 @@ from headwater.work_budget import TURN_ELEMENTS, yield_turn
 _FIRST_VERSION_WITH_MEMBERS: Final = 3
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Answered when they have left."""
     if not request.group_id:
         return {"error_code": Code.INVALID_GROUP_ID}
-    if call.version < _FIRST_VERSION_WITH_MEMBERS:
+    if context.version < _FIRST_VERSION_WITH_MEMBERS:
         reply = await services.groups.leave(
             request.group_id, [LeavingMember(request.member_id, None)]
         )

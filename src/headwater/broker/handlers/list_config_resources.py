@@ -13,16 +13,16 @@ from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.configs.changes import ResourceType
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Kinds in Kafka's order of asking, names sorted within each."""
     kinds = (
         (ResourceType.CLIENT_METRICS,)
-        if call.version == 0
+        if context.version == 0
         else dict.fromkeys(request.resource_types) or tuple(ResourceType)
     )
     found = []

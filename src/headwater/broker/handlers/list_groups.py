@@ -14,17 +14,17 @@ from typing import Any
 from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """An empty filter lets everything through. Who may describe the cluster sees all groups."""
     states = {state.lower() for state in getattr(request, "states_filter", ())}
     kinds = {kind.lower() for kind in getattr(request, "types_filter", ())}
     sees_all = services.authorizer.allows(
-        call.session, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME
+        context.session, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME
     )
     return {
         "groups": [
@@ -35,15 +35,15 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                 "group_type": one.kind,
             }
             async for one in in_turns(await services.groups.list())
-            if (sees_all or _is_shown(services, call, one.group))
+            if (sees_all or _is_shown(services, context, one.group))
             and (not states or one.state.lower() in states)
             and (not kinds or one.kind.lower() in kinds)
         ]
     }
 
 
-def _is_shown(services: Services, call: Call, group: str) -> bool:
-    return services.authorizer.allows(call.session, Operation.DESCRIBE, Resource.GROUP, group)
+def _is_shown(services: Services, context: RequestContext, group: str) -> bool:
+    return services.authorizer.allows(context.session, Operation.DESCRIBE, Resource.GROUP, group)
 
 
 API = Api(

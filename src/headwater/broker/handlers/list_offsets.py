@@ -19,7 +19,7 @@ from headwater.broker.authorizer import Operation
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
 from headwater.broker.records.fetch_reads import check_leader_epoch
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.engine import TimestampedOffset, Topic
 from headwater.errors import (
     InvalidRequest,
@@ -46,7 +46,7 @@ _FIRST_VERSION: Final = {
 _READ_COMMITTED: Final = 1
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One answer for each partition."""
     committed = getattr(request, "isolation_level", 0) == _READ_COMMITTED
     times = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
@@ -58,7 +58,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
             try:
                 if times[asked.name, one.partition_index] > 1:
                     raise InvalidRequest(f"{asked.name}-{one.partition_index} is named twice")
-                result |= await _look_up(services, asked.name, one, call, committed)
+                result |= await _look_up(services, asked.name, one, context, committed)
             except KafkaError as error:
                 result["error_code"] = error.code
             partitions.append(result)
@@ -70,11 +70,11 @@ async def _look_up(
     services: Services,
     name: str,
     asked: Any,
-    call: Call,
+    context: RequestContext,
     committed: bool,  # noqa: FBT001
 ) -> Values:
-    partition, timestamp, version = asked.partition_index, asked.timestamp, call.version
-    topic = await services.topics.resolve(call.session, name, partition, Operation.DESCRIBE)
+    partition, timestamp, version = asked.partition_index, asked.timestamp, context.version
+    topic = await services.topics.resolve(context.session, name, partition, Operation.DESCRIBE)
     if timestamp < 0 and version < _FIRST_VERSION.get(timestamp, version + 1):
         raise UnsupportedVersion(f"version {version} does not know the timestamp {timestamp}")
     check_leader_epoch(getattr(asked, "current_leader_epoch", -1), services.cluster.leader_epoch)

@@ -9,11 +9,11 @@ from typing import Any
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ApiKey
 
 
-def handle(services: Services, request: Any, call: Call) -> Values:
+def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """An empty list."""
     return {"topics": ()}
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.groups.consumer.patterns import fault_in
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
@@ -25,7 +25,7 @@ _STATES: Final = frozenset(
 )  # fmt: skip
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """No transactions, and which filters made no sense."""
     pattern = getattr(request, "transactional_id_pattern", None)
     if pattern and await asyncio.to_thread(fault_in, pattern) is not None:

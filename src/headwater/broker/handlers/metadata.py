@@ -24,8 +24,8 @@ from headwater.broker.authorizer import Operation, Resource, allowed_operations,
 from headwater.broker.cluster.view import LiveBrokers
 from headwater.broker.cluster.zones import zone_of
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import Encoded, Reply
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import EncodedReply, Reply
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.creation import INTERNAL_TOPICS, TopicCreation
 from headwater.engine import Topic
 from headwater.errors import InvalidRequest, KafkaError, TopicAuthorizationFailed
@@ -42,7 +42,7 @@ Found = Topic | tuple[str | UUID, int]
 """A topic, or what was asked for and its error code."""
 
 
-class MetadataReply(Encoded):
+class MetadataReply(EncodedReply):
     """Brokers and topics as rows."""
 
     __slots__ = ("_brokers", "_cluster_id", "_cluster_operations", "_topics", "rows", "throttle_ms")
@@ -80,7 +80,7 @@ class MetadataReply(Encoded):
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _MetadataView:
     """Brokers and leaders from one look at who lives, so that every leader is among them."""
 
     cluster_id: str
@@ -113,64 +113,68 @@ class _View:
         )
 
 
-def handle(services: Services, request: Any, call: Call) -> Reply | Awaitable[Reply]:
+def handle(services: Services, request: Any, context: RequestContext) -> Reply | Awaitable[Reply]:
     """Answered at once where the cache knows every topic and they are not very many."""
     asked = request.topics
-    if asked is None or (call.version == 0 and not asked):
-        return _all_topics(services, request, call)
-    _check_names(asked, call.version)
+    if asked is None or (context.version == 0 and not asked):
+        return _all_topics(services, request, context)
+    _check_names(asked, context.version)
     if len(asked) > TURN_ELEMENTS:
-        return _named_topics(services, request, call)
+        return _named_topics(services, request, context)
     found: list[Topic] = []
     rows = 0
     for one in _unique(asked):
         try:
-            topic = services.topics.cached(call.session, one, 0, Operation.DESCRIBE)
+            topic = services.topics.cached(context.session, one, 0, Operation.DESCRIBE)
         except TopicAuthorizationFailed:
             topic = None
         if topic is None:
-            return _named_topics(services, request, call)
+            return _named_topics(services, request, context)
         found.append(topic)
         rows += len(topic.streams)
     if rows > TURN_ELEMENTS:
-        return _reply(services, request, call, found)
-    view = _view(services, request, call)
+        return _reply(services, request, context, found)
+    view = _view(services, request, context)
     return view.reply([view.row(topic) for topic in found], rows)
 
 
-async def _all_topics(services: Services, request: Any, call: Call) -> Reply:
+async def _all_topics(services: Services, request: Any, context: RequestContext) -> Reply:
     shown = [
         topic
         for topic in await services.engine.topics.all()
-        if services.topics.allows(call.session, topic.name, Operation.DESCRIBE)
+        if services.topics.allows(context.session, topic.name, Operation.DESCRIBE)
     ]
-    return await _reply(services, request, call, shown)
+    return await _reply(services, request, context, shown)
 
 
-async def _named_topics(services: Services, request: Any, call: Call) -> Reply:
+async def _named_topics(services: Services, request: Any, context: RequestContext) -> Reply:
     create = bool(getattr(request, "allow_auto_topic_creation", True))
-    creation = TopicCreation(services, call)
+    creation = TopicCreation(services, context)
     found: list[Found] = []
     async for ref in in_turns(_unique(request.topics)):
         try:
             if isinstance(ref, UUID):
-                topic = await services.topics.find(call.session, ref, Operation.DESCRIBE)
+                topic = await services.topics.find(context.session, ref, Operation.DESCRIBE)
             elif create:
                 topic = await creation.find_or_create(ref)
             else:
-                topic = await services.topics.find_named(call.session, ref, Operation.DESCRIBE)
+                topic = await services.topics.find_named(context.session, ref, Operation.DESCRIBE)
         except KafkaError as error:
             found.append((ref, error.code))
         else:
             found.append(topic)
-    return await _reply(services, request, call, found, creation.throttle_ms)
+    return await _reply(services, request, context, found, creation.throttle_ms)
 
 
 async def _reply(
-    services: Services, request: Any, call: Call, found: Sequence[Found], throttle_ms: int = 0
+    services: Services,
+    request: Any,
+    context: RequestContext,
+    found: Sequence[Found],
+    throttle_ms: int = 0,
 ) -> Reply:
     """Written in turns: a topic may have thousands of partitions."""
-    view = _view(services, request, call)
+    view = _view(services, request, context)
     turn, rows = Turn(), 0
     topics = []
     for one in found:
@@ -182,23 +186,25 @@ async def _reply(
     return view.reply(topics, rows, throttle_ms)
 
 
-def _view(services: Services, request: Any, call: Call) -> _View:
+def _view(services: Services, request: Any, context: RequestContext) -> _MetadataView:
     cluster = services.cluster
-    return _View(
+    return _MetadataView(
         cluster.cluster_id,
-        cluster.zone(zone_of(call.client_id), call.session.listener),
+        cluster.zone(zone_of(context.client_id), context.session.listener),
         cluster.leader_epoch,
-        _topic_operations(services, request, call),
+        _topic_operations(services, request, context),
         NO_AUTHORIZED_OPERATIONS
         if not getattr(request, "include_cluster_authorized_operations", False)
-        else cluster_operations(services.authorizer, call.session),
+        else cluster_operations(services.authorizer, context.session),
     )
 
 
-def _topic_operations(services: Services, request: Any, call: Call) -> Callable[[str], int]:
+def _topic_operations(
+    services: Services, request: Any, context: RequestContext
+) -> Callable[[str], int]:
     if not getattr(request, "include_topic_authorized_operations", False):
         return _not_asked_for
-    return partial(allowed_operations, services.authorizer, call.session, Resource.TOPIC)
+    return partial(allowed_operations, services.authorizer, context.session, Resource.TOPIC)
 
 
 def _not_asked_for(_name: str) -> int:

@@ -23,8 +23,8 @@ from headwater.broker.group_topics import (
     naming,
 )
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.engine import Topic
 from headwater.groups.requests import CommitRequest, CommittedOffset, Partition
@@ -33,9 +33,9 @@ from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """What exists goes to the group; what does not is answered here."""
-    by_id = call.version >= FIRST_VERSION_WITH_IDS
+    by_id = context.version >= FIRST_VERSION_WITH_IDS
     now_ms = services.clock.now_ms()
     expires_ms = _expiry(request, now_ms)
     offsets: dict[Partition, CommittedOffset] = {}
@@ -43,7 +43,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     async for asked in in_turns(request.topics):
         last = max((one.partition_index for one in asked.partitions), default=0)
         named = asked.topic_id if by_id else asked.name
-        topic = await find_topic(services, call.session, named, Operation.READ, partition=last)
+        topic = await find_topic(services, context.session, named, Operation.READ, partition=last)
         topics.append(topic)
         if isinstance(topic, int):
             continue
@@ -64,7 +64,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
                 member_id=request.member_id,
                 instance_id=getattr(request, "group_instance_id", None),
                 epoch=request.generation_id_or_member_epoch,
-                version=call.version,
+                version=context.version,
                 offsets=offsets,
             )
         )
@@ -89,11 +89,11 @@ def _expiry(request: Any, now_ms: int) -> int | None:
 def _codes(asked: Any, topic: Topic | int, codes: Mapping[Partition, int]) -> Collection[Values]:
     if isinstance(topic, int):
         code = topic
-        return LateRows(
+        return LazyRows(
             len(asked.partitions), lambda: (_code(one, code) for one in asked.partitions)
         )
     name = topic.name
-    return LateRows(
+    return LazyRows(
         len(asked.partitions),
         lambda: (
             _code(one, codes.get((name, one.partition_index), Code.UNKNOWN_TOPIC_OR_PARTITION))

@@ -14,8 +14,8 @@ from typing import Any
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.group_topics import find_topic
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.groups.requests import Partition
 from headwater.wire.error_codes import Code
@@ -23,14 +23,14 @@ from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """The group is asked although no partition exists: its own error comes first."""
     if not request.group_id:
         return {"error_code": Code.INVALID_GROUP_ID}
     known: set[Partition] = set()
     refused: dict[str, int] = {}
     async for asked in in_turns(request.topics):
-        topic = await find_topic(services, call.session, asked.name, Operation.READ)
+        topic = await find_topic(services, context.session, asked.name, Operation.READ)
         if isinstance(topic, int):
             refused[asked.name] = topic
             continue
@@ -46,7 +46,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         "topics": [
             {
                 "name": asked.name,
-                "partitions": LateRows(
+                "partitions": LazyRows(
                     len(asked.partitions), partial(_rows, asked, codes, refused)
                 ),
             }

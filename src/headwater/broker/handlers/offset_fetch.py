@@ -22,8 +22,8 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.group_topics import FIRST_VERSION_WITH_IDS, find_topic, naming
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.replies import LateRows, Values
-from headwater.broker.services import Call, Services
+from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.services import RequestContext, Services
 from headwater.engine import Topic
 from headwater.errors import CoordinatorNotAvailable, KafkaError, TopicAuthorizationFailed
 from headwater.groups.requests import CommittedOffset, Partition
@@ -38,19 +38,19 @@ Named = list[tuple[Any, Topic | str | int]]
 """Elements of the request with their topics or names, or the code that they get instead."""
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Groups are asked side by side; each has its own error."""
-    by_id = call.version >= FIRST_VERSION_WITH_IDS
-    if call.version >= _FIRST_VERSION_WITH_GROUPS:
-        return {"groups": await _groups(services, request.groups, call, by_id=by_id)}
-    reply = await _fetch(services, request, call, by_id=False)
+    by_id = context.version >= FIRST_VERSION_WITH_IDS
+    if context.version >= _FIRST_VERSION_WITH_GROUPS:
+        return {"groups": await _groups(services, request.groups, context, by_id=by_id)}
+    reply = await _fetch(services, request, context, by_id=False)
     if code := reply["error_code"]:
         reply["topics"] = [_refusal(topic, code) for topic in request.topics or ()]
     return reply
 
 
 async def _groups(
-    services: Services, asked: Sequence[Any], call: Call, *, by_id: bool
+    services: Services, asked: Sequence[Any], context: RequestContext, *, by_id: bool
 ) -> list[Values]:
     """A group that is named twice might be asked for all of its offsets each time: 42."""
     times = Counter(group.group_id for group in asked)
@@ -61,26 +61,26 @@ async def _groups(
             return {
                 "group_id": group.group_id, "error_code": Code.INVALID_REQUEST, "topics": ()
             }  # fmt: skip
-        return await _fetch(services, group, call, by_id=by_id)
+        return await _fetch(services, group, context, by_id=by_id)
 
     return await gather_in_turns(list(groups.values()), fetch)
 
 
-async def _fetch(services: Services, asked: Any, call: Call, *, by_id: bool) -> Values:
+async def _fetch(services: Services, asked: Any, context: RequestContext, *, by_id: bool) -> Values:
     reply: Values = {"group_id": asked.group_id, "error_code": 0, "topics": ()}
     member = (getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1))
     try:
-        API.require(services, call, asked.group_id)
+        API.require(services, context, asked.group_id)
         if asked.topics is None:
             code, offsets = await services.groups.fetch(
                 asked.group_id, None, member_id=member[0], epoch=member[1]
             )
-            topics = await _all(services, call, offsets, by_id=by_id)
+            topics = await _all(services, context, offsets, by_id=by_id)
         else:
             named: Named = []
             wanted: dict[Partition, None] = {}
             async for one in in_turns(asked.topics):
-                found = await _find(services, call, one, by_id=by_id)
+                found = await _find(services, context, one, by_id=by_id)
                 named.append((one, found))
                 if not isinstance(found, int):
                     name = _name(found)
@@ -101,16 +101,18 @@ async def _fetch(services: Services, asked: Any, call: Call, *, by_id: bool) -> 
 
 def _refusal(asked: Any, code: int) -> Values:
     indexes = asked.partition_indexes
-    rows = LateRows(len(indexes), lambda: (_show(index, _NOTHING, code) for index in indexes))
+    rows = LazyRows(len(indexes), lambda: (_show(index, _NOTHING, code) for index in indexes))
     return {"name": asked.name, "partitions": rows}
 
 
-async def _find(services: Services, call: Call, asked: Any, *, by_id: bool) -> Topic | str | int:
+async def _find(
+    services: Services, context: RequestContext, asked: Any, *, by_id: bool
+) -> Topic | str | int:
     """By name no topic is looked up: offsets of one that is gone are given, too."""
     if by_id:
-        return await find_topic(services, call.session, asked.topic_id, Operation.DESCRIBE)
+        return await find_topic(services, context.session, asked.topic_id, Operation.DESCRIBE)
     name = str(asked.name)
-    if not services.topics.allows(call.session, name, Operation.DESCRIBE):
+    if not services.topics.allows(context.session, name, Operation.DESCRIBE):
         return TopicAuthorizationFailed.code
     return name
 
@@ -128,28 +130,32 @@ def _topic(
 ) -> Values:
     indexes = asked.partition_indexes
     if isinstance(found, int):
-        rows = LateRows(len(indexes), lambda: (_show(i, _NOTHING, found) for i in indexes))
+        rows = LazyRows(len(indexes), lambda: (_show(i, _NOTHING, found) for i in indexes))
     else:
         name = _name(found)
-        rows = LateRows(
+        rows = LazyRows(
             len(indexes), lambda: (_show(i, offsets.get((name, i), _NOTHING)) for i in indexes)
         )
     return {**naming(asked, by_id=by_id), "partitions": rows}
 
 
 async def _all(
-    services: Services, call: Call, offsets: Mapping[Partition, CommittedOffset], *, by_id: bool
+    services: Services,
+    context: RequestContext,
+    offsets: Mapping[Partition, CommittedOffset],
+    *,
+    by_id: bool,
 ) -> Iterable[Values]:
     rows: dict[str, list[Values]] = {}
     for (name, index), offset in offsets.items():
         rows.setdefault(name, []).append(_show(index, offset))
     topics: list[Values] = []
     for name, partitions in rows.items():
-        if not services.topics.allows(call.session, name, Operation.DESCRIBE):
+        if not services.topics.allows(context.session, name, Operation.DESCRIBE):
             continue
         topic: Values = {"name": name, "partitions": partitions}
         if by_id:
-            found = await find_topic(services, call.session, name, Operation.DESCRIBE)
+            found = await find_topic(services, context.session, name, Operation.DESCRIBE)
             if isinstance(found, int):
                 continue
             topic["topic_id"] = found.id

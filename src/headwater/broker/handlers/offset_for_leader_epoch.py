@@ -12,20 +12,20 @@ from headwater.broker.authorizer import Operation
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
 from headwater.broker.records.fetch_reads import check_leader_epoch
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One answer for each partition."""
     return {
         "topics": [
             {
                 "topic": topic.topic,
                 "partitions": [
-                    await _end(services, call, topic.topic, one)
+                    await _end(services, context, topic.topic, one)
                     async for one in in_turns(topic.partitions)
                 ],
             }
@@ -34,12 +34,12 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
     }
 
 
-async def _end(services: Services, call: Call, name: str, asked: Any) -> Values:
+async def _end(services: Services, context: RequestContext, name: str, asked: Any) -> Values:
     result: Values = {"partition": asked.partition, "leader_epoch": -1, "end_offset": -1}
     current = services.cluster.leader_epoch
     try:
         topic = await services.topics.resolve(
-            call.session, name, asked.partition, Operation.DESCRIBE
+            context.session, name, asked.partition, Operation.DESCRIBE
         )
         check_leader_epoch(asked.current_leader_epoch, current)
         if 0 <= asked.leader_epoch <= current:

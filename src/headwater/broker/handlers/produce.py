@@ -31,10 +31,10 @@ from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.cluster.ownership import check_served_here, count_zone_bytes
 from headwater.broker.cluster.zones import zone_of
 from headwater.broker.network.dispatch import Api, Done
-from headwater.broker.network.replies import Encoded, NoReply
+from headwater.broker.network.replies import EncodedReply, NoReply
 from headwater.broker.records.admission import admit_records
 from headwater.broker.records.topic_rules import TopicRules, TopicRulesCache
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import check_partition
 from headwater.engine import Appended, Topic
 from headwater.errors import (
@@ -63,7 +63,7 @@ _NO_ID: Final = UUID(int=0)
 _rules = TopicRulesCache()
 
 
-class ProduceReply(Encoded):
+class ProduceReply(EncodedReply):
     """Topics as rows."""
 
     __slots__ = ("_topics",)
@@ -75,12 +75,14 @@ class ProduceReply(Encoded):
         return [encode_produce(version, correlation_id, self._topics, throttle_ms=throttle_ms)]
 
 
-def admit(services: Services, request: Any, call: Call, done: Done) -> Awaitable[None] | None:
+def admit(
+    services: Services, request: Any, context: RequestContext, done: Done
+) -> Awaitable[None] | None:
     """Append what the request holds, at once where nothing must be waited for."""
-    return _Admission(services, request, call, done).begin(request.topic_data)
+    return _Admission(services, request, context, done).begin(request.topic_data)
 
 
-class _Place:
+class _ReplySlot:
     """Where one partition's answer goes."""
 
     __slots__ = ("index", "position", "rows")
@@ -100,14 +102,16 @@ class _Admission:
     __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_may_transact", "_services",
                  "_session", "_topics", "_transactional", "_turn", "_version", "_zone")  # fmt: skip
 
-    def __init__(self, services: Services, request: Any, call: Call, done: Done) -> None:
+    def __init__(
+        self, services: Services, request: Any, context: RequestContext, done: Done
+    ) -> None:
         self._services = services
         self._transactional = request.transactional_id is not None
-        self._version = call.version
-        self._zone = zone_of(call.client_id)
-        self._session = call.session
+        self._version = context.version
+        self._zone = zone_of(context.client_id)
+        self._session = context.session
         self._may_transact = not self._transactional or services.authorizer.allows(
-            call.session, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id
+            context.session, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id
         )
         self._acks = request.acks
         self._done = done
@@ -129,7 +133,7 @@ class _Admission:
         self._one_less()
         return None
 
-    def _lay_out(self, topic_data: Any) -> list[tuple[str | UUID, _Place, Any]]:
+    def _lay_out(self, topic_data: Any) -> list[tuple[str | UUID, _ReplySlot, Any]]:
         by_id = self._version >= _FIRST_VERSION_WITH_IDS
         work = []
         for asked in topic_data:
@@ -138,12 +142,12 @@ class _Admission:
             for position, data in enumerate(asked.partition_data):
                 rows.append((data.index, 0, -1, -1, -1, (), None))
                 ref = topic_id if by_id else name
-                work.append((ref, _Place(rows, position, data.index), data.records))
+                work.append((ref, _ReplySlot(rows, position, data.index), data.records))
             self._topics.append((name, topic_id.bytes, rows))
         return work
 
     async def _go_on(
-        self, slow: Awaitable[None], rest: list[tuple[str | UUID, _Place, Any]]
+        self, slow: Awaitable[None], rest: list[tuple[str | UUID, _ReplySlot, Any]]
     ) -> None:
         try:
             await slow
@@ -159,7 +163,7 @@ class _Admission:
             self._failed = True
         self._one_less()
 
-    def _take(self, ref: str | UUID, place: _Place, records: Any) -> Awaitable[None] | None:
+    def _take(self, ref: str | UUID, place: _ReplySlot, records: Any) -> Awaitable[None] | None:
         if self._acks not in (-1, 0, 1):
             self._refuse(
                 place, _INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {self._acks}"
@@ -179,7 +183,7 @@ class _Admission:
             return self._take_unknown(ref, place, records)
         return self._take_known(topic, place, records)
 
-    async def _take_unknown(self, ref: str | UUID, place: _Place, records: Any) -> None:
+    async def _take_unknown(self, ref: str | UUID, place: _ReplySlot, records: Any) -> None:
         """The cache may lag: ask the store before saying that there is no such thing."""
         topics = self._services.topics
         try:
@@ -192,7 +196,7 @@ class _Admission:
         if (slow := self._take_known(topic, place, records)) is not None:
             await slow
 
-    def _take_known(self, topic: Topic, place: _Place, records: Any) -> Awaitable[None] | None:
+    def _take_known(self, topic: Topic, place: _ReplySlot, records: Any) -> Awaitable[None] | None:
         services = self._services
         try:
             rules = _rules.rules(topic, services.dynamic.brokers.topic_defaults)
@@ -216,14 +220,14 @@ class _Admission:
         return None
 
     async def _take_checked(
-        self, topic: Topic, place: _Place, checking: Awaitable[Batch], rules: TopicRules
+        self, topic: Topic, place: _ReplySlot, checking: Awaitable[Batch], rules: TopicRules
     ) -> None:
         try:
             self._append(topic, place, await checking, rules)
         except KafkaError as error:
             self._refuse_for(place, error)
 
-    def _append(self, topic: Topic, place: _Place, batch: Batch, rules: TopicRules) -> None:
+    def _append(self, topic: Topic, place: _ReplySlot, batch: Batch, rules: TopicRules) -> None:
         future = self._services.engine.append(topic, place.index, (batch,))
         if self._zone is not None:
             count_zone_bytes(self._services, self._zone, batch.size)
@@ -232,7 +236,7 @@ class _Admission:
 
     def _landed(
         self,
-        place: _Place,
+        place: _ReplySlot,
         rules: TopicRules,
         future: asyncio.Future[Appended],
     ) -> None:
@@ -252,13 +256,13 @@ class _Admission:
             )  # fmt: skip
         self._one_less()
 
-    def _refuse_for(self, place: _Place, error: KafkaError) -> None:
+    def _refuse_for(self, place: _ReplySlot, error: KafkaError) -> None:
         record_errors = error.record_errors if isinstance(error, RefusedRecords) else ()
         self._refuse(place, error.code, str(error), record_errors)
 
     def _refuse(
         self,
-        place: _Place,
+        place: _ReplySlot,
         code: int,
         message: str,
         record_errors: Sequence[tuple[int, str]] = (),

@@ -15,7 +15,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.groups.requests import SyncReply, SyncRequest
 from headwater.wire.error_codes import Code
@@ -24,11 +24,11 @@ from headwater.wire.messages.api_versions import ApiKey
 _FIRST_VERSION_WITH_PROTOCOL: Final = 5
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Answered when the leader's assignments are durable."""
     protocol_type = getattr(request, "protocol_type", None)
     protocol_name = getattr(request, "protocol_name", None)
-    if call.version >= _FIRST_VERSION_WITH_PROTOCOL and None in (protocol_type, protocol_name):
+    if context.version >= _FIRST_VERSION_WITH_PROTOCOL and None in (protocol_type, protocol_name):
         reply = SyncReply(error=Code.INCONSISTENT_GROUP_PROTOCOL)
     elif not request.group_id:
         reply = SyncReply(error=Code.INVALID_GROUP_ID)

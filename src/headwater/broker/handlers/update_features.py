@@ -14,7 +14,7 @@ from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.cluster.features import FIXED, LEVEL
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import ConfigurationError
 from headwater.wire.messages.api_versions import ApiKey
 
@@ -22,7 +22,7 @@ _INVALID_UPDATE_VERSION: Final = 95
 _LAST_VERSION_WITH_RESULTS: Final = 1
 
 
-async def handle(services: Services, request: Any, call: Call) -> Values:
+async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Check all, then raise the level."""
     dry_run = getattr(request, "validate_only", False)
     levels = {one.feature: one.max_version_level for one in request.feature_updates}
@@ -35,7 +35,7 @@ async def handle(services: Services, request: Any, call: Call) -> Values:
         except ConfigurationError as error:
             return _refuse(str(error))
     results = [{"feature": name, "error_code": 0, "error_message": None} for name in levels]
-    return {"results": results} if call.version <= _LAST_VERSION_WITH_RESULTS else {}
+    return {"results": results} if context.version <= _LAST_VERSION_WITH_RESULTS else {}
 
 
 def _refuse(message: str) -> Values:

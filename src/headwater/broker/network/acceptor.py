@@ -1,7 +1,8 @@
-"""Takes connections off the listening socket while there is room for them.
+"""Accepts connections from a listening socket while the connection limits allow it.
 
-Connections that find no room stay in the system's backlog: their clients wait. A process without
-file descriptors is reported once, and tries again when a connection closes or a second has passed.
+Further connections stay in the kernel's backlog, and their clients wait. If the process has no
+file descriptor left, this is logged once; it tries again when a connection closes, or after
+``RETRY_SECONDS``.
 """
 
 import asyncio
@@ -19,17 +20,17 @@ _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
-    """``room`` says whether another connection may come; ``take`` gets it and owns it."""
+    """``has_room`` says whether another connection is allowed; ``take`` gets it and owns it."""
 
     def __init__(
         self,
         listener: socket.socket,
         *,
-        room: Callable[[], bool],
+        has_room: Callable[[], bool],
         take: Callable[[socket.socket, str], None],
     ) -> None:
         self._listener = listener
-        self._room = room
+        self._has_room = has_room
         self._take = take
         self._loop = asyncio.get_running_loop()
         self._accepting = False
@@ -41,15 +42,15 @@ class Acceptor:
         self._resume()
 
     def stop(self) -> None:
-        """Accept no more, and refuse those that wait."""
+        """Accept no more, and refuse the connections in the kernel's backlog."""
         self._stopped = True
         self._pause()
         if self._retry is not None:
             self._retry.cancel()
         self._listener.close()
 
-    def room_returned(self) -> None:
-        """A connection has closed."""
+    def connection_closed(self) -> None:
+        """Another connection may be accepted."""
         if self._retry is not None:
             self._resume()
 
@@ -72,7 +73,7 @@ class Acceptor:
 
     def _accept_some(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
-            if not self._room():
+            if not self._has_room():
                 self._wait()
                 return
             try:
@@ -84,7 +85,7 @@ class Acceptor:
                     self._report(error)
                     self._wait()
                     return
-                continue  # this client went before its turn came
+                continue  # this client closed before it was accepted
             self._exhausted = False
             client.setblocking(False)  # noqa: FBT003 - the socket's own method
             self._take(client, address[0] if isinstance(address, tuple) else "")
@@ -93,7 +94,7 @@ class Acceptor:
         if not self._exhausted:
             self._exhausted = True
             log.error(
-                "No more connections can be accepted (%s): raise the limit of open files "
-                "(ulimit -n), or lower max.connections",
-                error.strerror,
+                "Cannot accept more connections: raise the limit of open files (ulimit -n), "
+                "or lower max.connections",
+                extra={"error": error.strerror},
             )

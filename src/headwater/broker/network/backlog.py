@@ -1,4 +1,4 @@
-"""The requests of one connection that have no answer yet, and how many of them there may be."""
+"""The requests of one connection that are not answered yet, and how many there may be."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -7,19 +7,19 @@ from typing import Final
 from headwater.broker.network.pending_request import PendingRequest
 from headwater.broker.settings import BrokerSettings
 
-MOST_WAITING: Final = 128
-"""Requests whose turn has not come: parsed, some take many times their bytes."""
+MAX_WAITING_REQUESTS: Final = 128
+"""Most requests that wait to be started: a parsed request may take many times its bytes."""
 
 
 class Backlog:
-    """Requests in order of arrival: those that wait for their turn, and those taken up.
+    """Requests in order of arrival: those that wait to be started, and those in flight.
 
-    ``share`` is how many bytes of those taken up there may be.
+    ``max_unanswered_bytes`` bounds the bytes of the started requests that have no reply.
     """
 
-    def __init__(self, settings: BrokerSettings, share: int) -> None:
+    def __init__(self, settings: BrokerSettings, max_unanswered_bytes: int) -> None:
         self._settings = settings
-        self._share = share
+        self._max_unanswered_bytes = max_unanswered_bytes
         self.waiting: deque[PendingRequest] = deque()
         self.unanswered: deque[PendingRequest] = deque()
         self._waiting_bytes = 0
@@ -31,36 +31,37 @@ class Backlog:
 
     @property
     def full(self) -> bool:
-        """Whether no more are to be read."""
+        """Whether no more requests may be read."""
         settings = self._settings
         return (
             self._waiting_bytes >= settings.max_queued_bytes
-            or len(self.waiting) >= min(MOST_WAITING, settings.max_queued_requests)
+            or len(self.waiting) >= min(MAX_WAITING_REQUESTS, settings.max_queued_requests)
             or len(self.unanswered) >= settings.max_queued_requests
-            or self._unanswered_bytes >= self._share
+            or self._unanswered_bytes >= self._max_unanswered_bytes
         )
 
-    def arrived(self, request: PendingRequest) -> None:
+    def add(self, request: PendingRequest) -> None:
+        """Queue a request that has arrived."""
         self.waiting.append(request)
         self._waiting_bytes += request.size
 
-    def take_up(self) -> None:
-        """The turn of the next one that waits has come."""
+    def start_next(self) -> None:
+        """Move the oldest waiting request to the unanswered ones."""
         request = self.waiting.popleft()
         self._waiting_bytes -= request.size
         self.unanswered.append(request)
         self._unanswered_bytes += request.size
 
-    def answered(self) -> Iterator[PendingRequest]:
-        """Take out those that have a reply, up to the first that has none."""
+    def pop_answered(self) -> Iterator[PendingRequest]:
+        """Remove the requests that have a reply, up to the first one without."""
         unanswered = self.unanswered
         while unanswered and unanswered[0].reply is not None:
             request = unanswered.popleft()
             self._unanswered_bytes -= request.size
             yield request
 
-    def keep_waiting(self, kept: Iterable[PendingRequest]) -> None:
-        """Forget all others that wait."""
+    def drop_waiting(self, kept: Iterable[PendingRequest]) -> None:
+        """Drop all waiting requests except ``kept``."""
         self.waiting = deque(kept)
         self._waiting_bytes = sum(request.size for request in self.waiting)
 

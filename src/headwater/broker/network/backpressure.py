@@ -1,4 +1,4 @@
-"""Back-pressure from the engine's write buffers to the sockets."""
+"""Backpressure from the engine's write buffers to the sockets."""
 
 import asyncio
 from typing import Protocol
@@ -6,36 +6,38 @@ from typing import Protocol
 from headwater.engine import Backpressure
 
 
-class Held(Protocol):
-    """A connection that can be told that there is room again."""
+class GatedConnection(Protocol):
+    """A connection that stops reading while the engine's write buffers are full."""
 
-    def room_returned(self) -> None: ...
+    def room_available(self) -> None:
+        """The engine has room again."""
+        ...
 
 
-class RoomGate:
-    """Says whether connections may be read, and wakes those that were held back.
+class BackpressureGate:
+    """Says whether connections may read, and resumes the paused ones.
 
     One task waits for the engine on behalf of all connections.
     """
 
     def __init__(self, backpressure: Backpressure) -> None:
         self._backpressure = backpressure
-        self.share = backpressure.bytes_per_client
-        self._held: set[Held] = set()
+        self.bytes_per_client = backpressure.bytes_per_client
+        self._paused: set[GatedConnection] = set()
         self._task: asyncio.Task[None] | None = None
 
-    def admits(self, connection: Held) -> bool:
-        """True where there is room; otherwise the connection is woken when there is."""
+    def admits(self, connection: GatedConnection) -> bool:
+        """True if the engine has room. Otherwise ``room_available`` is called when it has."""
         if self._backpressure.room:
             return True
-        self._held.add(connection)
+        self._paused.add(connection)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._wait())
         return False
 
-    def release(self, connection: Held) -> None:
+    def forget(self, connection: GatedConnection) -> None:
         """Forget a connection that has closed."""
-        self._held.discard(connection)
+        self._paused.discard(connection)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -45,6 +47,6 @@ class RoomGate:
     async def _wait(self) -> None:
         await self._backpressure.wait_for_room()
         self._task = None
-        held, self._held = self._held, set()
-        for connection in held:
-            connection.room_returned()
+        paused, self._paused = self._paused, set()
+        for connection in paused:
+            connection.room_available()

@@ -1,7 +1,7 @@
-"""Who a connection belongs to and what it may send, as it stands when a request is started.
+"""The session of one connection: listener, principal, expiry and size limit.
 
-A client may send requests behind the one that changes its session. They are judged by what the
-session has become when their turn comes, not by what it was when they arrived.
+A client may send requests right behind the one that signs it in. So a request is checked against
+the session when it is started, not when it arrives.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Principal(NamedTuple):
-    """Whom a connection belongs to, in Kafka's form: ``User:alice``."""
+    """The authenticated user of a connection, in Kafka's form: ``User:alice``."""
 
     kind: str
     name: str
@@ -20,27 +20,30 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""Whoever connects where nobody has to sign in."""
+"""The principal of every client on a listener without authentication."""
 
 
 @dataclass(slots=True)
 class ClientSession:
-    """The state of one connection. Handlers find it at ``Call.session`` and may change it."""
+    """What a broker knows of one connection. A handler reaches it through its ``RequestContext``
+    and may change it.
+    """
 
     listener: str
-    """The name of the listener that the client came by."""
+    """The name of the listener that the client connected to."""
     max_request_bytes: int
-    """A longer request closes the connection."""
+    """A larger request closes the connection."""
     peer: str = "?"
     """The client's own address, as HOST:PORT."""
     principal: Principal = ANONYMOUS
     expires_at: float = inf
-    """When the sign-in ends, by the event loop's clock: a later request closes the connection."""
+    """When the session expires, by the event loop's clock. A request after it closes the
+    connection."""
 
     def refusal(self, size: int, now: float) -> str | None:
-        """Why a request of ``size`` bytes must not be started at ``now``; None if it may be."""
+        """Why a request of ``size`` bytes must not be started at ``now``; None if it may start."""
         if size > self.max_request_bytes:
-            return f"a request of {size} bytes, where 1 to {self.max_request_bytes} are allowed"
+            return f"a request has {size} bytes; 1 to {self.max_request_bytes} are allowed"
         if now >= self.expires_at:
             return f"the session of {self.principal} has expired"
         return None

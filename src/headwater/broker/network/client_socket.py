@@ -16,10 +16,10 @@ from itertools import takewhile
 from typing import Final, cast
 
 from headwater.broker.network.backlog import Backlog
-from headwater.broker.network.backpressure import RoomGate
+from headwater.broker.network.backpressure import BackpressureGate
 from headwater.broker.network.client_session import ClientSession
-from headwater.broker.network.gathering import Gathering, ReadSocket
 from headwater.broker.network.pending_request import PendingRequest
+from headwater.broker.network.read_coalescing import ReadCoalescer, ReadSocket
 from headwater.broker.network.receive_buffer import FrameTooLarge, ReceiveBuffer
 from headwater.broker.services import Services
 from headwater.errors import MalformedRequest
@@ -41,22 +41,22 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
         self,
         services: Services,
         session: ClientSession,
-        gate: RoomGate,
-        gathering: Gathering,
+        gate: BackpressureGate,
+        coalescer: ReadCoalescer,
         shared: memoryview,
     ) -> None:
         self._services = services
         self._session = session
         self._quotas = services.dynamic.quotas
         self._gate = gate
-        self._gathering = gathering
+        self._coalescer = coalescer
         self._loop = asyncio.get_running_loop()
         self._buffer = ReceiveBuffer(shared)
-        self._backlog = Backlog(services.settings, gate.share)
+        self._backlog = Backlog(services.settings, gate.bytes_per_client)
         self._transport: asyncio.Transport | None = None
         self._socket: ReadSocket | None = None
         self._active_at = self._loop.time()
-        """When the last bytes came, the last reply went, or the client last read reply bytes."""
+        """When bytes last arrived, a reply was last sent, or the client last read reply bytes."""
         self._unsent = 0
         """Reply bytes in the transport at the last call of ``notice_reading``."""
         self._reading = True
@@ -104,21 +104,21 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
         self._transport = None
         if self._throttle is not None:
             self._throttle.cancel()
-        self._gate.release(self)
+        self._gate.forget(self)
         self._services.fetch_sessions.disconnected(self._session.peer)
         if self._socket is not None:
-            self._gathering.leave(self._socket)
+            self._coalescer.forget(self._socket)
         self._report_drained()
 
     def eof_received(self) -> bool:
-        """Give the requests already started a moment to be answered, and drop the waiting ones.
+        """Give started requests one second to be answered, and drop the waiting ones.
 
         A client that died looks the same as one that closed its sending side. Its long poll must
         not stay open. Its waiting requests must not be carried out, because it may have sent newer
         ones on another connection. Produce requests with acks=0 are the exception: their client
         may close the socket as soon as it has sent them.
         """
-        self._drop_waiting(takewhile(PendingRequest.is_silent, self._backlog.waiting))
+        self._drop_waiting(takewhile(PendingRequest.expects_no_reply, self._backlog.waiting))
         if self._backlog.empty:
             return False
         self._loop.call_later(_HALF_CLOSED_SECONDS, self._close)
@@ -144,7 +144,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
     def _take_frames(self) -> None:
         """Queue the frames in the receive buffer while the backlog has room, and start them."""
         buffer, backlog = self._buffer, self._backlog
-        eligible_before = self._gathering.inline_eligible_appends
+        eligible_before = self._coalescer.inline_eligible_appends
         self._frames_left = False
         try:
             while not backlog.full:
@@ -155,7 +155,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
                     return
             else:
                 self._frames_left = True
-            self._produces = self._produces or buffer.coming() == ApiKey.PRODUCE
+            self._produces = self._produces or buffer.incomplete_api_key() == ApiKey.PRODUCE
         except (FrameTooLarge, MalformedRequest) as error:
             self._refuse(str(error))
             return
@@ -164,7 +164,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
         self._start_requests()
         self._regulate_reading()
         if self._socket is not None and self._awaits_flush():
-            self._gathering.rest(self._socket, eligible_before)
+            self._coalescer.delay_reads(self._socket, eligible_before)
 
     def _take_left_frames(self) -> None:
         self._taking_frames = None
@@ -173,34 +173,36 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
             self._take_frames()
 
     def _regulate_reading(self) -> None:
-        """Pause or resume the socket, so that it is read exactly while there is room."""
+        """Pause or resume reading, so that the socket is read only while there is room."""
         if self._transport is None or self._transport.is_closing():
             return
-        held = (
+        paused = (
             self._backlog.full
             or self._ending
             or self._throttle is not None
             or (self._produces and not self._gate.admits(self))
         )
-        if self._frames_left and not held and self._taking_frames is None:
+        if self._frames_left and not paused and self._taking_frames is None:
             self._taking_frames = self._loop.call_soon(self._take_left_frames)
-        full = held or self._frames_left
-        if full and self._reading:
+        paused = paused or self._frames_left
+        if paused and self._reading:
             self._reading = False
             self._transport.pause_reading()
-        elif not full and not self._reading:
+        elif not paused and not self._reading:
             self._reading = True
             self._transport.resume_reading()
 
-    def room_returned(self) -> None:
-        """The gate calls this when the engine has room again."""
+    def room_available(self) -> None:
+        """The engine has room again: read on."""
         self._start_requests()
         self._regulate_reading()
 
     # Throttling.
 
     def _throttle_client(self, milliseconds: int) -> None:
-        """Neither read nor start requests for this time: the client may ignore its reply."""
+        """Read nothing and start no request for this time, even if the client ignores the
+        throttle time in its reply.
+        """
         until = self._loop.time() + milliseconds / 1000
         if self._throttle is not None:
             if self._throttle.when() >= until:
@@ -229,7 +231,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
         return self._backlog.empty and not self._unsent_bytes()
 
     def notice_reading(self) -> None:
-        """Count it as activity if the client has read reply bytes since the last call."""
+        """Count it as activity if the client has read reply bytes since the last context."""
         unsent = self._unsent_bytes()
         if unsent != self._unsent:
             self._unsent = unsent
@@ -247,13 +249,15 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
     def _refuse(self, reason: str) -> None:
         """Close the connection because of what the client sent."""
         if self._transport is not None and not self._transport.is_closing():
-            log.warning("closing the connection of %s: %s", self._session.peer, reason)
+            log.warning(
+                "Closing a connection", extra={"peer": self._session.peer, "reason": reason}
+            )
             self._drop_waiting()
             self._transport.close()
 
     def _drop_waiting(self, kept: Iterable[PendingRequest] = ()) -> None:
-        """Read no more, and drop the waiting requests: the one before them ends the connection."""
-        self._backlog.keep_waiting(kept)
+        """Read no more, and drop the waiting requests except ``kept``."""
+        self._backlog.drop_waiting(kept)
         self._ending = True
         self._regulate_reading()
 
@@ -262,7 +266,9 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
             self._transport.close()
 
     def _close_after(self, milliseconds: int) -> None:
-        """Serve nothing and close late: this address opens connections faster than its quota."""
+        """Read nothing, and close after this time: the client's address is over its quota for
+        new connections.
+        """
         self._ending = True
         self._regulate_reading()
         self._loop.call_later(milliseconds / 1000, self._close)

@@ -1,11 +1,11 @@
 """One client's connection: it handles requests in order, and sends the replies in order.
 
 Rules.
-- A request is judged and parsed when it is started: the session may be another than it was when
-  the request arrived.
-- Requests start in order of arrival. Consecutive Produce requests overlap: each is admitted in
-  its turn, and one flush completes many. Any other request starts when every earlier one is
-  answered, and is handled alone, as in Kafka's own broker.
+- A request is checked against the session and parsed when it is started, because an earlier
+  request may have changed the session since it arrived.
+- Requests start in order of arrival. Consecutive Produce requests overlap, because one flush
+  completes many. Any other request starts when every earlier one is answered, and is handled
+  alone, as in Kafka's own broker.
 - Replies leave in the order of their requests.
 - No request starts while the client does not read its replies.
 - A client over its quota gets its reply at once. The connection is then throttled for the time
@@ -24,16 +24,16 @@ from time import perf_counter
 from typing import Final, TypeVar
 
 from headwater.broker.loop_delay import LoopDelay
-from headwater.broker.network.backpressure import RoomGate
+from headwater.broker.network.backpressure import BackpressureGate
 from headwater.broker.network.client_session import ClientSession
 from headwater.broker.network.client_socket import ClientSocket
 from headwater.broker.network.dispatch import Api
-from headwater.broker.network.failures import reply_to_failure
-from headwater.broker.network.gathering import Gathering
+from headwater.broker.network.error_replies import reply_to_failure
 from headwater.broker.network.pending_request import PendingRequest
-from headwater.broker.network.replies import Encoded, NoReply, Reply, encode_reply, is_large
-from headwater.broker.quotas.throttle import Timed, throttle_ms
-from headwater.broker.services import Call, Services
+from headwater.broker.network.read_coalescing import ReadCoalescer
+from headwater.broker.network.replies import EncodedReply, NoReply, Reply, encode_reply, is_large
+from headwater.broker.quotas.throttle import TimedAwaitable, throttle_ms
+from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError, MalformedRequest, RequestSuperseded
 from headwater.wire.messages.api_versions import ApiKey, is_served
 from headwater.wire.messages.encoder import Segments
@@ -56,20 +56,21 @@ class Connection(ClientSocket):
         services: Services,
         session: ClientSession,
         apis: Mapping[int, Api],
-        gate: RoomGate,
-        gathering: Gathering,
+        gate: BackpressureGate,
+        coalescer: ReadCoalescer,
         delay: LoopDelay,
         shared: memoryview,
         closed: Callable[["Connection"], None],
     ) -> None:
-        super().__init__(services, session, gate, gathering, shared)
+        super().__init__(services, session, gate, coalescer, shared)
         self._closed = closed
         self._apis = apis
         self._delay = delay
         self._task: asyncio.Task[None] | None = None
-        """The work that no later request may overtake: a handler, an admission or a thread."""
+        """The running handler, admission or thread; no later request starts before it ends."""
         self._starting = False
-        """``_start_requests`` is on the stack: a reply that completes inside it returns to it."""
+        """Set while ``_start_requests`` runs: a reply that completes inside it must not start
+        it again."""
         self._resuming: asyncio.Handle | None = None
         self._sending: asyncio.Handle | None = None
 
@@ -96,7 +97,7 @@ class Connection(ClientSocket):
             return False
         if header.api_key == ApiKey.PRODUCE:
             self._produces = True
-        self._backlog.arrived(PendingRequest(api, header, body, len(frame), self._active_at))
+        self._backlog.add(PendingRequest(api, header, body, len(frame), self._active_at))
         return True
 
     def _awaits_flush(self) -> bool:
@@ -108,7 +109,7 @@ class Connection(ClientSocket):
     # Order and admission.
 
     def _start_requests(self) -> None:
-        """Start every request whose turn has come, and yield to other clients in between."""
+        """Start every waiting request that may start, for at most ``TURN_SECONDS`` at a time."""
         if self._starting:
             return
         self._starting = True
@@ -129,7 +130,7 @@ class Connection(ClientSocket):
                 if refusal := self._session.refusal(request.size, self._loop.time()):
                     self._refuse(refusal)
                     break
-                backlog.take_up()
+                backlog.start_next()
                 if self._is_parsed_in_thread(request):
                     parse = partial(_try_to_parse, request.body, request.header)
                     self._run_in_thread(request, parse, partial(self._start_parsed, request))
@@ -146,7 +147,9 @@ class Connection(ClientSocket):
 
     @staticmethod
     def _is_parsed_in_thread(request: PendingRequest) -> bool:
-        """A Produce request is not: its records are views of its frame, however large it is."""
+        """Whether parsing could hold the loop. A Produce request is always parsed on the loop:
+        its records are views of its frame, so its size does not matter.
+        """
         return (
             needs_thread(request.size)
             and request.api.admit is None
@@ -172,7 +175,7 @@ class Connection(ClientSocket):
         if isinstance(parsed, MalformedRequest):
             self._refuse(str(parsed))
             return False
-        request.take_parsed(parsed)
+        request.set_parsed(parsed)
         return True
 
     def _start_timed(self, request: PendingRequest) -> float:
@@ -187,24 +190,24 @@ class Connection(ClientSocket):
 
     def _start(self, request: PendingRequest) -> None:
         api = request.api
-        call = Call(request.header.version, request.client_id, self._session)
+        context = RequestContext(request.header.version, request.client_id, self._session)
         try:
             if api.operation is not None:
-                api.authorize(self._services, request.body, call)
+                api.authorize(self._services, request.body, context)
             if api.admit is not None:
 
                 def done(reply: Reply | NoReply) -> None:
                     self._finish(request, reply)
 
-                admission = api.admit(self._services, request.body, call, done)
+                admission = api.admit(self._services, request.body, context, done)
                 if admission is not None:
                     self._task = self._loop.create_task(self._wait_for(request, admission))
                 else:
-                    request.body = None  # the log holds everything that is still needed
+                    request.body = None  # the log has the records: free the frame
                 return
             assert api.handle is not None
-            outcome = api.handle(self._services, request.body, call)
-            if isinstance(outcome, dict | Encoded):
+            outcome = api.handle(self._services, request.body, context)
+            if isinstance(outcome, dict | EncodedReply):
                 self._finish(request, outcome)
             else:
                 self._task = self._loop.create_task(self._wait_for(request, outcome))
@@ -212,9 +215,9 @@ class Connection(ClientSocket):
             self._fail(request, error)
 
     async def _wait_for(self, request: PendingRequest, outcome: Awaitable[Reply | None]) -> None:
-        """Hold back later requests until this one has its reply or its admission."""
+        """Start no later request until this one is answered or admitted."""
         try:
-            reply = await Timed(outcome, partial(self._charge, request))
+            reply = await TimedAwaitable(outcome, partial(self._charge, request))
         except Exception as error:  # noqa: BLE001 - a handler that fails must still answer
             self._task = None
             self._fail(request, error)
@@ -235,7 +238,7 @@ class Connection(ClientSocket):
             try:
                 outcome = await self._loop.run_in_executor(self._services.executor, work)
             except Exception:
-                log.exception("%s from %s failed", request.api.name, self._session.peer)
+                log.exception("A request failed in a thread", extra=self._describe(request))
                 self._task = None
                 self._answer(request, NoReply.CLOSE)
                 return
@@ -246,20 +249,26 @@ class Connection(ClientSocket):
         self._task = self._loop.create_task(run())
 
     def _charge(self, request: PendingRequest, seconds: float) -> None:
-        """Charge a request the time for which it kept the loop busy, without its waits."""
+        """Charge a request the time for which it ran on the loop."""
         if seconds >= SLOW_TURN_SECONDS:
-            self._delay.held(request.api.name, self._session.peer, seconds)
+            self._delay.report_slow_turn(request.api.name, self._session.peer, seconds)
         if self._quotas.timed:
             self._quotas.spent(request.client_id, seconds)
+
+    def _describe(self, request: PendingRequest) -> dict[str, str]:
+        """The fields of a log line about a request."""
+        return {"api": request.api.name, "peer": self._session.peer}
 
     # Replies.
 
     def _fail(self, request: PendingRequest, error: Exception) -> None:
         if request.reply is not None:
-            log.error("%s failed after its reply", request.api.name, exc_info=error)
+            log.error(
+                "A request failed after its reply", exc_info=error, extra=self._describe(request)
+            )
             return
         if not isinstance(error, KafkaError | RequestSuperseded):
-            log.error("%s from %s failed", request.api.name, self._session.peer, exc_info=error)
+            log.error("A request failed", exc_info=error, extra=self._describe(request))
         if request.api.admit is None and request.size > _LARGE_FAILURE:
             refuse = partial(reply_to_failure, request.body, request.header, error)
             self._run_in_thread(request, refuse, partial(self._finish, request))
@@ -291,7 +300,7 @@ class Connection(ClientSocket):
         try:
             return encode_reply(api_key, version, correlation_id, reply, wait)
         except Exception:
-            log.exception("the reply to %s cannot be encoded", request.api.name)
+            log.exception("Cannot encode a reply", extra=self._describe(request))
             return NoReply.CLOSE
 
     def _answer(self, request: PendingRequest, reply: Segments | NoReply) -> None:
@@ -304,13 +313,13 @@ class Connection(ClientSocket):
         if request.api.admit is None:
             self._send_ready()
         elif self._sending is None:
-            # A commit answers many requests in one turn of the loop: they share one write.
+            # One commit completes many requests: their replies share one write.
             self._sending = self._loop.call_soon(self._send_ready)
 
     def _send_ready(self) -> None:
-        """Write the replies that no earlier unanswered request holds back."""
+        """Write all replies up to the first request without one."""
         self._sending = None
-        answered = list(self._backlog.answered())
+        answered = list(self._backlog.pop_answered())
         if not answered:
             return
         segments: Segments = []
@@ -324,11 +333,11 @@ class Connection(ClientSocket):
         if self._transport is None or self._transport.is_closing():
             return
         if not self._backlog.unanswered and self._socket is not None:
-            self._gathering.wake(self._socket)
+            self._coalescer.resume_reads(self._socket)
         if segments:
             self._transport.writelines(segments)
         if any(request.reply is NoReply.CLOSE for request in answered):
-            self._refuse("a request cannot be answered")
+            self._refuse("a request failed and has no error reply")
         elif self._task is None:
             self._start_requests()
 

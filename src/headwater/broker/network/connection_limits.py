@@ -1,7 +1,7 @@
-"""How many connections a broker takes, in all and from one address.
+"""How many connections a broker accepts, in total and from one address.
 
 ``max.connections`` and ``max.connections.per.ip`` are Kafka's, and can be changed while the broker
-runs. Whatever they say, connections leave some of the process's file descriptors to its stores.
+runs. Some of the process's file descriptors are reserved for its stores in any case.
 """
 
 import resource
@@ -20,8 +20,9 @@ MAX_CONNECTIONS_PER_IP: Final = "max.connections.per.ip"
 CONNECTIONS_MAX_IDLE_MS: Final = "connections.max.idle.ms"
 
 RESERVED_DESCRIPTORS: Final = 512
-"""File descriptors for stores, metrics and files; half of all if there are few."""
+"""File descriptors for stores, metrics and files; half of all if there are fewer than 1,024."""
 WANTED_DESCRIPTORS: Final = 2**20
+"""The limit that the broker asks for if the system sets none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class ConnectionLimits:
 
 
 def static_limits(settings: BrokerSettings) -> Mapping[str, str]:
-    """What the broker was started with, by Kafka's names."""
+    """The limits that the broker was started with, by Kafka's names."""
     return {
         MAX_CONNECTIONS: str(settings.max_connections),
         MAX_CONNECTIONS_PER_IP: str(settings.max_connections_per_ip),
@@ -43,7 +44,7 @@ def static_limits(settings: BrokerSettings) -> Mapping[str, str]:
 def connection_limits(
     settings: BrokerSettings, layers: BrokerLayers, descriptors: int
 ) -> ConnectionLimits:
-    """What holds at the moment, where the process may open so many file descriptors."""
+    """The limits in effect, if the process may open ``descriptors`` file descriptors."""
     given = {**static_limits(settings), **layers.cluster, **layers.own}
     return ConnectionLimits(
         total=min(whole_number(given[MAX_CONNECTIONS]), connection_descriptors(descriptors)),
@@ -67,7 +68,7 @@ def allowed_descriptors() -> int:
 
 
 def raise_descriptor_limit() -> None:
-    """Ask for as many file descriptors as the system lets this process have."""
+    """Raise this process's soft limit of file descriptors to its hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -82,7 +83,7 @@ class AddressCounts:
         self._counts: Counter[str] = Counter()
 
     def add(self, address: str, limit: int) -> bool:
-        """Count a connection; False if that would be one too many."""
+        """Count a connection; False if the address has ``limit`` connections already."""
         if self._counts[address] >= limit:
             if not self._counts[address]:
                 del self._counts[address]

@@ -1,4 +1,4 @@
-"""The sockets that clients come by, and the addresses that clients are told for them."""
+"""Listeners: the sockets that clients connect to, with the addresses that are advertised."""
 
 import socket
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ class Listener:
     accepting: socket.socket
     advertised: ListenerAddress
     protocol: str = PLAINTEXT
-    """What is spoken on its connections; there is one protocol."""
+    """Kafka's security protocol of its connections; only PLAINTEXT is served."""
 
     @property
     def name(self) -> str:
-        """Clients that came by it are sent to the listeners of this name at all brokers."""
+        """Its clients get the addresses of the listeners with this name on all brokers."""
         return self.advertised.listener
 
 
 def broker_address(
     broker_id: int, advertised: Sequence[ListenerAddress], rack: str | None = None
 ) -> BrokerAddress:
-    """A broker at the addresses of its listeners; other brokers reach it at the first."""
+    """A broker with the addresses of its listeners; other brokers connect to the first one."""
     first = advertised[0]
     named = () if [one.listener for one in advertised] == [PLAINTEXT] else tuple(advertised)
     return BrokerAddress(broker_id, first.host, first.port, rack, named)

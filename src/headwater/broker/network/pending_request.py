@@ -13,8 +13,8 @@ from headwater.wire.messages.requests import Header, Request, parse_request
 class PendingRequest:
     """A request from its arrival until its reply has been handed to the socket.
 
-    ``body`` is the frame's bytes until the request is started, and None once nothing more is to
-    be read from it. ``client_id`` is None until the request is parsed.
+    ``body`` is the frame's bytes until the request is started, then the parsed request, and None
+    when the handler needs it no longer. ``client_id`` is None until the request is parsed.
     """
 
     __slots__ = ("api", "arrived", "body", "client_id", "header", "reply", "size")
@@ -28,17 +28,17 @@ class PendingRequest:
         self.arrived = arrived
         self.reply: Segments | NoReply | None = None
 
-    def is_silent(self) -> bool:
-        """Its client waits for no answer, and may go once it has sent it."""
+    def expects_no_reply(self) -> bool:
+        """Whether this is a Produce request with acks=0."""
         if self.header.api_key != ApiKey.PRODUCE:
             return False
         if isinstance(self.body, bytes):
             try:
-                self.take_parsed(parse_request(self.body, self.header))
+                self.set_parsed(parse_request(self.body, self.header))
             except MalformedRequest:
                 return False
         return bool(self.body.acks == 0)
 
-    def take_parsed(self, parsed: Request) -> None:
-        """Replace the frame's bytes by what they mean."""
+    def set_parsed(self, parsed: Request) -> None:
+        """Replace the frame's bytes by the parsed request."""
         self.client_id, self.body = parsed.client_id, parsed.payload

@@ -1,10 +1,10 @@
-"""How a connection receives frames without a buffer of its own while it is idle.
+"""Receives frames without a buffer for each idle connection.
 
-All connections read into one shared buffer, because the loop takes the bytes of one read before it
-begins another. What is left of a frame that has not come whole is kept apart: as a copy of just
-these bytes, or in a buffer of the connection's own if the frame is large. A frame's length is the
-sender's word, so an own buffer is made when half a shared one has come, and grows by doubling as
-bytes arrive. It is used again while the connection is busy, and given back by ``release``.
+All connections read into one shared buffer, because the loop handles the bytes of one read before
+it begins another. The bytes of an incomplete frame are kept apart: as a copy, or in the
+connection's own buffer if the frame is large. A client could announce a large frame and send
+nothing. So the own buffer is allocated when half the shared buffer has arrived, and doubles as
+bytes arrive. It is reused while the connection is busy, and ``release`` frees it.
 """
 
 import struct
@@ -14,7 +14,8 @@ _LENGTH: Final = struct.Struct(">i")
 _API_KEY: Final = struct.Struct(">h")
 SHARED_SIZE: Final = 64 * 1024
 KEPT_SIZE: Final = 1024 * 1024 + SHARED_SIZE
-"""An own buffer up to this size is kept between frames: a producer's default largest request."""
+"""An own buffer of at most this size is kept between frames: 1 MiB is a producer's default
+``max.request.size``."""
 
 
 class FrameTooLarge(Exception):
@@ -22,12 +23,14 @@ class FrameTooLarge(Exception):
 
 
 def shared_buffer() -> memoryview:
-    """What the connections of one loop read into."""
+    """The buffer that all connections of one event loop read into."""
     return memoryview(bytearray(SHARED_SIZE))
 
 
 class ReceiveBuffer:
-    """Bytes come in at ``space``, frames go out of ``next_frame``, ``keep_rest`` ends each read."""
+    """``space`` takes the bytes of a read, ``next_frame`` returns frames, and ``keep_rest`` ends
+    each read.
+    """
 
     __slots__ = ("_end", "_own", "_rest", "_shared", "_start", "_view")
 
@@ -35,18 +38,18 @@ class ReceiveBuffer:
         self._shared = shared
         self._own: memoryview | None = None
         self._rest = b""
-        """What came of a frame that is put into the shared buffer again before the next read."""
+        """The first bytes of an incomplete frame; the next read puts them back in front."""
         self._view = shared
         self._start = 0
         self._end = 0
 
     @property
     def capacity(self) -> int:
-        """Bytes of memory that the connection holds for itself."""
+        """Bytes of memory that this connection holds."""
         return len(self._rest) + (0 if self._own is None else len(self._own))
 
     def space(self) -> memoryview:
-        """Where the next bytes go, until ``received`` is called; never empty."""
+        """The free part of the buffer, for the next read; never empty."""
         if self._own is not None:
             if self._start == self._end:
                 self._start = self._end = 0
@@ -61,9 +64,9 @@ class ReceiveBuffer:
         self._end += count
 
     def next_frame(self, limit: int) -> memoryview | None:
-        """The next whole frame, good until ``space`` is called; None where there is none.
+        """The next whole frame, valid until ``space`` is called; None if none is complete.
 
-        Raises ``FrameTooLarge`` as soon as the length of one shows that it is above ``limit``.
+        Raises ``FrameTooLarge`` as soon as a frame's length exceeds ``limit``.
         """
         have = self._end - self._start
         if have < 4:
@@ -77,14 +80,14 @@ class ReceiveBuffer:
         self._start = end = start + length
         return self._view[start:end].toreadonly()
 
-    def coming(self) -> int | None:
-        """The API key of the frame that is not whole yet; None where that is not known."""
+    def incomplete_api_key(self) -> int | None:
+        """The API key of the incomplete frame; None if it has not arrived yet."""
         if self._end - self._start < _LENGTH.size + _API_KEY.size:
             return None
         return int(_API_KEY.unpack_from(self._view, self._start + _LENGTH.size)[0])
 
     def keep_rest(self) -> None:
-        """Leave the shared buffer to others; call this after each read."""
+        """Free the shared buffer for other connections; call this after each read."""
         if self._own is not None:
             if self._start == self._end and len(self._own) > KEPT_SIZE:
                 self._drop_own()
@@ -101,7 +104,7 @@ class ReceiveBuffer:
             self._move(memoryview(bytearray(min(2 * SHARED_SIZE, size))))
 
     def release(self) -> None:
-        """Give back what an idle connection does not need."""
+        """Free the own buffer if it is empty."""
         if self._own is not None and self._start == self._end:
             self._drop_own()
 
@@ -110,13 +113,15 @@ class ReceiveBuffer:
         self._start = self._end = 0
 
     def _frame_end(self) -> int:
-        """Where in the buffer the frame that is coming in would end."""
+        """The position at which the incomplete frame will end."""
         if self._end - self._start < 4:
             return self._start + SHARED_SIZE // 4
         return self._start + 4 + int(_LENGTH.unpack_from(self._view, self._start)[0])
 
     def _make_room(self, own: memoryview) -> None:
-        """Have room behind the frame that is coming in: more, or what is in front of it."""
+        """Make room for the incomplete frame: grow a full buffer, or move the frame to its
+        start.
+        """
         have = self._end - self._start
         if have == len(own):
             self._move(memoryview(bytearray(min(2 * have, self._frame_end() - self._start))))
@@ -124,7 +129,7 @@ class ReceiveBuffer:
             self._move(own)
 
     def _move(self, own: memoryview) -> None:
-        """Bring the frame that is coming in to the start of an own buffer."""
+        """Copy the incomplete frame to the start of ``own``, which becomes the buffer."""
         have = self._end - self._start
         own[:have] = self._view[self._start : self._end]
         self._own = self._view = own
@@ -136,4 +141,4 @@ class ReceiveBuffer:
             return "an HTTP request came in; this port speaks the Kafka protocol"
         if head[:2] == b"\x16\x03":
             return "a TLS handshake came in; this port speaks plain text"
-        return f"a request of {length} bytes, where 1 to {limit} are allowed"
+        return f"a request has {length} bytes; 1 to {limit} are allowed"

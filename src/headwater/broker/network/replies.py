@@ -1,8 +1,8 @@
-"""What handlers answer with.
+"""The replies that handlers return.
 
-Most answer with plain nested dicts whose names are those of the protocol's fields: what a
-version does not have is left out, and what a handler does not give gets the field's default,
-so that a handler is written once for all versions. The hot path answers with ``Encoded``.
+Most handlers return nested dicts keyed by kio's field names. Fields that a version lacks are
+skipped, and missing fields get their defaults, so one handler serves all versions. The handlers
+of the hot path return an ``EncodedReply``.
 """
 
 from abc import ABC, abstractmethod
@@ -17,28 +17,28 @@ Values = dict[str, Any]
 """A reply: field names to values, nested by dicts and sequences."""
 
 
-class Encoded(ABC):
-    """A reply of the hot path, which is written without going through names."""
+class EncodedReply(ABC):
+    """A reply of the hot path, which encodes itself."""
 
     __slots__ = ()
 
     throttle_ms: int = 0
-    """How long the handler wants the client to wait."""
+    """The throttle time that the handler asks for, in milliseconds."""
     rows: int = 0
-    """How many topics and partitions it has, if they may be many."""
+    """The number of its topics and partitions, if they may be many."""
 
     @abstractmethod
     def segments(self, version: int, correlation_id: int, throttle_ms: int) -> Segments:
-        """The whole frame, which tells the client to wait for ``throttle_ms``."""
+        """The whole frame, with this throttle time."""
 
 
-Reply = Values | Encoded
+Reply = Values | EncodedReply
 
 
-class LateRows(Collection[Values]):
-    """Entities that are made only when they are written.
+class LazyRows(Collection[Values]):
+    """Rows of a reply that are built while it is encoded.
 
-    A reply with hundreds of thousands of them would otherwise hold all of them at once.
+    A reply may have hundreds of thousands of rows, which would otherwise be in memory at once.
     """
 
     __slots__ = ("_count", "_rows")
@@ -57,26 +57,26 @@ class LateRows(Collection[Values]):
         return any(row == own for own in self)
 
 
-_ARRAYS: Final = frozenset({list, tuple, LateRows})
-"""Looked up by exact type: it is done for each value of each reply."""
+_ARRAYS: Final = frozenset({list, tuple, LazyRows})
+"""Compared by exact type, because ``is_large`` looks at each value of each reply."""
 
 
 def is_large(reply: Reply) -> bool:
-    """Whether writing it takes longer than one turn of the event loop may."""
-    if isinstance(reply, Encoded):
+    """Whether encoding it would hold the event loop for more than one turn."""
+    if isinstance(reply, EncodedReply):
         return reply.rows > TURN_ELEMENTS
     return _rows_left(reply, TURN_ELEMENTS) < 0
 
 
 def _rows_left(values: Mapping[str, Any], left: int) -> int:
-    """``left`` less the entities in ``values``; it stops to count below zero."""
+    """``left`` minus the number of rows in ``values``; counting stops below zero."""
     for value in values.values():
         if type(value) not in _ARRAYS:
             continue
         left -= len(value)
         if left < 0:
             break
-        if type(value) is LateRows or not value or type(value[0]) is not dict:
+        if type(value) is LazyRows or not value or type(value[0]) is not dict:
             continue
         for item in value:
             for inner in item.values():
@@ -89,18 +89,19 @@ def _rows_left(values: Mapping[str, Any], left: int) -> int:
 
 
 class NoReply(Enum):
-    """What stands in place of a reply where Kafka sends none (acks=0)."""
+    """In place of a reply: nothing is sent, as in Kafka for acks=0."""
 
     SILENT = 0
+    """The request succeeded."""
     CLOSE = 1
-    """The request failed and the client cannot be told otherwise."""
+    """The request failed: the connection closes, because no reply can say so."""
 
 
 def encode_reply(
     api_key: int, version: int, correlation_id: int, reply: Reply, throttle_ms: int = 0
 ) -> Segments:
-    """A reply as it goes to the socket; ``version`` is the body's."""
-    if isinstance(reply, Encoded):
+    """The frame of a reply, for the socket; ``version`` is the version of its body."""
+    if isinstance(reply, EncodedReply):
         return reply.segments(version, correlation_id, throttle_ms)
     if throttle_ms:
         reply = {**reply, "throttle_time": throttle_ms}

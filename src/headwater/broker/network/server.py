@@ -1,4 +1,4 @@
-"""The listening side: accepts connections, counts them, and stops without cutting answers off."""
+"""The Kafka server: accepts connections, counts and limits them, and stops gracefully."""
 
 import asyncio
 import errno
@@ -13,7 +13,7 @@ from typing import Final
 from headwater.broker.apis import APIS
 from headwater.broker.loop_delay import LoopDelay
 from headwater.broker.network.acceptor import Acceptor
-from headwater.broker.network.backpressure import RoomGate
+from headwater.broker.network.backpressure import BackpressureGate
 from headwater.broker.network.client_session import ClientSession
 from headwater.broker.network.connection import Connection
 from headwater.broker.network.connection_limits import (
@@ -22,8 +22,8 @@ from headwater.broker.network.connection_limits import (
     allowed_descriptors,
     connection_limits,
 )
-from headwater.broker.network.gathering import Gathering
 from headwater.broker.network.listener import Listener
+from headwater.broker.network.read_coalescing import ReadCoalescer
 from headwater.broker.network.receive_buffer import shared_buffer
 from headwater.broker.services import Services
 from headwater.errors import ConfigurationError
@@ -31,19 +31,21 @@ from headwater.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 _BACKLOG = 4096
-"""Clients that come back together wait here; the system may allow fewer (``somaxconn``)."""
+"""Connections that may wait to be accepted; the kernel may allow fewer (``somaxconn``)."""
 EVICTABLE_SECONDS: Final = 5.0
-"""A connection that has asked nothing for this long makes room, if there is none."""
+"""At the connection limit, a connection that was idle for this long may be closed."""
 SWEEP_SECONDS: Final = 10.0
+"""Time between two checks for idle connections."""
 RELEASE_SECONDS: Final = 1.0
-"""A connection that has asked nothing for this long gives back its buffer at the next sweep."""
+"""A connection that was idle for this long frees its buffer at the next sweep."""
 WARNING_SECONDS: Final = 10.0
+"""Least time between two warnings about refused connections."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Clients wait until it is served.
+    """A listening socket; port 0 picks a free port. Clients wait until a ``Server`` serves it.
 
-    Raises ``ConfigurationError`` with the one line that says what is wrong.
+    Raises ``ConfigurationError`` if the address is in use, or cannot be used.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -51,7 +53,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # What it accepts inherits this: a client that vanished is noticed at last.
+            # Accepted sockets inherit this: the kernel notices a client that vanished.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             listener.bind(address)
             listener.listen(_BACKLOG)
@@ -73,18 +75,18 @@ def _reason(host: str, port: int, error: OSError) -> str:
 
 
 class Server:
-    """Serves listeners, whose sockets it owns from now on."""
+    """Serves listeners, and owns their sockets."""
 
     def __init__(self, services: Services, listeners: Sequence[Listener]) -> None:
         self._services = services
         self._listeners = listeners
-        self._gate = RoomGate(services.backpressure)
-        self._gathering = Gathering(services.backpressure)
+        self._gate = BackpressureGate(services.backpressure)
+        self._coalescer = ReadCoalescer(services.backpressure)
         self._delay = LoopDelay(services.metrics)
         self._shared = shared_buffer()
         self._descriptors = allowed_descriptors()
         self._connections: dict[Connection, str] = {}
-        """Each with the address that it counts for."""
+        """Each open connection with its client's address."""
         self._addresses = AddressCounts()
         self._opening: set[asyncio.Task[None]] = set()
         self._acceptors: list[Acceptor] = []
@@ -93,7 +95,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port that the first listener listens on."""
+        """The port of the first listener."""
         return int(self._listeners[0].accepting.getsockname()[1])
 
     @property
@@ -106,7 +108,7 @@ class Server:
         self._delay.start()
         for listener in self._listeners:
             take = partial(self._take, listener)
-            acceptor = Acceptor(listener.accepting, room=self._has_room, take=take)
+            acceptor = Acceptor(listener.accepting, has_room=self._has_room, take=take)
             self._acceptors.append(acceptor)
             acceptor.start()
         self._sweep_later()
@@ -118,14 +120,15 @@ class Server:
         return connection_limits(services.settings, layers, self._descriptors)
 
     def _has_room(self) -> bool:
-        """Whether another connection may come; an idle one makes room as it closes."""
+        """Whether another connection is allowed. At the limit, close the longest idle ones."""
         if len(self._connections) < self._limits.total:
             return True
-        some = len(self._connections) // 100 + 1  # a look at all of them shall not be for one
-        for longest in nlargest(some, self._connections, key=Connection.idle_seconds):
-            if longest.idle_seconds() >= EVICTABLE_SECONDS and longest.evictable:
+        # Evict 1 % at a time: each search looks at every connection.
+        count = len(self._connections) // 100 + 1
+        for connection in nlargest(count, self._connections, key=Connection.idle_seconds):
+            if connection.idle_seconds() >= EVICTABLE_SECONDS and connection.evictable:
                 self._services.metrics.connections_cut["evicted"].inc()
-                longest.abort()
+                connection.abort()
         return False
 
     def _take(self, listener: Listener, client: socket.socket, address: str) -> None:
@@ -138,7 +141,7 @@ class Server:
             ClientSession(listener.name, self._services.settings.max_request_bytes),
             APIS,
             self._gate,
-            self._gathering,
+            self._coalescer,
             self._delay,
             self._shared,
             self._closed,
@@ -164,26 +167,29 @@ class Server:
         self._addresses.remove(address)
         self._services.metrics.connections.set(len(self._connections))
         for acceptor in self._acceptors:
-            acceptor.room_returned()
+            acceptor.connection_closed()
 
     def _refused(self, address: str) -> None:
         self._services.metrics.connections_cut["per_ip"].inc()
         now = asyncio.get_running_loop().time()
         if now - self._refused_at >= WARNING_SECONDS:
             self._refused_at = now
-            log.warning("%s has max.connections.per.ip connections: another is closed", address)
+            log.warning(
+                "Refused a connection: its address has max.connections.per.ip already",
+                extra={"address": address},
+            )
 
     def _sweep_later(self) -> None:
-        pause = min(SWEEP_SECONDS, self._services.settings.connections_max_idle_ms / 2000)
-        self._sweeping = asyncio.get_running_loop().call_later(pause, self._sweep)
+        delay = min(SWEEP_SECONDS, self._services.settings.connections_max_idle_ms / 2000)
+        self._sweeping = asyncio.get_running_loop().call_later(delay, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what is idle for too long, and take back the buffers of what is idle."""
-        longest = self._services.settings.connections_max_idle_ms / 1000
+        """Close connections that were idle for too long, and free buffers of idle ones."""
+        max_idle = self._services.settings.connections_max_idle_ms / 1000
         for connection in list(self._connections):
             connection.notice_reading()
             idle = connection.idle_seconds()
-            if idle >= longest:
+            if idle >= max_idle:
                 self._services.metrics.connections_cut["idle"].inc()
                 connection.abort()
             elif idle >= RELEASE_SECONDS:
@@ -191,17 +197,21 @@ class Server:
         self._sweep_later()
 
     async def stop(self) -> None:
-        """Accept no more, let requests under way finish within a bound, then close."""
+        """Accept no more, wait up to ``stop_timeout_s`` for requests in flight, then close."""
         if self._sweeping is not None:
             self._sweeping.cancel()
         for acceptor in self._acceptors:
             acceptor.stop()
         await asyncio.gather(*self._opening, return_exceptions=True)
-        waiting = [asyncio.ensure_future(one.finish()) for one in list(self._connections)]
-        if waiting:
-            _, late = await asyncio.wait(waiting, timeout=self._services.settings.stop_timeout_s)
+        timeout = self._services.settings.stop_timeout_s
+        finishing = [asyncio.ensure_future(one.finish()) for one in list(self._connections)]
+        if finishing:
+            _, late = await asyncio.wait(finishing, timeout=timeout)
             if late:
-                log.warning("%d connections did not finish in time and are cut", len(late))
+                log.warning(
+                    "Closing connections with unanswered requests: the stop timeout is over",
+                    extra={"connections": len(late), "timeout_seconds": timeout},
+                )
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)

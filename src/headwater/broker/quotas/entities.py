@@ -127,7 +127,7 @@ def _check_value(known: Mapping[str, str | None], key: str, value: float) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class EffectiveQuota:
     """The limit that holds for a client, and with whom it shares it."""
 
     limit: float
@@ -137,14 +137,14 @@ class Holding:
 
 def client_limit(
     quotas: Mapping[Entity, Quotas], key: str, user: str, client_id: str
-) -> Holding | None:
+) -> EffectiveQuota | None:
     """The most specific quota that holds for a client, in Kafka's order."""
     for entity_user, entity_client in _precedence(user, client_id):
         entity = frozenset((*entity_user, *entity_client))
         limit = quotas.get(entity, {}).get(key)
         if limit is not None:
             sharers = (user if entity_user else None, client_id if entity_client else None)
-            return Holding(limit, sharers)
+            return EffectiveQuota(limit, sharers)
     return None
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from headwater.broker.network.replies import Encoded, NoReply, Reply
+from headwater.broker.network.replies import EncodedReply, NoReply, Reply
 from headwater.broker.quotas.enforcement import ClientQuotas
 from headwater.wire.messages.api_versions import ApiKey
 
@@ -17,7 +17,7 @@ def throttle_ms(
 ) -> int:
     """Count a request of ``size`` bytes that is about to be answered; how long its client waits."""
     wait = 0
-    if isinstance(reply, Encoded):
+    if isinstance(reply, EncodedReply):
         wait = reply.throttle_ms
     elif isinstance(reply, dict):
         wait = reply.get("throttle_time", 0)
@@ -28,7 +28,7 @@ def throttle_ms(
     return wait
 
 
-class Timed(Generic[T]):
+class TimedAwaitable(Generic[T]):
     """An awaitable that tells ``spent`` how long the loop worked for it, waiting not counted.
 
     The loop's own clock will not do: it stands still while a callback runs.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.broker.authorizer import Operation
-from headwater.broker.cluster.ownership import check_served_here, nearer_broker
+from headwater.broker.cluster.ownership import check_served_here, preferred_read_replica
 from headwater.broker.network.client_session import ClientSession
 from headwater.broker.records.fetch_sessions import FetchPartition
 from headwater.broker.services import Services
@@ -27,7 +27,7 @@ _NOTHING: Final = Read([], 0, _UNKNOWN)
 
 
 @dataclass(slots=True)
-class Outcome:
+class FetchOutcome:
     """What became of one partition: its records, or Kafka's error code."""
 
     partition: FetchPartition
@@ -52,7 +52,7 @@ class FetchLimits:
 
 def read_cached(
     services: Services, partitions: Iterable[FetchPartition], limits: FetchLimits
-) -> list[Outcome] | None:
+) -> list[FetchOutcome] | None:
     """The answer where memory holds all of it, or None."""
     left, first = limits.max_bytes, True
     cached, session = services.topics.cached, limits.session
@@ -65,7 +65,7 @@ def read_cached(
         if topic is None:
             return None
         outcome = _start(services, topic, partition, left, limits)
-        if not isinstance(outcome, Outcome):
+        if not isinstance(outcome, FetchOutcome):
             close = getattr(outcome, "close", None) or getattr(outcome, "cancel", None)
             if close is not None:
                 close()
@@ -78,9 +78,9 @@ def read_cached(
 
 async def read_all(
     services: Services, partitions: Iterable[FetchPartition], limits: FetchLimits
-) -> list[Outcome]:
+) -> list[FetchOutcome]:
     """The same, waiting for what must be fetched from the stores; those reads run together."""
-    slots: list[Outcome | Awaitable[Read]] = []
+    slots: list[FetchOutcome | Awaitable[Read]] = []
     asked = list(partitions)
     topics: list[Topic | None] = []
     planned = 0
@@ -93,26 +93,28 @@ async def read_all(
             )
             started = _start(services, topic, partition, room, limits)
         except KafkaError as error:
-            started = Outcome(partition, _NOTHING, error.code)
+            started = FetchOutcome(partition, _NOTHING, error.code)
         planned += (
-            started.read.size if isinstance(started, Outcome) else min(room, partition.max_bytes)
+            started.read.size
+            if isinstance(started, FetchOutcome)
+            else min(room, partition.max_bytes)
         )
         slots.append(started)
         topics.append(topic)
-    waiting = [slot for slot in slots if not isinstance(slot, Outcome)]
+    waiting = [slot for slot in slots if not isinstance(slot, FetchOutcome)]
     settled = iter(await gather_in_turns(waiting, _settle, TURN_ELEMENTS))
     left, first = limits.max_bytes, True
     outcomes = []
     async for partition, topic, slot in in_turns(zip(asked, topics, slots, strict=True)):
-        if isinstance(slot, Outcome):
+        if isinstance(slot, FetchOutcome):
             outcome = slot
         else:
             assert topic is not None
             result = next(settled)
             outcome = (
-                Outcome(partition, _NOTHING, result.code)
+                FetchOutcome(partition, _NOTHING, result.code)
                 if isinstance(result, KafkaError)
-                else Outcome(partition, result, 0, topic.streams[partition.partition])
+                else FetchOutcome(partition, result, 0, topic.streams[partition.partition])
             )
         left = _account(outcome, left, first=first)
         first = first and not outcome.read.size
@@ -129,13 +131,15 @@ async def _settle(reading: Awaitable[Read]) -> Read | KafkaError:
 
 def _start(
     services: Services, topic: Topic, partition: FetchPartition, left: int, limits: FetchLimits
-) -> Outcome | Awaitable[Read]:
+) -> FetchOutcome | Awaitable[Read]:
     index = partition.partition
     try:
         check_leader_epoch(partition.leader_epoch, services.cluster.leader_epoch)
-        nearer = nearer_broker(services, topic.streams[index], limits.rack, limits.session.listener)
+        nearer = preferred_read_replica(
+            services, topic.streams[index], limits.rack, limits.session.listener
+        )
         if nearer is not None:
-            return Outcome(partition, _NOTHING, 0, topic.streams[index], nearer)
+            return FetchOutcome(partition, _NOTHING, 0, topic.streams[index], nearer)
         check_served_here(services, topic.streams[index], limits.zone, limits.session.listener)
         read = services.engine.read(
             topic,
@@ -145,9 +149,9 @@ def _start(
             committed=limits.committed,
         )
     except KafkaError as error:
-        return Outcome(partition, _NOTHING, error.code)
+        return FetchOutcome(partition, _NOTHING, error.code)
     if isinstance(read, Read):
-        return Outcome(partition, read, 0, topic.streams[index])
+        return FetchOutcome(partition, read, 0, topic.streams[index])
     return read
 
 
@@ -160,7 +164,7 @@ def check_leader_epoch(asked: int, current: int) -> None:
     raise UnknownLeaderEpoch(f"leader epoch {asked} is newer than {current}")
 
 
-def _account(outcome: Outcome, left: int, *, first: bool) -> int:
+def _account(outcome: FetchOutcome, left: int, *, first: bool) -> int:
     """Take an outcome's size off the limit; what does not fit behind the first is left out."""
     read = outcome.read
     if not read.size:

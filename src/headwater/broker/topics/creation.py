@@ -3,7 +3,7 @@
 from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from headwater.broker.network.client_session import ClientSession
 from headwater.broker.quotas.enforcement import MutationQuota
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.names import Collisions
 from headwater.engine import Topic
 from headwater.errors import (
@@ -33,10 +33,12 @@ class TopicCreation:
 
     __slots__ = ("_collisions", "_left", "_quota", "_services", "_session")
 
-    def __init__(self, services: Services, call: Call) -> None:
+    def __init__(self, services: Services, context: RequestContext) -> None:
         self._services = services
-        self._session = call.session
-        self._quota: MutationQuota = services.dynamic.quotas.mutations(call.client_id, strict=True)
+        self._session = context.session
+        self._quota: MutationQuota = services.dynamic.quotas.mutations(
+            context.client_id, strict=True
+        )
         self._collisions = Collisions(services.engine.topics.stored_names)
         self._left = MAX_PARTITIONS_PER_REQUEST
 

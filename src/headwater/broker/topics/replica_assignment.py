@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from headwater.broker.cluster.view import Cluster
+from headwater.broker.cluster.view import ClusterView
 from headwater.errors import InvalidReplicaAssignment
 
 
-def check_brokers(cluster: Cluster, broker_ids: Sequence[int], factor: int | None) -> int:
+def check_brokers(cluster: ClusterView, broker_ids: Sequence[int], factor: int | None) -> int:
     """One partition's replicas; ``factor`` is that of the partitions before it, which it returns.
 
     Raises ``InvalidReplicaAssignment``.

@@ -1,4 +1,4 @@
-"""Draining: who is asked, what others see, and when it is done."""
+"""DrainableMember: who is asked, what others see, and when it is done."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ import pytest
 
 from headwater.broker.cluster.drain import Drainer
 from headwater.broker.cluster.membership import Membership
-from headwater.broker.cluster.ownership import check_served_here, nearer_broker
+from headwater.broker.cluster.ownership import check_served_here, preferred_read_replica
 from headwater.broker.cluster.registration import DRAINED, DRAINING, SERVING, DrainRequest
 from headwater.broker.cluster.view import PLAINTEXT, BrokerAddress
 from headwater.broker.services import Services
@@ -82,8 +82,8 @@ async def test_a_broker_that_drains_is_shown_to_nobody_and_says_when_it_is_done(
         await eventually(lambda: ids(first.member) == [1, 2])
         ask(database, 2, second.member.joined_epoch)
         await eventually(lambda: ids(first.member) == ids(second.member) == [1])
-        assert second.member.sends_away
-        assert not first.member.sends_away
+        assert second.member.redirects_clients
+        assert not first.member.redirects_clients
         assert first.member.lives(2)
         found = first.member.find(2)
         assert found is not None
@@ -121,8 +121,8 @@ async def test_the_only_broker_serves_on_whatever_it_is_asked() -> None:
         ask(database, 1, only.member.joined_epoch)
         await eventually(lambda: only.member.state == DRAINING)
         assert ids(only.member) == [1]
-        assert not only.member.sends_away
-        await only.drainer.let_go(10)  # at once: nobody could go elsewhere
+        assert not only.member.redirects_clients
+        await only.drainer.drain_before_stop(10)  # at once: nobody could go elsewhere
         assert only.groups == 3
 
 
@@ -131,7 +131,7 @@ async def test_a_broker_that_stops_lets_its_clients_go_first() -> None:
     first, second = Broker(database, 1), Broker(database, 2)
     async with first.joined(), second.joined():
         await eventually(lambda: ids(second.member) == [1, 2])
-        await second.drainer.let_go(10)
+        await second.drainer.drain_before_stop(10)
         assert second.groups == 0
         await eventually(lambda: ids(first.member) == [1])
 
@@ -150,7 +150,9 @@ async def test_brokers_that_stop_together_wait_for_no_client() -> None:
 
         asking = asyncio.create_task(keep_asking())
         async with asyncio.timeout(30):
-            await asyncio.gather(first.drainer.let_go(3_600), second.drainer.let_go(3_600))
+            await asyncio.gather(
+                first.drainer.drain_before_stop(3_600), second.drainer.drain_before_stop(3_600)
+            )
         asking.cancel()
 
 
@@ -167,7 +169,7 @@ async def test_only_the_owner_serves_where_that_is_enforced() -> None:
         elsewhere = next(s for s in range(99) if first.member.leader(s) == 2)
         check_served_here(services(first), elsewhere, None, PLAINTEXT)
         strict = services(first, enforce_owner=True)
-        with pytest.raises(NotLeaderOrFollower, match="broker 2 serves this partition"):
+        with pytest.raises(NotLeaderOrFollower, match="broker 2 owns this partition"):
             check_served_here(strict, elsewhere, None, PLAINTEXT)
         check_served_here(strict, elsewhere, "a", PLAINTEXT)
 
@@ -178,7 +180,7 @@ async def test_a_consumer_is_sent_to_the_broker_of_its_rack_where_there_is_one()
     async with first.joined(), second.joined():
         await eventually(lambda: ids(first.member) == [1, 2])
         own = services(first, rack="a")
-        assert nearer_broker(own, 5, "b", PLAINTEXT) == 2
-        assert nearer_broker(own, 5, "a", PLAINTEXT) is None
-        assert nearer_broker(own, 5, "c", PLAINTEXT) is None
-        assert nearer_broker(own, 5, None, PLAINTEXT) is None
+        assert preferred_read_replica(own, 5, "b", PLAINTEXT) == 2
+        assert preferred_read_replica(own, 5, "a", PLAINTEXT) is None
+        assert preferred_read_replica(own, 5, "c", PLAINTEXT) is None
+        assert preferred_read_replica(own, 5, None, PLAINTEXT) is None

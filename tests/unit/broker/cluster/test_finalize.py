@@ -90,7 +90,8 @@ async def test_the_level_is_raised_once_every_broker_speaks_it() -> None:
     async with member(database, 1):
         async with member(database, 2, OLD):
             with pytest.raises(
-                ConfigurationError, match="broker 2 speaks the feature levels 1, not 2: upgrade it"
+                ConfigurationError,
+                match="broker 2 supports the feature levels 1, not 2: upgrade it",
             ):
                 await finalize(store, 2)
             assert await finalize(store) == Finalized(1, 1)
@@ -110,7 +111,7 @@ async def test_a_broker_that_registers_while_the_level_is_raised_is_not_overlook
         await asyncio.sleep(0)  # it reads the counter of registrations
         try:
             async with member(database, 2, OLD):
-                with pytest.raises(ConfigurationError, match="broker 2 speaks"):
+                with pytest.raises(ConfigurationError, match="broker 2 supports"):
                     await raising
         except UnknownFormat:
             assert (await raising).after == 2

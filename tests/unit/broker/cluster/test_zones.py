@@ -16,7 +16,7 @@ from headwater.broker.cluster.view import PLAINTEXT, BrokerAddress, LiveBrokers
 from headwater.broker.handlers import describe_topic_partitions, metadata
 from headwater.broker.network.client_session import ClientSession
 from headwater.broker.network.replies import encode_reply
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import TopicAccess
 from headwater.engine import Topic, Topics
 
@@ -54,7 +54,9 @@ def ask(addresses: Sequence[BrokerAddress], client_id: str | None) -> Any:
     request = SimpleNamespace(topics=(SimpleNamespace(name="t", topic_id=None),))
     version = 13
     reply = metadata.handle(
-        services(addresses), request, Call(version, client_id, ClientSession(PLAINTEXT, 1))
+        services(addresses),
+        request,
+        RequestContext(version, client_id, ClientSession(PLAINTEXT, 1)),
     )
     frame = b"".join(encode_reply(3, version, 1, cast("Any", reply)))[4:]
     schema: Any = load_response_schema(3, version)
@@ -102,7 +104,10 @@ async def test_describing_partitions_names_the_leaders_that_metadata_names() -> 
     addresses = [BrokerAddress(i, "127.0.0.1", 9092, "ab"[i % 2]) for i in range(6)]
     known = services(addresses)
     page = describe_topic_partitions._describe(
-        known, Call(0, "zone_id=b", ClientSession(PLAINTEXT, 1)), TOPIC, range(len(TOPIC.streams))
+        known,
+        RequestContext(0, "zone_id=b", ClientSession(PLAINTEXT, 1)),
+        TOPIC,
+        range(len(TOPIC.streams)),
     )
     named = [partition.leader_id for partition in ask(addresses, "zone_id=b").topics[0].partitions]
     assert [partition["leader_id"] for partition in page["partitions"]] == named

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from headwater.broker.cluster.view import PLAINTEXT
-from headwater.broker.configs.changes import Scheme
+from headwater.broker.configs.changes import ConfigRules
 from headwater.broker.handlers import describe_configs, incremental_alter_configs
 from headwater.broker.network.client_session import ClientSession
-from headwater.broker.services import Call
+from headwater.broker.services import RequestContext
 from headwater.errors import InvalidConfig
 from headwater.topic_config.topic import (
     TOPIC_CONFIGS,
@@ -166,7 +166,7 @@ def test_list_operations_on_long_lists_take_linear_time(operation: int) -> None:
     present = ",".join(f"{n}:1" for n in range(4_500))
     given = ",".join(f"{n}:2" for n in range(4_500))
     one = SimpleNamespace(name=name, config_operation=operation, value=given)
-    scheme = Scheme(lambda _: None, lambda configs, name, _: configs[name])
+    scheme = ConfigRules(lambda _: None, lambda configs, name, _: configs[name])
     change = incremental_alter_configs._change_of(SimpleNamespace(configs=[one]), scheme)
     began = time.thread_time()
     changed = change({name: present})
@@ -197,7 +197,7 @@ async def test_more_configurations_than_one_request_may_ask_for_are_refused(
         resources=[SimpleNamespace(**resource)] * (count + 1), include_synonyms=False
     )
     reply = await describe_configs.handle(
-        broker.services, request, Call(1, None, ClientSession(PLAINTEXT, 1))
+        broker.services, request, RequestContext(1, None, ClientSession(PLAINTEXT, 1))
     )
     assert {one.get("error_code", 0) for one in reply["results"][:count]} == {0}
     assert reply["results"][-1]["error_code"] == 44

@@ -10,7 +10,7 @@ from headwater.broker.authorizer import AllowAll
 from headwater.broker.cluster.view import PLAINTEXT
 from headwater.broker.handlers import list_groups
 from headwater.broker.network.client_session import ClientSession
-from headwater.broker.services import Call
+from headwater.broker.services import RequestContext
 from headwater.errors import CoordinatorNotAvailable, NotCoordinator
 from headwater.groups.requests import (
     ClassicDescription,
@@ -310,7 +310,7 @@ async def test_very_many_groups_are_listed_in_turns() -> None:
     services: Any = SimpleNamespace(groups=FakeGroups(list=listed), authorizer=AllowAll())
     task = asyncio.create_task(other())
     reply = await list_groups.handle(
-        services, SimpleNamespace(), Call(0, None, ClientSession(PLAINTEXT, 1))
+        services, SimpleNamespace(), RequestContext(0, None, ClientSession(PLAINTEXT, 1))
     )
     task.cancel()
     assert len(reply["groups"]) == count

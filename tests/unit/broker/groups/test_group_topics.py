@@ -11,7 +11,7 @@ from headwater.broker.cluster.view import PLAINTEXT
 from headwater.broker.group_topics import find_topic
 from headwater.broker.handlers import offset_commit, offset_fetch
 from headwater.broker.network.client_session import ClientSession
-from headwater.broker.services import Call
+from headwater.broker.services import RequestContext
 from headwater.broker.topics.access import TopicAccess
 from headwater.errors import CoordinatorNotAvailable, KafkaStorageError
 from headwater.groups.requests import CommittedOffset, Partition
@@ -52,7 +52,7 @@ async def test_offsets_of_all_topics_by_id_are_not_given_in_part() -> None:
     away = services()
     away.groups = SimpleNamespace(fetch=fetch)
     request = SimpleNamespace(groups=[SimpleNamespace(group_id="g", topics=None)])
-    reply = await offset_fetch.handle(away, request, Call(10, "app", SESSION))
+    reply = await offset_fetch.handle(away, request, RequestContext(10, "app", SESSION))
     assert [group["error_code"] for group in reply["groups"]] == [14]
 
 
@@ -60,4 +60,4 @@ async def test_a_commit_asks_for_the_partition_that_may_have_been_added() -> Non
     partitions = [SimpleNamespace(partition_index=number) for number in (3, 7, 5)]
     request = SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=partitions)])
     with pytest.raises(CoordinatorNotAvailable, match="t-7"):
-        await offset_commit.handle(services(), request, Call(8, "app", SESSION))
+        await offset_commit.handle(services(), request, RequestContext(8, "app", SESSION))

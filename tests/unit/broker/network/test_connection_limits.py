@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from headwater.broker.configs.dynamic_configs import check_broker_configs
 from headwater.broker.configs.entries import BrokerLayers
-from headwater.broker.configs.rules import check_broker_configs
 from headwater.broker.network import acceptor, server
 from headwater.broker.network.acceptor import Acceptor
 from headwater.broker.network.connection_limits import (
@@ -221,7 +221,7 @@ async def test_a_process_without_descriptors_says_so_once_and_accepts_later(
     taken: list[socket.socket] = []
     listener: Any = Exhausted(listen("127.0.0.1", 0), failures=3)
     accepting = Acceptor(
-        listener, room=lambda: True, take=lambda client, _address: taken.append(client)
+        listener, has_room=lambda: True, take=lambda client, _address: taken.append(client)
     )
     accepting.start()
     _, writer = await asyncio.open_connection(*listener.getsockname())

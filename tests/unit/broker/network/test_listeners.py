@@ -15,7 +15,7 @@ from headwater.broker.handlers import find_coordinator
 from headwater.broker.network.client_session import ClientSession
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.listener import broker_address
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.values import Value, decode, encode
@@ -70,8 +70,8 @@ async def test_a_handler_learns_by_which_listener_its_client_came(
 ) -> None:
     seen: list[str] = []
 
-    def handle(_services: Services, _request: Any, call: Call) -> dict[str, Any]:
-        seen.append(call.session.listener)
+    def handle(_services: Services, _request: Any, context: RequestContext) -> dict[str, Any]:
+        seen.append(context.session.listener)
         return {"groups": []}
 
     key = ApiKey.LIST_GROUPS
@@ -173,6 +173,6 @@ async def test_brokers_tell_each_other_the_addresses_of_their_listeners() -> Non
 async def test_a_coordinator_without_the_listener_is_not_available(
     two_listeners: RunningBroker,
 ) -> None:
-    call = Call(4, "app", ClientSession("NONE", 1))
-    found = find_coordinator._find(two_listeners.services, 0, "group", call)
+    context = RequestContext(4, "app", ClientSession("NONE", 1))
+    found = find_coordinator._find(two_listeners.services, 0, "group", context)
     assert (found["error_code"], found["node_id"]) == (15, -1)

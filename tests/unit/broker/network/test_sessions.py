@@ -9,7 +9,7 @@ from headwater.broker import apis
 from headwater.broker.network.client_session import ANONYMOUS, Principal
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.services import Call, Services
+from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import RunningBroker, produce_fields, request_frame
 
@@ -27,8 +27,8 @@ def principals(monkeypatch: pytest.MonkeyPatch) -> list[Principal]:
     """Whom the handler of ``WHO_AM_I`` was called for."""
     seen: list[Principal] = []
 
-    def who_am_i(_services: Services, _request: Any, call: Call) -> Values:
-        seen.append(call.session.principal)
+    def who_am_i(_services: Services, _request: Any, context: RequestContext) -> Values:
+        seen.append(context.session.principal)
         return {}
 
     serve(monkeypatch, WHO_AM_I, who_am_i)
@@ -38,8 +38,8 @@ def principals(monkeypatch: pytest.MonkeyPatch) -> list[Principal]:
 async def test_a_request_behind_a_sign_in_runs_for_the_principal_that_signed_in(
     broker: RunningBroker, principals: list[Principal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def sign_in(_services: Services, _request: Any, call: Call) -> Values:
-        call.session.principal = ALICE
+    async def sign_in(_services: Services, _request: Any, context: RequestContext) -> Values:
+        context.session.principal = ALICE
         return {"groups": []}
 
     serve(monkeypatch, SIGN_IN, sign_in)
@@ -55,8 +55,8 @@ async def test_a_request_behind_a_sign_in_runs_for_the_principal_that_signed_in(
 async def test_a_session_belongs_to_one_connection(
     broker: RunningBroker, principals: list[Principal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def sign_in(_services: Services, _request: Any, call: Call) -> Values:
-        call.session.principal = ALICE
+    def sign_in(_services: Services, _request: Any, context: RequestContext) -> Values:
+        context.session.principal = ALICE
         return {"groups": []}
 
     serve(monkeypatch, SIGN_IN, sign_in)
@@ -71,7 +71,7 @@ async def test_a_session_belongs_to_one_connection(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"max_request_bytes": 30}, "where 1 to 30 are allowed"),
+        ({"max_request_bytes": 30}, "1 to 30 are allowed"),
         ({"expires_at": 0.0}, "the session of User:ANONYMOUS has expired"),
     ],
 )
@@ -83,9 +83,9 @@ async def test_a_request_is_refused_by_what_its_session_became_while_it_waited(
     change: dict[str, Any],
     reason: str,
 ) -> None:
-    async def restrict(_services: Services, _request: Any, call: Call) -> Values:
+    async def restrict(_services: Services, _request: Any, context: RequestContext) -> Values:
         for name, value in change.items():
-            setattr(call.session, name, value)
+            setattr(context.session, name, value)
         return {"groups": []}
 
     serve(monkeypatch, SIGN_IN, restrict)
@@ -98,7 +98,8 @@ async def test_a_request_is_refused_by_what_its_session_became_while_it_waited(
     assert (await client.receive(SIGN_IN, 0))[0] == 1, "what came first is answered"
     assert await client.is_closed()
     await client.close()
-    assert reason in caplog.text
+    (record,) = caplog.records
+    assert reason in vars(record)["reason"]
     assert broker.services.engine.topics.get("a" * 30) is None
 
 

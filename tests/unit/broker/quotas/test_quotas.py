@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.broker.quotas import throttle as quotas_throttle
-from headwater.broker.quotas.throttle import Timed
+from headwater.broker.quotas.throttle import TimedAwaitable
 from headwater.meta.memory import MemoryStore
 from tests.support.broker.running import (
     Client,
@@ -273,7 +273,7 @@ async def test_only_work_counts_as_time_and_waiting_does_not(
         clock[0] += 2
         return 7
 
-    assert await Timed(work(), spent.append) == 7
+    assert await TimedAwaitable(work(), spent.append) == 7
     assert spent == [1, 2]
 
 
@@ -287,7 +287,7 @@ async def test_a_timed_handler_is_cancelled_where_it_waits() -> None:
             cleaned.set()
 
     async def call() -> None:
-        await Timed(work(), lambda _: None)
+        await TimedAwaitable(work(), lambda _: None)
 
     task = asyncio.ensure_future(call())
     await asyncio.sleep(0)

@@ -12,8 +12,8 @@ from headwater.broker.quotas.entities import (
     CLIENT_ID,
     PRODUCER_BYTE_RATE,
     USER,
+    EffectiveQuota,
     Entity,
-    Holding,
     check_alteration,
     client_limit,
     entity_of,
@@ -160,7 +160,7 @@ def test_the_most_specific_quota_holds(present: set[int]) -> None:
     }
     expected = None
     if present:
-        expected = Holding(min(present) + 1.0, ORDER[min(present)][1])
+        expected = EffectiveQuota(min(present) + 1.0, ORDER[min(present)][1])
     assert client_limit(quotas, PRODUCER_BYTE_RATE, "u", "c") == expected
 
 
@@ -169,7 +169,7 @@ def test_a_quota_of_another_kind_does_not_hide_a_less_specific_one() -> None:
         frozenset({(USER, "u")}): {"consumer_byte_rate": 1.0},
         frozenset({(CLIENT_ID, "c")}): {PRODUCER_BYTE_RATE: 2.0},
     }
-    assert client_limit(quotas, PRODUCER_BYTE_RATE, "u", "c") == Holding(2.0, (None, "c"))
+    assert client_limit(quotas, PRODUCER_BYTE_RATE, "u", "c") == EffectiveQuota(2.0, (None, "c"))
 
 
 @dataclass

@@ -9,7 +9,7 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.handlers.fetch import FetchReply
-from headwater.broker.records.fetch_reads import Outcome
+from headwater.broker.records.fetch_reads import FetchOutcome
 from headwater.broker.records.fetch_sessions import FetchPartition
 from headwater.engine import AbortedTransaction, Offsets, Read
 from tests.unit.wire.messages.test_encoder import kio_frame
@@ -22,9 +22,11 @@ DATA = b"batches"
 ABORTED = (AbortedTransaction(7, 20), AbortedTransaction(2**40, 31))
 
 
-def outcome(topic: str | UUID, partition: int, code: int, *aborted: AbortedTransaction) -> Outcome:
+def outcome(
+    topic: str | UUID, partition: int, code: int, *aborted: AbortedTransaction
+) -> FetchOutcome:
     read = Read([memoryview(DATA)], len(DATA), Offsets(3, 100, 90), aborted)
-    return Outcome(FetchPartition(topic, partition, 3, 1 << 20, -1), read, code)
+    return FetchOutcome(FetchPartition(topic, partition, 3, 1 << 20, -1), read, code)
 
 
 def entity(version: int, topic: str | UUID, named: list[tuple[int, Any]]) -> Any:

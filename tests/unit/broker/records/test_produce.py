@@ -197,9 +197,9 @@ async def test_what_follows_a_batch_that_was_sent_away_is_not_taken_for_the_firs
     """A broker that drains, and is left alone while it does, serves again."""
     await broker.create_topic("t")
     client = await broker.connect()
-    monkeypatch.setattr(broker.services.cluster, "sends_away", True)
+    monkeypatch.setattr(broker.services.cluster, "redirects_clients", True)
     answers = [await client.call(0, 9, **sequenced(0))]
-    monkeypatch.setattr(broker.services.cluster, "sends_away", False)
+    monkeypatch.setattr(broker.services.cluster, "redirects_clients", False)
     for number in (1, 0, 1):
         answers.append(await client.call(0, 9, **sequenced(number)))
     codes = [answer.responses[0].partition_responses[0].error_code for answer in answers]

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.broker.network.connection import Connection
-from headwater.broker.network.gathering import (
-    ENOUGH,
-    LAST,
-    LONGEST,
-    Gathering,
+from headwater.broker.network.read_coalescing import (
+    FINAL_READ_SECONDS,
+    LOW_WATERMARK_BYTES,
+    MAX_READ_INTERVAL_SECONDS,
+    ReadCoalescer,
     ReadSocket,
-    next_pause,
+    next_read_delay,
 )
 from headwater.engine import Backpressure
 from headwater.log.engine import LogEngine
@@ -37,13 +37,13 @@ PAID = LogSettings(flush_interval_ms=INTERVAL_MS, flush_bytes=200_000)
 @given(st.floats(-1, 10))
 def test_the_last_moment_is_right_before_the_flush(until_flush: float) -> None:
     moments = 0
-    while (pause := next_pause(until_flush)) is not None:
-        assert 0 < pause <= LONGEST
+    while (pause := next_read_delay(until_flush)) is not None:
+        assert 0 < pause <= MAX_READ_INTERVAL_SECONDS
         until_flush -= pause
         moments += 1
-    assert until_flush < 2 * LAST
-    assert not moments or until_flush > LAST / 2
-    assert moments <= 10 / LONGEST + 3
+    assert until_flush < 2 * FINAL_READ_SECONDS
+    assert not moments or until_flush > FINAL_READ_SECONDS / 2
+    assert moments <= 10 / MAX_READ_INTERVAL_SECONDS + 3
 
 
 @pytest.fixture(name="reads")
@@ -64,14 +64,14 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def count_rests(monkeypatch: pytest.MonkeyPatch) -> list[ReadSocket]:
     """Whoever was left alone, each time."""
     rests: list[ReadSocket] = []
-    real = Gathering.rest
+    real = ReadCoalescer.delay_reads
 
-    def counted(gathering: Gathering, connection: ReadSocket, eligible_before: int) -> None:
-        before = len(gathering._resting)
-        real(gathering, connection, eligible_before)
-        rests.extend([connection] * (len(gathering._resting) - before))
+    def counted(coalescer: ReadCoalescer, connection: ReadSocket, eligible_before: int) -> None:
+        before = len(coalescer._delayed)
+        real(coalescer, connection, eligible_before)
+        rests.extend([connection] * (len(coalescer._delayed) - before))
 
-    monkeypatch.setattr(Gathering, "rest", counted)
+    monkeypatch.setattr(ReadCoalescer, "delay_reads", counted)
     return rests
 
 
@@ -192,12 +192,12 @@ async def test_a_rest_ends_with_the_last_answer(paid: RunningBroker) -> None:
     client, other = await _begin(paid, "t"), await paid.connect()
     await client.send(0, 9, **produce_fields("t", batch(b"a")))
     await asyncio.sleep(0.01)
-    assert paid.server._gathering._resting
+    assert paid.server._coalescer._delayed
     await other.send(0, 9, **produce_fields("t", batch(b"x" * PAID.flush_bytes)))
     for each in (client, other):
         await each.receive(0, 9)
         await each.close()
-    assert not paid.server._gathering._resting
+    assert not paid.server._coalescer._delayed
 
 
 class _Engine:
@@ -218,14 +218,14 @@ class _Socket:
 
 async def test_only_who_waits_for_the_flush_rests() -> None:
     engine, waiting, hurrying = _Engine(), _Socket(), _Socket()
-    gathering = Gathering(cast("Backpressure", engine))
-    gathering.rest(waiting, engine.inline_eligible_appends)
+    coalescer = ReadCoalescer(cast("Backpressure", engine))
+    coalescer.delay_reads(waiting, engine.inline_eligible_appends)
     before = engine.inline_eligible_appends
     engine.inline_eligible_appends += 1
-    gathering.rest(hurrying, before)
-    assert (waiting.wanted, hurrying.wanted) == ([ENOUGH], [])
+    coalescer.delay_reads(hurrying, before)
+    assert (waiting.wanted, hurrying.wanted) == ([LOW_WATERMARK_BYTES], [])
     await asyncio.sleep(0.03)
-    assert waiting.wanted == [ENOUGH, 1]
+    assert waiting.wanted == [LOW_WATERMARK_BYTES, 1]
 
 
 async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: list[int]) -> None:
@@ -234,9 +234,9 @@ async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: 
     await client.send(0, 9, **produce_fields("t", batch(b"a")))
     await asyncio.sleep(0.01)
     reads.clear()
-    await client.send(0, 9, **produce_fields("t", batch(b"x" * (ENOUGH + 1000))))
+    await client.send(0, 9, **produce_fields("t", batch(b"x" * (LOW_WATERMARK_BYTES + 1000))))
     await asyncio.sleep(0.01)
-    assert sum(reads) >= ENOUGH
+    assert sum(reads) >= LOW_WATERMARK_BYTES
     for _ in range(2):
         await client.receive(0, 9)
     await client.close()
@@ -253,7 +253,7 @@ async def test_a_client_that_goes_while_it_rests_leaves_the_others_alone(
     for client in clients:
         await client.send(0, 9, **produce_fields("t", batch(b"a")))
     await asyncio.sleep(0.01)
-    assert len(paid.server._gathering._resting) == 3
+    assert len(paid.server._coalescer._delayed) == 3
     at_once = struct.pack("ii", 1, 0)
     going = clients.pop().writer
     going.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)

@@ -6,8 +6,8 @@ What is set at start is read-only; what can be changed while it runs shows where
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from headwater.broker.configs.dynamic_configs import DYNAMIC_CONFIGS, DynamicConfig
 from headwater.broker.configs.entries import BrokerLayers, ConfigEntry, ConfigSource, Synonym
-from headwater.broker.configs.rules import DYNAMIC_CONFIGS, DynamicConfig
 from headwater.broker.network.connection_limits import CONNECTIONS_MAX_IDLE_MS, static_limits
 from headwater.broker.services import Services
 from headwater.groups.settings import GroupSettings

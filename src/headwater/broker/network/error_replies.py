@@ -1,7 +1,7 @@
-"""An error reply for any request, made from the two schemas.
+"""An error reply for any request, built from the schemas of request and reply.
 
-A handler that fails must still answer, in the API's own error fields: the code at the top
-where the reply has it there, or else one for each thing that the request named.
+A handler that fails must still answer, in the API's own error fields. If the reply has an error
+code at the top level, that one is set; otherwise each item that the request names gets the code.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _KEY_NAMES: Final = ("key", "name", "topic", "topic_name")
 
 
 def reply_to_failure(request: Any, header: Header, error: Exception) -> Values | NoReply:
-    """What a client is told of an error that a handler raised."""
+    """The reply for an error that a handler raised."""
     if isinstance(error, RequestSuperseded):
         return NoReply.CLOSE
     code, message = int(Code.UNKNOWN_SERVER_ERROR), "the broker failed; its log says how"
@@ -33,7 +33,7 @@ def reply_to_failure(request: Any, header: Header, error: Exception) -> Values |
 
 
 def error_reply(request: Any, api_key: int, version: int, code: int, message: str) -> Values:
-    """The reply that says ``code`` to everything in ``request``."""
+    """The reply that answers every item of ``request`` with ``code``."""
     return _mirror(request, load_response_schema(api_key, version), code, message)
 
 
@@ -47,7 +47,7 @@ def _mirror(asked: Any, schema: type[Any], code: int, message: str) -> Values:
             values["error_code"] = code
         elif field.name == "error_message":
             values["error_message"] = message
-        elif item is not None and _says_errors(item):
+        elif item is not None and _has_error_code(item):
             nested.append((field.name, item))
         elif item is not None:
             shown = getattr(asked, field.name, None) or ()
@@ -65,7 +65,7 @@ def _mirror(asked: Any, schema: type[Any], code: int, message: str) -> Values:
 
 
 def _copy(asked: Any, name: str, schema: Any, values: dict[str, Any]) -> None:
-    """Repeat a value of the request; null stays out of a reply that cannot carry it."""
+    """Copy a value of the request; null is left out if the reply's field is not nullable."""
     value = getattr(asked, name)
     if value is not None or name in _nullable_fields(schema):
         values[name] = value
@@ -90,28 +90,28 @@ def _first(asked: Any, names: tuple[str, ...]) -> Any:
 
 
 def _things_in(asked: Any) -> Sequence[Any]:
-    """The first array of the request's entity that the reply has to answer."""
+    """The first array of the request that the reply has to answer item by item."""
     if not is_dataclass(asked):
         return ()
     for field in fields(asked):
         value = getattr(asked, field.name)
-        if field.name == "dirs":  # of AlterReplicaLogDirs, which answers by topic
+        if field.name == "dirs":  # AlterReplicaLogDirs: its reply is grouped by topic
             return [topic for each in value for topic in each.topics]
         if isinstance(value, tuple | list) and field.name not in _ARRAYS_WITHOUT_ANSWER:
             return value
     return ()
 
 
-def _says_errors(schema: type[Any]) -> bool:
+def _has_error_code(schema: type[Any]) -> bool:
     return any(
         field.name == "error_code"
-        or ((item := _entity_in(field.type)) is not None and _says_errors(item))
+        or ((item := _entity_in(field.type)) is not None and _has_error_code(item))
         for field in fields(schema)
     )
 
 
 def _entity_in(annotation: Any) -> type[Any] | None:
-    """The entity that an array field holds."""
+    """The item type of an array field; None if the items are not entities."""
     for inner in (annotation, *get_args(annotation)):
         if get_origin(inner) is tuple:
             item: type[Any] = get_args(inner)[0]

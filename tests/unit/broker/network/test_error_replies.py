@@ -5,8 +5,8 @@ from random import Random
 import pytest
 from kio.index import load_request_schema
 
-from headwater.broker.network.failures import error_reply, reply_to_failure
-from headwater.broker.network.replies import LateRows, NoReply, is_large
+from headwater.broker.network.error_replies import error_reply, reply_to_failure
+from headwater.broker.network.replies import LazyRows, NoReply, is_large
 from headwater.errors import RequestSuperseded
 from headwater.wire.messages.api_versions import ADVERTISED, LOWEST_SERVED_PRODUCE, ApiKey
 from headwater.wire.messages.encoder import encode_values
@@ -67,7 +67,7 @@ def test_a_client_that_asked_again_elsewhere_is_not_answered() -> None:
 
 
 def test_a_reply_is_large_by_all_of_its_entities() -> None:
-    rows = LateRows(TURN_ELEMENTS + 1, lambda: iter(()))
+    rows = LazyRows(TURN_ELEMENTS + 1, lambda: iter(()))
     many = [{"partition_index": number} for number in range(TURN_ELEMENTS + 1)]
     assert is_large({"topics": many})
     assert is_large({"topics": [{"name": "refused"}, {"name": "t", "partitions": many}]})
