@@ -1,6 +1,10 @@
-"""What random schedules share: the world they begin with, its faults, and how they end."""
+"""What random schedules share: the world they begin with, its faults, and how they end.
+
+``HEADWATER_SIMULATION_SEEDS=17`` or ``=100-299`` (inclusive) replaces the seeds of a test.
+"""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from random import Random
 from typing import Any
@@ -107,10 +111,20 @@ def run_schedules(
     schedule: Callable[[SimulatedLoop, int], Coroutine[Any, Any, None]], seeds: range
 ) -> None:
     """Run a schedule once with each seed, each on a loop of its own."""
-    for seed in seeds:
+    for seed in asked_seeds(os.environ.get("HEADWATER_SIMULATION_SEEDS", "")) or seeds:
         loop = SimulatedLoop()
         try:
             run_simulated(schedule(loop, seed), loop)
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+def asked_seeds(text: str) -> range | None:
+    """The seeds that were asked for, if any were.
+
+    >>> asked_seeds("17"), asked_seeds("100-299"), asked_seeds("")
+    (range(17, 18), range(100, 300), None)
+    """
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1) if text else None
