@@ -42,7 +42,7 @@ types: .venv/.test
 	$(BIN)/lint-imports
 
 units: .venv/.test
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile $(ARGS)
 
 format: .venv/.test ## Format the code and mend what the linter can
 	$(BIN)/ruff format .
