@@ -26,7 +26,7 @@ CREATE_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class MeasuredBroker:
     """One broker and where it tells of itself."""
 
     server: Server
@@ -53,7 +53,7 @@ class Broker:
 class Rig:
     """A running cluster; ``objects`` is what lies between its brokers and the object store."""
 
-    brokers: tuple[Broker, ...]
+    brokers: tuple[MeasuredBroker, ...]
     objects: Proxy
 
     @property
@@ -146,12 +146,12 @@ def running_rig(directory: Path, *, metadata: str, brokers: int) -> Iterator[Rig
                 environment=store.client_environment(),
             )
             ending.callback(server.stop)
-            running.append(Broker(server, metrics_port))
+            running.append(MeasuredBroker(server, metrics_port))
         _wait_until_all_know_all(running)
         yield Rig(tuple(running), proxy)
 
 
-def _wait_until_all_know_all(brokers: list[Broker]) -> None:
+def _wait_until_all_know_all(brokers: list[MeasuredBroker]) -> None:
     """Clients that ask before would send everything to the brokers that they are told of."""
     deadline = time.monotonic() + LEADERS_WITHIN
     for broker in brokers:

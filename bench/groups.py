@@ -17,8 +17,8 @@ from typing import TypeVar
 import uvloop
 
 from bench.clients import consumer_performance
-from bench.clients.members import ClassicMember, ConsumerMember, Group, wait_for_coordinator
-from bench.clients.wire import Connection, parse
+from bench.clients.members import ClassicMember, ConsumerMember, MeasuredGroup, wait_for_coordinator
+from bench.clients.wire import BenchConnection, parse
 from bench.harness import Bench, Figure, Size
 from bench.peer import HEADWATER, KAFKA, KAFKA_FLUSH, Peer
 from bench.throughput import MB_PER_SECOND, PARTITIONS, load
@@ -71,8 +71,8 @@ def _rebalances(peer: Peer) -> dict[str, tuple[float, float]]:
 async def _rebalance(
     peer: Peer, kind: type[ClassicMember] | type[ConsumerMember], topic: str
 ) -> tuple[float, float]:
-    connections = [await Connection.open(peer.bootstrap) for _ in range(MEMBERS)]
-    group, name = Group(kind, SHARED_PARTITIONS), _group_name()
+    connections = [await BenchConnection.open(peer.bootstrap) for _ in range(MEMBERS)]
+    group, name = MeasuredGroup(kind, SHARED_PARTITIONS), _group_name()
     try:
         await wait_for_coordinator(connections[0], name)
         return await group.join(connections, name, topic), await group.leave()
@@ -92,14 +92,14 @@ def commit(peer: Peer, size: Size) -> Mapping[str, float]:
 async def _commits(peer: Peer, topic: str, seconds: float) -> dict[str, float]:
     """Groups of one member each, which commit once a second, evenly spread over it."""
     prefix = _group_name()
-    first = await Connection.open(peer.bootstrap)
+    first = await BenchConnection.open(peer.bootstrap)
     await wait_for_coordinator(first, prefix)
     first.close()
-    ready: list[Committer] = []
+    ready: list[CommittingMember] = []
     for start in range(0, COMMITTING_GROUPS, JOINS_AT_ONCE):
         ready += await asyncio.gather(
             *(
-                Committer.join(peer.bootstrap, f"{prefix}-{number}", topic)
+                CommittingMember.join(peer.bootstrap, f"{prefix}-{number}", topic)
                 for number in range(start, start + JOINS_AT_ONCE)
             )
         )
@@ -145,11 +145,11 @@ def _no_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-class Committer:
+class CommittingMember:
     """One member that is a whole group; its requests are made beforehand."""
 
     def __init__(
-        self, connection: Connection, member: ClassicMember, topic: str, group: str
+        self, connection: BenchConnection, member: ClassicMember, topic: str, group: str
     ) -> None:
         self._connection = connection
         self._member = member
@@ -168,8 +168,8 @@ class Committer:
         ]  # fmt: skip
 
     @classmethod
-    async def join(cls, bootstrap: str, group: str, topic: str) -> "Committer":
-        connection = await Connection.open(bootstrap)
+    async def join(cls, bootstrap: str, group: str, topic: str) -> "CommittingMember":
+        connection = await BenchConnection.open(bootstrap)
         member = ClassicMember(connection, group, topic, PARTITIONS)
         await member.join()
         return cls(connection, member, topic, group)

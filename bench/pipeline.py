@@ -15,7 +15,7 @@ from rich.console import Console
 
 from bench.peer import HEADWATER, KAFKA, Peer
 from bench.pipeline_figures import ROUNDS, Comparison, shown
-from bench.pipeline_process import Worker, fill, spark_jars
+from bench.pipeline_process import PipelineWorker, fill, spark_jars
 
 PARTITIONS = 8
 MEGABYTES = "MB/s"
@@ -47,7 +47,7 @@ def filled(peer: Peer, amount: Amount) -> str:
     return topic
 
 
-class Servers:
+class PipelineServers:
     """Both servers, and workers on their data, until the block ends."""
 
     def __init__(self, folder: Path) -> None:
@@ -62,10 +62,10 @@ class Servers:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def ours(self, kind: str) -> Worker:
+    def ours(self, kind: str) -> PipelineWorker:
         return self._worker(kind, self.headwater.data)
 
-    def connector(self) -> Worker:
+    def connector(self) -> PipelineWorker:
         return self._worker(
             "connector", self.kafka.bootstrap, spark_jars(), self._folder / "warehouse"
         )
@@ -75,9 +75,9 @@ class Servers:
         self._stack.callback(peer.stop)
         return peer
 
-    def _worker(self, kind: str, *arguments: str | Path) -> Worker:
+    def _worker(self, kind: str, *arguments: str | Path) -> PipelineWorker:
         log = self._folder / f"{kind}.log"
-        return self._stack.enter_context(Worker(kind, *arguments, log=log))
+        return self._stack.enter_context(PipelineWorker(kind, *arguments, log=log))
 
 
 def compaction(console: Console, directory: Path, *, quick: bool) -> object:
@@ -88,7 +88,7 @@ def compaction(console: Console, directory: Path, *, quick: bool) -> object:
     )
     by_cpu = Comparison("WAL to Iceberg, 1 KB", "MB/CPU s", "decode and write in one process", 0.6)
     small_rates = Comparison("WAL to Iceberg, 100 bytes", "M records/s", "", 1.5)
-    with Servers(directory) as servers:
+    with PipelineServers(directory) as servers:
         ours, plain, theirs = servers.ours("compaction"), servers.ours("plain"), servers.connector()
 
         def land_ours() -> None:
@@ -136,7 +136,7 @@ def source(console: Console, directory: Path, *, quick: bool) -> object:
         state: Comparison(f"data source, {state}", MEGABYTES, CONNECTOR, 1.5)
         for state in ("from WAL", "from Parquet")
     }
-    with Servers(directory) as servers:
+    with PipelineServers(directory) as servers:
         ours, theirs = servers.ours("source"), servers.connector()
         theirs_topic, wal = filled(servers.kafka, amount), filled(servers.headwater, amount)
         parquet = filled(servers.headwater, amount)

@@ -12,7 +12,7 @@ from rich.console import Console
 from bench.clients import perf
 from bench.peer import HEADWATER, Peer
 from bench.pipeline_figures import ROUNDS, Comparison, shown
-from bench.pipeline_process import Worker, fill, pinned
+from bench.pipeline_process import PipelineWorker, fill, pinned
 from headwater.log.jobs.jobs import DataFile, Job, data_file_key
 from headwater.pipeline.compaction.chunks import decode_all
 from headwater.pipeline.compaction.planner import COMPACT
@@ -50,7 +50,7 @@ def fetch(console: Console, directory: Path, *, quick: bool) -> object:
     with ExitStack() as stack:
         peer = Peer(HEADWATER, directory / "pipeline-fetch")
         stack.callback(peer.stop)
-        worker = Worker("plain", peer.data, log=directory / "plain.log")
+        worker = PipelineWorker("plain", peer.data, log=directory / "plain.log")
         stack.enter_context(worker)
         warm = filled(peer, WARM_UP)
         worker.ask(topic=warm)
@@ -86,7 +86,7 @@ def neighbours(console: Console, directory: Path, *, quick: bool) -> object:
             peer = Peer(HEADWATER, directory / "pipeline-neighbours")
         stack.callback(peer.stop)
         with pinned(PIPELINE_CORE):
-            worker = Worker("compaction", peer.data, log=directory / "compaction.log")
+            worker = PipelineWorker("compaction", peer.data, log=directory / "compaction.log")
         stack.enter_context(worker)
         stack.callback(flag.unlink, missing_ok=True)
         worker.ask(topic=filled(peer, WARM_UP))

@@ -25,7 +25,7 @@ MEMORY = {
 """The allocator's settings that Spark's workers have, for the process without Spark."""
 
 
-class Worker:
+class PipelineWorker:
     """A ``bench.pipeline_worker``. It ends with the block."""
 
     def __init__(self, kind: str, *arguments: str | Path, log: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
-from bench.clients.wire import Connection
+from bench.clients.wire import BenchConnection
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 10, 11, 12, 13, 14
 CONSUMER_HEARTBEAT = 68
@@ -26,7 +26,9 @@ Changed = Callable[[], None]
 class ClassicMember:
     """Joins, and joins again whenever the group rebalances; the leader gives each its share."""
 
-    def __init__(self, connection: Connection, group: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self, connection: BenchConnection, group: str, topic: str, partitions: int
+    ) -> None:
         self._connection = connection
         self._group = group
         self._topic = topic
@@ -107,7 +109,9 @@ class ClassicMember:
 class ConsumerMember:
     """Takes and gives up what the coordinator says, and tells it so at once."""
 
-    def __init__(self, connection: Connection, group: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self, connection: BenchConnection, group: str, topic: str, partitions: int
+    ) -> None:
         self._connection = connection
         self._group = group
         self._topic = topic
@@ -166,7 +170,7 @@ class ConsumerMember:
         return changed
 
 
-class Group:
+class MeasuredGroup:
     """Members of one kind in one group, and the time until all of them are stable."""
 
     def __init__(self, kind: type[ClassicMember] | type[ConsumerMember], partitions: int) -> None:
@@ -177,7 +181,7 @@ class Group:
         self._stable = asyncio.Event()
         self._before: set[int] = set()
 
-    async def join(self, connections: Sequence[Connection], group: str, topic: str) -> float:
+    async def join(self, connections: Sequence[BenchConnection], group: str, topic: str) -> float:
         """Seconds from the first request of all members at once until the group is stable."""
         self._members = [self._kind(each, group, topic, self._partitions) for each in connections]
         began = time.perf_counter()
@@ -238,7 +242,7 @@ class Group:
         )
 
 
-async def wait_for_coordinator(connection: Connection, group: str) -> None:
+async def wait_for_coordinator(connection: BenchConnection, group: str) -> None:
     """Ask until there is one: Kafka makes its topic of offsets when it is first asked."""
     while True:
         answer = await connection.call(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group])

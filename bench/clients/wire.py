@@ -19,7 +19,7 @@ ANSWER_SECONDS = 120.0
 LENGTH = struct.Struct(">i")
 
 
-class Connection(asyncio.Protocol):
+class BenchConnection(asyncio.Protocol):
     """Answers come in the order of the requests, as Kafka promises."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Connection(asyncio.Protocol):
         self._correlation = 0
 
     @classmethod
-    async def open(cls, bootstrap: str) -> "Connection":
+    async def open(cls, bootstrap: str) -> "BenchConnection":
         host, _, port = bootstrap.rpartition(":")
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(cls, host, int(port))

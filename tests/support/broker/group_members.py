@@ -10,7 +10,7 @@ TOPIC = "t"
 SESSION_MS = 6000
 
 
-class Member(Protocol):
+class ClientMember(Protocol):
     """One consumer that subscribed to ``TOPIC`` and commits only when told."""
 
     async def poll(self) -> list[bytes]:
@@ -71,13 +71,13 @@ class LibrdkafkaMember(_InThread):
         return int(found.offset)
 
 
-async def join_classic(address: str, group: str) -> Member:
+async def join_classic(address: str, group: str) -> ClientMember:
     return await LibrdkafkaMember.join(
         address, group, session_timeout_ms=SESSION_MS, heartbeat_interval_ms=HEARTBEAT_MS
     )
 
 
-async def join_cooperative(address: str, group: str) -> Member:
+async def join_cooperative(address: str, group: str) -> ClientMember:
     return await LibrdkafkaMember.join(
         address,
         group,
@@ -87,7 +87,7 @@ async def join_cooperative(address: str, group: str) -> Member:
     )
 
 
-async def join_consumer_protocol(address: str, group: str) -> Member:
+async def join_consumer_protocol(address: str, group: str) -> ClientMember:
     return await LibrdkafkaMember.join(address, group, group_protocol="consumer")
 
 

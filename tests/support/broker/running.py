@@ -53,10 +53,10 @@ class RunningBroker:
     def engine(self) -> Engine:
         return self.services.engine
 
-    async def connect(self, listener: str | None = None) -> "Client":
+    async def connect(self, listener: str | None = None) -> "WireClient":
         port = self.port if listener is None else self.ports[listener]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        return Client(reader, writer)
+        return WireClient(reader, writer)
 
     async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> UUID:
         topic = await self.engine.topics.create(
@@ -172,7 +172,7 @@ async def _engine(
         await meta.close()
 
 
-class Client:
+class WireClient:
     """Sends and receives whole messages; ``fields`` may nest dicts."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

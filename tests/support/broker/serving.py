@@ -8,7 +8,7 @@ from typing import Any
 
 from headwater.app.assembly import Broker
 from headwater.config import load
-from tests.support.broker.running import Client
+from tests.support.broker.running import WireClient
 
 PARTITIONS = 4
 HEARTBEAT_MS = 300
@@ -44,7 +44,7 @@ def port_of(address: str) -> int:
 
 async def call(address: str, api: int, version: int, **fields: Any) -> Any:
     """One request on a connection of its own."""
-    client = Client(*await asyncio.open_connection("127.0.0.1", port_of(address)))
+    client = WireClient(*await asyncio.open_connection("127.0.0.1", port_of(address)))
     try:
         return await client.call(api, version, **fields)
     finally:

@@ -19,10 +19,10 @@ def records(shard: int) -> str:
     return f"tally-records/{shard:04d}/"
 
 
-class Tally:
+class SharedTally:
     """One number. No request ever waits for it other than for a write."""
 
-    def __init__(self, shard: "Shard[Tally]", name: str) -> None:
+    def __init__(self, shard: "Shard[SharedTally]", name: str) -> None:
         self.shard = shard
         self.name = name
         self.value = 0
@@ -36,7 +36,7 @@ class Tally:
         """Nothing to refuse: the writer fails the writes."""
 
 
-TALLIES: Final = ShardKind(noun="tally", lease_prefix="tally-leases/", count=5, make=Tally)
+TALLIES: Final = ShardKind(noun="tally", lease_prefix="tally-leases/", count=5, make=SharedTally)
 
 
 class Tallies:
@@ -89,7 +89,7 @@ class Tallies:
         self.owner.check_lease(shard)
         return value
 
-    async def _load(self, shard: Shard[Tally]) -> None:
+    async def _load(self, shard: Shard[SharedTally]) -> None:
         prefix = records(shard.number)
         found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.lease_revision)
         for entry in found.entries:

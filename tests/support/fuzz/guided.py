@@ -24,7 +24,7 @@ with atheris.instrument_imports(include=["headwater"]):
     from headwater.wire.messages.api_versions import ADVERTISED, LOWEST_SERVED_PRODUCE
     from tests.support.broker.serving import create_topic, port_of, serving
 
-from tests.support.fuzz.requests import TOPIC_CONFIGS, Change, Step, frames_in, input_of
+from tests.support.fuzz.requests import TOPIC_CONFIGS, FuzzedRequest, Mutation, frames_in, input_of
 
 QUIET_SECONDS = 0.02
 SEEDS_PER_API = 12
@@ -82,7 +82,7 @@ def write_seeds(folder: Path) -> None:
         chance = Random(api)
         served = range(max(lowest, LOWEST_SERVED_PRODUCE if api == 0 else 0), highest + 1)
         for number in range(SEEDS_PER_API):
-            step = Step(api, chance.choice(served), chance.randrange(2**32), Change.NONE)
+            step = FuzzedRequest(api, chance.choice(served), chance.randrange(2**32), Mutation.NONE)
             frame = step.frame()[4:]
             if len(frame) < LONGEST_INPUT // 2:
                 (folder / f"{api.name}-{number}").write_bytes(input_of([frame]))

@@ -39,7 +39,7 @@ LENGTH = struct.Struct(">H")
 ABSURD_ELEMENTS = 20_000
 
 
-class Change(Enum):
+class Mutation(Enum):
     """What happens to a lifelike request before it is sent."""
 
     NONE = "none"
@@ -50,19 +50,19 @@ class Change(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FuzzedRequest:
     """One request of a session; the same step is the same bytes."""
 
     api: ApiKey
     version: int
     seed: int
-    change: Change
+    change: Mutation
 
     def frame(self) -> bytes:
         """The request with its length before it."""
         chance = Random(self.seed)
         payload = lifelike(self.api, self.version, chance)
-        if self.change is Change.REPEAT:
+        if self.change is Mutation.REPEAT:
             payload = with_repeats(payload, chance)
         data = encode(self.api, self.version, payload)
         data = changed(data, self.change, chance)
@@ -70,15 +70,15 @@ class Step:
 
 
 @st.composite
-def steps(draw: st.DrawFn) -> Step:
+def steps(draw: st.DrawFn) -> FuzzedRequest:
     api = draw(st.sampled_from(sorted(ADVERTISED)))
     lowest, highest = ADVERTISED[api]
     lowest = max(lowest, LOWEST_SERVED_PRODUCE) if api is ApiKey.PRODUCE else lowest
     version = draw(st.integers(lowest, highest))
     seed = draw(st.integers(0, 2**32 - 1))
     # Most are whole: a request that does not parse ends its session.
-    change = draw(st.sampled_from([Change.NONE] * 12 + list(Change)))
-    return Step(api, version, seed, change)
+    change = draw(st.sampled_from([Mutation.NONE] * 12 + list(Mutation)))
+    return FuzzedRequest(api, version, seed, change)
 
 
 def lifelike(api: ApiKey, version: int, chance: Random) -> Any:
@@ -158,20 +158,20 @@ def encode(api: int, version: int, payload: Any) -> bytes:
     return body.getvalue()
 
 
-def changed(data: bytes, change: Change, chance: Random) -> bytes:
+def changed(data: bytes, change: Mutation, chance: Random) -> bytes:
     """Bytes behind the header changed; API and version stay, so that the change is parsed."""
     at = chance.randrange(8, len(data)) if len(data) > 8 else 8
     match change:
-        case Change.NONE | Change.REPEAT:
+        case Mutation.NONE | Mutation.REPEAT:
             return data
-        case Change.BYTES:
+        case Mutation.BYTES:
             edited = bytearray(data)
             for _ in range(chance.choice((1, 1, 2, 8))):
                 edited[chance.randrange(8, len(data))] = chance.choice((0, 1, 127, 128, 255))
             return bytes(edited)
-        case Change.CUT:
+        case Mutation.CUT:
             return data[:at]
-        case Change.COUNT:
+        case Mutation.COUNT:
             count = struct.pack(">i", chance.choice(COUNTS))
             return data[:at] + count + data[at + 4 :]
 

@@ -31,7 +31,7 @@ def subscription(*topics: str) -> bytes:
 
 
 @dataclass
-class Group:
+class DrivenGroup:
     """Drives one machine; ``replies`` has every answer by its ticket."""
 
     settings: GroupSettings = SETTINGS
@@ -197,4 +197,4 @@ def assignment(member_id: str, generation: int) -> bytes:
     return f"{member_id}@{generation}".encode()
 
 
-Call = Callable[[Group], int]
+Call = Callable[[DrivenGroup], int]

@@ -34,7 +34,7 @@ _SEEDS = count()
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
 
 
-class Topics:
+class SharedTopics:
     """Topics in a dictionary, known to all brokers at once."""
 
     def __init__(self, **partitions: int) -> None:
@@ -94,11 +94,11 @@ class Topics:
         raise NotImplementedError
 
 
-class Brokers:
+class LivingBrokers:
     """Which brokers live, the same for all of them."""
 
     def __init__(self) -> None:
-        self.members: dict[int, Member] = {}
+        self.members: dict[int, MembershipView] = {}
 
     def chosen(self, shard: int) -> int:
         live = sorted(self.members)
@@ -110,10 +110,10 @@ class Brokers:
                 listener()
 
 
-class Member:
+class MembershipView:
     """One broker as its coordinator sees the cluster."""
 
-    def __init__(self, brokers: Brokers, node_id: int, *, exclusive: bool = False) -> None:
+    def __init__(self, brokers: LivingBrokers, node_id: int, *, exclusive: bool = False) -> None:
         self._brokers = brokers
         self.node_id = node_id
         self.exclusive = exclusive
@@ -144,10 +144,10 @@ class Node:
 
     def __init__(
         self,
-        brokers: Brokers,
+        brokers: LivingBrokers,
         node_id: int,
         meta: MetadataStore,
-        topics: Topics,
+        topics: SharedTopics,
         *,
         settings: GroupSettings = SETTINGS,
         clock: Clock | None = None,
@@ -159,7 +159,7 @@ class Node:
     ) -> None:
         self.meta = meta
         self.ttl = ttl
-        self.member = Member(brokers, node_id, exclusive=exclusive)
+        self.member = MembershipView(brokers, node_id, exclusive=exclusive)
         self.metrics = Metrics()
         self.groups = Coordinator(
             meta=meta,
@@ -193,20 +193,20 @@ class Node:
         self.member.depart()
 
 
-class Cluster:
+class CoordinatorCluster:
     """Nodes on one database, on simulated time."""
 
     def __init__(self) -> None:
-        self.brokers = Brokers()
+        self.brokers = LivingBrokers()
         self.database = MemoryDatabase()
-        self.topics = Topics(t=4)
+        self.topics = SharedTopics(t=4)
 
     async def node(
         self,
         node_id: int,
         meta: MetadataStore | None = None,
         *,
-        topics: Topics | None = None,
+        topics: SharedTopics | None = None,
         settings: GroupSettings = SETTINGS,
         exclusive: bool = False,
     ) -> Node:
@@ -227,11 +227,11 @@ class Cluster:
         }
 
 
-def simulated(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
+def simulated(test: Callable[[CoordinatorCluster], Awaitable[None]]) -> Callable[[], None]:
     """Run a test on simulated time, with a cluster of its own."""
 
     async def main() -> None:
-        await test(Cluster())
+        await test(CoordinatorCluster())
 
     def run() -> None:
         run_simulated(main(), SimulatedLoop())
@@ -242,7 +242,7 @@ def simulated(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
 
 @asynccontextmanager
 async def one_node(
-    topics: Topics,
+    topics: SharedTopics,
     *,
     meta: MetadataStore | None = None,
     settings: GroupSettings = SETTINGS,
@@ -250,7 +250,7 @@ async def one_node(
 ) -> AsyncIterator[Node]:
     """A cluster of one; its store may be given."""
     store = meta if meta is not None else MemoryStore()
-    node = Node(Brokers(), 1, store, topics, settings=settings, clock=clock)
+    node = Node(LivingBrokers(), 1, store, topics, settings=settings, clock=clock)
     await node.start()
     try:
         yield node

@@ -18,7 +18,7 @@ from headwater.groups.requests import (
 )
 from headwater.wire.error_codes import Code
 from tests.support.groups.consumer_mixed import subscription
-from tests.support.groups.consumer_world import CLIENT, World
+from tests.support.groups.consumer_world import CLIENT, ConsumerGroupWorld
 
 Partition = tuple[UUID, int]
 
@@ -42,7 +42,7 @@ class ConsumerClient:
         self.names, self.regex = tuple(names), regex
         self._subscription_is_new = True
 
-    def step(self, world: World, outcome: str) -> None:
+    def step(self, world: ConsumerGroupWorld, outcome: str) -> None:
         """Send a heartbeat; ``outcome`` is what becomes of it."""
         reply, effects = world.group.heartbeat(
             self.request(), world.topics, world.now, world.now_ms
@@ -52,7 +52,7 @@ class ConsumerClient:
         else:
             self._full = True  # it cannot know what of its heartbeat was heard
 
-    def stop(self, world: World) -> None:
+    def stop(self, world: ConsumerGroupWorld) -> None:
         """Stop reading, then say so."""
         epoch = -1 if self.instance_id is None else -2
         if self.epoch:
@@ -127,7 +127,7 @@ class ClassicClient:
         if self._phase == "idle":
             self._phase = "join"
 
-    def step(self, world: World, outcome: str) -> None:
+    def step(self, world: ConsumerGroupWorld, outcome: str) -> None:
         if self._phase == "join":
             # An empty group would become a classic one, which other tests are about.
             if not world.group.empty:
@@ -137,7 +137,7 @@ class ClassicClient:
         else:
             self._beat(world, outcome)
 
-    def stop(self, world: World) -> None:
+    def stop(self, world: ConsumerGroupWorld) -> None:
         self.owned = set()
         leaving = [LeavingMember(self.member_id, None)]
         _, effects = world.group.leave(leaving, world.now, world.now_ms)
@@ -146,7 +146,7 @@ class ClassicClient:
     def reconcile(self) -> None:
         """It does at once what it is told."""
 
-    def _join(self, world: World, outcome: str) -> None:
+    def _join(self, world: ConsumerGroupWorld, outcome: str) -> None:
         if not self._cooperative:
             self.owned = set()
         owned: dict[str, list[int]] = {}
@@ -177,7 +177,7 @@ class ClassicClient:
         else:
             self._generation, self._phase = reply.generation, "sync"
 
-    def _sync(self, world: World, outcome: str) -> None:
+    def _sync(self, world: ConsumerGroupWorld, outcome: str) -> None:
         request = SyncRequest(
             member_id=self.member_id,
             instance_id=None,
@@ -203,7 +203,7 @@ class ClassicClient:
         self._phase = "join" if self.owned - told else "idle"
         self.owned = told
 
-    def _beat(self, world: World, outcome: str) -> None:
+    def _beat(self, world: ConsumerGroupWorld, outcome: str) -> None:
         request = HeartbeatRequest(
             member_id=self.member_id, instance_id=None, generation=self._generation
         )
@@ -211,7 +211,7 @@ class ClassicClient:
         if world.survives(Effects(), outcome) and code:
             self._start_anew(code)
 
-    def _heard(self, world: World, effects: Effects, outcome: str) -> object | None:
+    def _heard(self, world: ConsumerGroupWorld, effects: Effects, outcome: str) -> object | None:
         return effects.replies[0][1] if world.survives(effects, outcome) else None
 
     def _start_anew(self, code: int) -> None:

@@ -22,7 +22,7 @@ from headwater.groups.requests import (
     SyncRequest,
 )
 from headwater.groups.settings import GroupSettings
-from tests.support.groups.consumer_world import CLIENT, GROUP, World
+from tests.support.groups.consumer_world import CLIENT, GROUP, ConsumerGroupWorld
 
 Names = Mapping[str, tuple[int, ...]]
 
@@ -49,7 +49,7 @@ def assigned(reply: SyncReply) -> Names:
     return found.partitions
 
 
-class MixedWorld(World):
+class MixedWorld(ConsumerGroupWorld):
     """Drives the machine that the group is at the time; ``answers`` has what was replied."""
 
     def __init__(self, settings: GroupSettings | None = None, **partitions: int) -> None:

@@ -20,7 +20,7 @@ CLIENT = Client("client", "/127.0.0.1")
 GROUP = "g"
 
 
-class Topics:
+class ChangeableTopics:
     """An image of the cluster's topics that tests may change."""
 
     def __init__(self, **partitions: int) -> None:
@@ -61,11 +61,11 @@ class Topics:
         return self._by_name[name]
 
 
-class World:
+class ConsumerGroupWorld:
     """A group with its topics, a clock, and the records that a store would have."""
 
     def __init__(self, settings: GroupSettings | None = None, **partitions: int) -> None:
-        self.topics = Topics(**partitions)
+        self.topics = ChangeableTopics(**partitions)
         self.settings = settings or GroupSettings()
         self.now = 1000.0
         self.rng = Random(1)
@@ -167,7 +167,7 @@ class World:
         return {self.topics.of(name).id: numbers} if numbers else {}
 
 
-def settle(world: World, *member_ids: str) -> dict[str, Assignment]:
+def settle(world: ConsumerGroupWorld, *member_ids: str) -> dict[str, Assignment]:
     """Heartbeats of members that do at once what they are told, until the group is stable."""
     for _ in range(10):
         for member in world.group.describe(world.topics).members:

@@ -23,8 +23,8 @@ from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import Change, Committed, Decide, Entry, Limits, Scan, Session
 from headwater.meta.values import decode
 from headwater.telemetry.metrics import Metrics
-from tests.support.groups.cluster import Topics
-from tests.support.meta.faulty import Faults, FaultyStore
+from tests.support.groups.cluster import SharedTopics
+from tests.support.meta.faulty import FaultyStore, MetadataFaults
 
 T = TypeVar("T")
 
@@ -73,7 +73,12 @@ class ProcessStore:
     """A store as one process sees it: calls stop with the process, some land late."""
 
     def __init__(
-        self, database: MemoryDatabase, process: Process, rng: Random, faults: Faults, late: float
+        self,
+        database: MemoryDatabase,
+        process: Process,
+        rng: Random,
+        faults: MetadataFaults,
+        late: float,
     ) -> None:
         self._database = database
         self._process = process
@@ -144,12 +149,12 @@ async def _now(value: T) -> T:
     return value
 
 
-class Broker:
+class CoordinatingBroker:
     """One run of one broker: membership, coordinator, and the process that both are in."""
 
     exclusive = False
 
-    def __init__(self, world: "World", node_id: int) -> None:
+    def __init__(self, world: "GroupsWorld", node_id: int) -> None:
         self.world = world
         self.node_id = node_id
         self.process = Process()
@@ -225,7 +230,7 @@ class Broker:
         return None
 
 
-class World:
+class GroupsWorld:
     """Brokers on one database."""
 
     def __init__(self, rng: Random, clock: Clock, *, brokers: int, late: float) -> None:
@@ -233,10 +238,10 @@ class World:
         self.clock = clock
         self.late = late
         self.database = MemoryDatabase()
-        self.faults = Faults()
-        self.topics = Topics(t=64)
+        self.faults = MetadataFaults()
+        self.topics = SharedTopics(t=64)
         self.live: set[int] = set(range(brokers))
-        self.brokers = [Broker(self, number) for number in range(brokers)]
+        self.brokers = [CoordinatingBroker(self, number) for number in range(brokers)]
 
     def see(self, node_id: int) -> None:
         self._live_changed(self.live | {node_id})
@@ -258,7 +263,7 @@ class World:
 
     async def ask(
         self, group: str, request: Callable[[Coordinator], Awaitable[T]]
-    ) -> tuple[Broker, T]:
+    ) -> tuple[CoordinatingBroker, T]:
         """Find the coordinator as a client does, and send it a request, until one answers."""
         while True:
             some = self.rng.choice(self.brokers)
@@ -281,7 +286,7 @@ class World:
                     await broker.kill()
                     await asyncio.sleep(rng.uniform(0, 10))
                     self.miss(number)
-                    self.brokers[number] = Broker(self, number)
+                    self.brokers[number] = CoordinatingBroker(self, number)
                 case "pause":
                     broker.process.stop()
                     await asyncio.sleep(rng.uniform(0, 2 * TTL))
@@ -289,7 +294,7 @@ class World:
                 case "stop":
                     await broker.stop()
                     self.miss(number)
-                    self.brokers[number] = Broker(self, number)
+                    self.brokers[number] = CoordinatingBroker(self, number)
                 case "store":
                     self.faults.unavailable = rng.uniform(0, 1)
                     await asyncio.sleep(rng.uniform(0, 8))
@@ -303,7 +308,7 @@ class World:
         self.faults.watch_delay = 1.0
 
     def stop_faults(self) -> None:
-        for name in Faults.__slots__:
+        for name in MetadataFaults.__slots__:
             setattr(self.faults, name, 0.0)
 
     async def end(self) -> None:

@@ -22,7 +22,7 @@ class Feature(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class InteropRecord:
     value: bytes | None
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
@@ -34,14 +34,14 @@ class Record:
 class Received:
     offset: int
     timestamp_ms: int
-    record: Record
+    record: InteropRecord
     """With ``timestamp_ms`` None, so that it compares equal to what was sent without one."""
 
 
-def numbered(count: int, *, first: int = 0, tag: str = "value") -> list[Record]:
+def numbered(count: int, *, first: int = 0, tag: str = "value") -> list[InteropRecord]:
     """Records that tell their place; long enough that every codec has something to do."""
     return [
-        Record(f"{tag}-{place}-{'abcdefgh' * 20}".encode(), f"key-{place % 7}".encode())
+        InteropRecord(f"{tag}-{place}-{'abcdefgh' * 20}".encode(), f"key-{place % 7}".encode())
         for place in range(first, first + count)
     ]
 
@@ -52,34 +52,40 @@ LONG_AGO_MS = 1_700_000_000_000
 
 ALL_BYTES = bytes(range(256))
 
-SAMPLES: dict[Feature, list[Record]] = {
+SAMPLES: dict[Feature, list[InteropRecord]] = {
     Feature.KEYS: [
-        Record(b"v0", b"a-key"),
-        Record(b"v1", None),
-        Record(b"v2", "ключ-キー".encode()),
-        Record(b"v3", b"k" * 2000),
+        InteropRecord(b"v0", b"a-key"),
+        InteropRecord(b"v1", None),
+        InteropRecord(b"v2", "ключ-キー".encode()),
+        InteropRecord(b"v3", b"k" * 2000),
     ],
-    Feature.NULL_VALUES: [Record(None, b"tombstone"), Record(b"alive", b"k"), Record(None, b"k")],
+    Feature.NULL_VALUES: [
+        InteropRecord(None, b"tombstone"),
+        InteropRecord(b"alive", b"k"),
+        InteropRecord(None, b"k"),
+    ],
     Feature.HEADERS: [
-        Record(b"v0", b"k", (("trace", b"abc"), ("content-type", b"text/plain"))),
-        Record(b"v1", b"k", ()),
-        Record(b"v2", b"k", (("naïve-é", "wert-ß".encode()),)),
+        InteropRecord(b"v0", b"k", (("trace", b"abc"), ("content-type", b"text/plain"))),
+        InteropRecord(b"v1", b"k", ()),
+        InteropRecord(b"v2", b"k", (("naïve-é", "wert-ß".encode()),)),
     ],
-    Feature.DUPLICATE_HEADERS: [Record(b"v", b"k", (("h", b"1"), ("other", b"2"), ("h", b"3")))],
-    Feature.EMPTY_HEADERS: [Record(b"v", b"k", (("empty", b""), ("full", b"x")))],
-    Feature.NULL_HEADERS: [Record(b"v", b"k", (("null", None), ("full", b"x")))],
+    Feature.DUPLICATE_HEADERS: [
+        InteropRecord(b"v", b"k", (("h", b"1"), ("other", b"2"), ("h", b"3")))
+    ],
+    Feature.EMPTY_HEADERS: [InteropRecord(b"v", b"k", (("empty", b""), ("full", b"x")))],
+    Feature.NULL_HEADERS: [InteropRecord(b"v", b"k", (("null", None), ("full", b"x")))],
     Feature.TIMESTAMPS: [
-        Record(f"v{place}".encode(), b"k", (), LONG_AGO_MS + step)
+        InteropRecord(f"v{place}".encode(), b"k", (), LONG_AGO_MS + step)
         for place, step in enumerate((0, 1, 999, DAY_MS, 5, 2 * DAY_MS))
     ],
     Feature.BINARY: [
-        Record(ALL_BYTES, ALL_BYTES[::-1], (("bytes", ALL_BYTES),)),
-        Record(b"\x00", b"", ()),
-        Record(b"", b"\xff\xfe", ()),
+        InteropRecord(ALL_BYTES, ALL_BYTES[::-1], (("bytes", ALL_BYTES),)),
+        InteropRecord(b"\x00", b"", ()),
+        InteropRecord(b"", b"\xff\xfe", ()),
     ],
     Feature.LARGE: [
-        Record(b"small", b"k"),
-        Record(b"0123456789" * 90_000, b"k"),
-        Record(b"after", b"k"),
+        InteropRecord(b"small", b"k"),
+        InteropRecord(b"0123456789" * 90_000, b"k"),
+        InteropRecord(b"after", b"k"),
     ],
 }

@@ -72,7 +72,7 @@ def follow(engine: LogEngine, topic: Topic, partition: int = 0) -> None:
     engine._streams[topic.streams[partition]].rearranged(0)
 
 
-class Compactor:
+class StepwiseCompactor:
     """Plans, writes and steps jobs on given stores."""
 
     def __init__(

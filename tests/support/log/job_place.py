@@ -23,7 +23,7 @@ from headwater.objects.memory import MemoryObjects
 from headwater.wire.batches.batch import split_batches
 from headwater.wire.batches.records import Record, encode_batch
 from headwater.wire.columnar import decode as columns
-from tests.support.log.compaction import Compactor, read_range
+from tests.support.log.compaction import StepwiseCompactor, read_range
 from tests.support.log.harness import ClockByHand, running_engine
 
 GRACE = 1_000
@@ -32,7 +32,7 @@ SETTINGS = LogSettings(
 )
 
 
-class Place:
+class JobPlace:
     """Stores with one stream of ten small entries on them."""
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -44,7 +44,7 @@ class Place:
         )
         self.steps = JobSteps(self.meta, self.clock)
         self.releases = TableReleases(self.meta, self.clock)
-        self.compactor = Compactor(self.meta, self.objects, self.clock, Random(7))
+        self.compactor = StepwiseCompactor(self.meta, self.objects, self.clock, Random(7))
 
     async def fill(self, engine: LogEngine, name: str = "t", entries: int = 10) -> Topic:
         topic = await engine.topics.create(name, 1, {"retention.ms": "-1"})
@@ -87,7 +87,7 @@ class Place:
             await self.releases.let_go(noted, noted.files)
 
 
-async def created(place: Place, topic: Topic, **bounds: int) -> Job:
+async def created(place: JobPlace, topic: Topic, **bounds: int) -> Job:
     job = await place.compactor.create(topic, **bounds)
     assert job is not None
     assert job.state == CREATED

@@ -24,7 +24,7 @@ OBJECTS_ONLY = LogSettings(
 )
 
 
-class ClockByHand:
+class TickingClock:
     def __init__(self) -> None:
         self.now = 1_700_000_000_000
 
@@ -33,11 +33,11 @@ class ClockByHand:
         return self.now
 
 
-class Place:
+class RestorePlace:
     """Objects that last, and a metadata store that can be lost."""
 
     def __init__(self, *, whole: bool = False, limits: Limits | None = None) -> None:
-        self.clock = ClockByHand()
+        self.clock = TickingClock()
         kind = WholeObjects if whole else MemoryObjects
         self.objects = kind(clock=self.clock)
         self.limits = limits

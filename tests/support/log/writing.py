@@ -36,7 +36,7 @@ class SlowCommits(MemoryStore):
         return await super().transact(domain, keys, decide)
 
 
-class Bench:
+class TroubledLogWriter:
     """A writer on stores that can be told to fail."""
 
     def __init__(
@@ -95,14 +95,14 @@ class Bench:
 
 
 def simulate(
-    work: Callable[[Bench], Awaitable[None]],
+    work: Callable[[TroubledLogWriter], Awaitable[None]],
     settings: LogSettings = WHOLE,
     store: MemoryStore | None = None,
 ) -> None:
     loop = SimulatedLoop()
 
     async def main() -> None:
-        bench = Bench(loop, settings, store)
+        bench = TroubledLogWriter(loop, settings, store)
         await bench.start()
         await work(bench)
         await bench.writer.close()

@@ -20,7 +20,7 @@ from headwater.meta.store import (
 
 
 @dataclass(slots=True)
-class Faults:
+class MetadataFaults:
     """How often each fault strikes (0 to 1), and the longest delays in seconds.
 
     May be changed while the store is in use.
@@ -40,10 +40,12 @@ class FaultyStore:
     where nothing did; ``unavailable`` raises ``StoreUnavailable`` from any call.
     """
 
-    def __init__(self, store: MetadataStore, random: Random, faults: Faults | None = None) -> None:
+    def __init__(
+        self, store: MetadataStore, random: Random, faults: MetadataFaults | None = None
+    ) -> None:
         self._store = store
         self._random = random
-        self.faults = faults if faults is not None else Faults()
+        self.faults = faults if faults is not None else MetadataFaults()
 
     @property
     def limits(self) -> Limits:

@@ -18,14 +18,14 @@ from headwater.meta.store import (
 T = TypeVar("T")
 
 
-class Guard(Protocol):
+class Interference(Protocol):
     """Does the work, or does not, or does it and loses its answer."""
 
     async def __call__(self, work: Callable[[], Awaitable[T]], /) -> T: ...
 
 
 class GuardedStore:
-    def __init__(self, store: MetadataStore, guard: Guard) -> None:
+    def __init__(self, store: MetadataStore, guard: Interference) -> None:
         self._store = store
         self._guard = guard
 

@@ -24,7 +24,7 @@ class When(Enum):
 
 
 @dataclass(slots=True)
-class Faults:
+class ObjectFaults:
     """How often requests fail (0 to 1), and for how many seconds things take longer."""
 
     before: float = 0.0
@@ -38,10 +38,10 @@ class FaultyObjects:
     """``faults`` may be changed at any time; ``fail_next`` sets single failures."""
 
     def __init__(
-        self, inner: DeletableObjects, *, random: Random, faults: Faults | None = None
+        self, inner: DeletableObjects, *, random: Random, faults: ObjectFaults | None = None
     ) -> None:
         self.inner = inner
-        self.faults = faults or Faults()
+        self.faults = faults or ObjectFaults()
         self._random = random
         self._next: deque[tuple[When, StoreError]] = deque()
         self._visible_at: dict[str, float] = {}

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator, Sequence
 
 from headwater.objects.store import Buffer, DeletableObjects, GrowingObject, ObjectInfo, Traffic
-from tests.support.meta.guarded import Guard
+from tests.support.meta.guarded import Interference
 
 
 class GuardedObjects:
-    def __init__(self, store: DeletableObjects, guard: Guard) -> None:
+    def __init__(self, store: DeletableObjects, guard: Interference) -> None:
         self._store = store
         self._guard = guard
 
@@ -44,7 +44,7 @@ class GuardedObjects:
 
 
 class GuardedGrowth:
-    def __init__(self, inner: GrowingObject, guard: Guard) -> None:
+    def __init__(self, inner: GrowingObject, guard: Interference) -> None:
         self._inner = inner
         self._guard = guard
 

@@ -67,7 +67,7 @@ class Row(NamedTuple):
     headers: tuple[tuple[bytes, bytes | None], ...]
 
 
-class InProcess:
+class InProcessRunner:
     """Runs tasks here, in place of Spark: what is tested is the driver."""
 
     def run(self, tasks: Sequence[bytes], done: Done) -> list[bytes]:
@@ -77,7 +77,7 @@ class InProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class PipelineCluster:
     """A running broker and the directory of its data."""
 
     server: Server
@@ -268,7 +268,7 @@ def make_compactor(
         objects_url=place.address.objects_url,
         clock=place.clock,
         tables=place.tables,
-        runner=runner or InProcess(),
+        runner=runner or InProcessRunner(),
         settings=PipelineSettings(
             file_bytes=file_bytes,
             claim_ms=claim_ms,
@@ -279,8 +279,8 @@ def make_compactor(
     )
 
 
-def start_cluster(data: Path) -> Cluster:
-    return Cluster(start_headwater(data, environment=ENVIRONMENT), data)
+def start_cluster(data: Path) -> PipelineCluster:
+    return PipelineCluster(start_headwater(data, environment=ENVIRONMENT), data)
 
 
 def table_rows(place: Place, topic: StoredTopic) -> list[Row]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.s3_cluster import settings_of
 
 COMMAND = Path(sys.executable).with_name("headwater")
@@ -14,7 +14,7 @@ LIMIT_SECONDS = 280
 
 
 def start_command(
-    cluster: Cluster,
+    cluster: PipelineCluster,
     *words: str | Path,
     command: tuple[str | Path, ...] = (COMMAND,),
     environment: Mapping[str, str] | None = None,
@@ -37,7 +37,7 @@ def start_command(
 
 
 def run_command(
-    cluster: Cluster,
+    cluster: PipelineCluster,
     *words: str | Path,
     command: tuple[str | Path, ...] = (COMMAND,),
     environment: Mapping[str, str] | None = None,

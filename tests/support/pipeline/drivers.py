@@ -26,7 +26,7 @@ from headwater.pipeline.spark.runner import Done
 from headwater.pipeline.upkeep.maintain import keep_tables
 from headwater.tables.settings import TableSettings
 from tests.support.pipeline import tally
-from tests.support.pipeline.cluster import InProcess, address_of, make_compactor
+from tests.support.pipeline.cluster import InProcessRunner, address_of, make_compactor
 
 WRITING: Final = "writing"
 """One of the files is there."""
@@ -93,7 +93,7 @@ class Deadly(NoWatcher):
             kill_this_process()
 
 
-class HalfDone(InProcess):
+class HalfDone(InProcessRunner):
     """Writes one file and dies."""
 
     def run(self, tasks: Sequence[bytes], done: Done) -> list[bytes]:
@@ -117,7 +117,7 @@ async def _main(order: Drive) -> None:
             return
         compactor = make_compactor(
             place,
-            runner=HalfDone() if order.point == WRITING else InProcess(),
+            runner=HalfDone() if order.point == WRITING else InProcessRunner(),
             watcher=Deadly(order.point),
             claim_ms=CLAIM_MS,
         )

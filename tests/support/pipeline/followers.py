@@ -16,7 +16,7 @@ Place = tuple[str, int]
 """A topic and a partition."""
 
 
-class Follower:
+class TopicFollower:
     """Reads topics from their start to their end, again and again, on a thread.
 
     Every pass must see the offsets of a partition in order, and each record as it was seen
@@ -106,8 +106,8 @@ def followed(bootstrap: str, topics: Mapping[str, int], *, gaps: bool = False) -
 
     Raises ``AssertionError`` at its end where one saw a gap, a repeat or a changed record.
     """
-    over_again = Follower(bootstrap, topics, gaps=gaps, over_again=True)
-    tail = Follower(bootstrap, topics, gaps=gaps, over_again=False)
+    over_again = TopicFollower(bootstrap, topics, gaps=gaps, over_again=True)
+    tail = TopicFollower(bootstrap, topics, gaps=gaps, over_again=False)
     with over_again, tail:
         yield
     assert not over_again.problems, over_again.problems[:5]

@@ -8,13 +8,13 @@ from headwater.tables.settings import TableSettings
 from peers.headwater import start_headwater
 from peers.iceberg_rest import start_iceberg_rest
 from peers.versitygw import start_versitygw
-from tests.support.pipeline.cluster import ENVIRONMENT, Cluster
+from tests.support.pipeline.cluster import ENVIRONMENT, PipelineCluster
 
 BUCKET = "lake"
 
 
 @contextmanager
-def started_on_s3(folder: Path) -> Iterator[Cluster]:
+def started_on_s3(folder: Path) -> Iterator[PipelineCluster]:
     """The three servers for as long as the block runs.
 
     Objects can be looked at in ``data/objects``, as if they were there.
@@ -36,7 +36,7 @@ def started_on_s3(folder: Path) -> Iterator[Cluster]:
         }
         server = start_headwater(folder / "data", environment=environment)
         stack.callback(server.stop)
-        yield Cluster(server, folder / "data", tables, objects_url)
+        yield PipelineCluster(server, folder / "data", tables, objects_url)
 
 
 def settings_of(tables: TableSettings, objects_url: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections import Counter
 
 
-class Tally:
+class CountsByKind:
     """Counts things by what they were."""
 
     def __init__(self) -> None:
@@ -18,8 +18,8 @@ class Tally:
         return [f"{self.counts.total()} {name}: {'; '.join(parts)}"] if parts else []
 
 
-kills = Tally()
-faults = Tally()
+kills = CountsByKind()
+faults = CountsByKind()
 
 
 def report() -> list[str]:

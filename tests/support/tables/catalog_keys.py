@@ -7,10 +7,12 @@ from headwater.log.restore.snapshots import EVERYTHING
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.store_thread import StoreThread
 from headwater.meta.values import Value, encode
-from tests.support.tables.world import World
+from tests.support.tables.world import TablesWorld
 
 
-def write_keys(world: World, values: Mapping[str, Value | bytes], *, wipe: bool = False) -> None:
+def write_keys(
+    world: TablesWorld, values: Mapping[str, Value | bytes], *, wipe: bool = False
+) -> None:
     """Put keys; with ``wipe`` they are all that the store has afterwards."""
 
     def decide(_values: Values) -> tuple[Writes, None]:
@@ -25,7 +27,7 @@ def write_keys(world: World, values: Mapping[str, Value | bytes], *, wipe: bool 
         store.run(store.meta.transact(0, [], decide))
 
 
-def read_keys(world: World) -> dict[str, bytes]:
+def read_keys(world: TablesWorld) -> dict[str, bytes]:
     """Every key of the store, as a snapshot has them."""
 
     async def read(meta: MetadataStore) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from headwater.http1 import HttpLimits
 from headwater.tables.rest.server import CatalogServer, catalog_server
-from tests.support.tables.world import World
+from tests.support.tables.world import TablesWorld
 
 SCHEMA = Schema(
     NestedField(field_id=1, name="id", field_type=LongType(), required=False),
@@ -24,7 +24,7 @@ SCHEMA = Schema(
 
 
 @dataclass(frozen=True)
-class Answer:
+class CatalogAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -45,7 +45,7 @@ class Answer:
 class Endpoint:
     """Where a catalog listens."""
 
-    world: World
+    world: TablesWorld
     port: int
 
     @property
@@ -59,7 +59,7 @@ class Endpoint:
     def client(self, **properties: str) -> RestCatalog:
         return RestCatalog("remote", uri=self.url, **properties)
 
-    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> CatalogAnswer:
         """One request on a connection of its own; a body that is no bytes is sent as JSON."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -68,13 +68,13 @@ class Endpoint:
         try:
             connection.request(method, path, sent, {**kind, **names})
             answer = connection.getresponse()
-            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+            return CatalogAnswer(answer.status, dict(answer.getheaders()), answer.read())
         finally:
             connection.close()
 
 
 @contextmanager
-def serving(world: World, server: CatalogServer | None = None) -> Iterator[Endpoint]:
+def serving(world: TablesWorld, server: CatalogServer | None = None) -> Iterator[Endpoint]:
     """The catalog of a world, on an event loop in a thread, as beside a broker."""
     server = server or catalog_server(
         world.settings,

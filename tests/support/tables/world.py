@@ -25,7 +25,7 @@ OWNER = TableOwner(cluster_id="c1", topic="orders", topic_id="id-1", first_strea
 
 
 @dataclass(frozen=True)
-class World:
+class TablesWorld:
     """Everything under one directory; a stream's id is 100 and its partition."""
 
     directory: Path
@@ -38,7 +38,7 @@ class World:
     """To be closed."""
 
     @classmethod
-    def under(cls, directory: Path, **options: Any) -> "World":
+    def under(cls, directory: Path, **options: Any) -> "TablesWorld":
         return cls(directory, f"file://{directory}/objects", **options)
 
     @property
@@ -117,7 +117,7 @@ class World:
             holes=holes,
         )
 
-    def again(self, topic_id: str, first_stream: int) -> "World":
+    def again(self, topic_id: str, first_stream: int) -> "TablesWorld":
         """The same place after the topic was deleted and created again."""
         owner = replace(self.owner, topic_id=topic_id, first_stream=first_stream)
         return replace(self, owner=owner)

@@ -6,15 +6,22 @@ import pytest
 
 from tests.support.interop.admin import Admin, for_each_admin
 from tests.support.interop.members import GROUP_CLIENTS
-from tests.support.interop.members.group import Group, all_places, ends, fill, share_evenly, values
+from tests.support.interop.members.group import (
+    GroupOfOneClient,
+    all_places,
+    ends,
+    fill,
+    share_evenly,
+    values,
+)
 from tests.support.interop.members.offsets import committed_offsets
-from tests.support.interop.members.state import Committed, Kind, place
+from tests.support.interop.members.state import AssignmentKind, InteropOffset, place
 
 
-def own_group(bootstrap: str, admin: Admin, leaving: ExitStack) -> Group:
+def own_group(bootstrap: str, admin: Admin, leaving: ExitStack) -> GroupOfOneClient:
     """A group whose members are of the same client as the one that asks about it."""
     (client,) = (each for each in GROUP_CLIENTS if each.name == admin.name)
-    return Group(bootstrap, client, leaving)
+    return GroupOfOneClient(bootstrap, client, leaving)
 
 
 @for_each_admin("ListGroups", "list_groups")
@@ -28,7 +35,7 @@ def test_a_group_is_listed(bootstrap: str, admin: Admin, leaving: ExitStack) -> 
     assert listed.get("type", "Classic").title() == "Classic"
 
 
-def describe(bootstrap: str, admin: Admin, leaving: ExitStack, kind: Kind | None) -> None:
+def describe(bootstrap: str, admin: Admin, leaving: ExitStack, kind: AssignmentKind | None) -> None:
     group = own_group(bootstrap, admin, leaving)
     members = [group.join(kind) for _ in range(2)]
     group.wait_for(lambda: share_evenly(members, group.topic))
@@ -52,7 +59,7 @@ def test_a_classic_group_is_described(bootstrap: str, admin: Admin, leaving: Exi
 def test_a_group_of_the_new_protocol_is_described(
     bootstrap: str, admin: Admin, leaving: ExitStack
 ) -> None:
-    describe(bootstrap, admin, leaving, Kind.CONSUMER)
+    describe(bootstrap, admin, leaving, AssignmentKind.CONSUMER)
 
 
 @for_each_admin("DeleteGroups", "delete_group")
@@ -81,7 +88,7 @@ def test_a_groups_offsets_are_listed(bootstrap: str, admin: Admin, leaving: Exit
     member.commit(wanted)
     told = admin.call("group_offsets", bootstrap, group=group.name)
     assert {
-        where: Committed(each["offset"], each.get("metadata", "noted"))
+        where: InteropOffset(each["offset"], each.get("metadata", "noted"))
         for where, each in told.items()
     } == wanted
 

@@ -6,16 +6,16 @@ import pytest
 
 from peers.process import Server
 from tests.support.interop.capabilities import TIMED, TIMES
-from tests.support.interop.clients import CLIENTS, JAVA_CONSOLE, LIBRDKAFKA, Client
+from tests.support.interop.clients import CLIENTS, JAVA_CONSOLE, LIBRDKAFKA, InteropClient
 from tests.support.interop.clients.driven import JAVA
-from tests.support.interop.records import CODECS, SAMPLES, Feature, Record, numbered
+from tests.support.interop.records import CODECS, SAMPLES, Feature, InteropRecord, numbered
 from tests.system.clients.conftest import create_topic
 
 COUNT = 50
 
 
 @cache
-def topic_with(bootstrap: str, producer: Client, codec: str, feature: Feature | None) -> str:
+def topic_with(bootstrap: str, producer: InteropClient, codec: str, feature: Feature | None) -> str:
     """Each producer writes once; every consumer reads the same topic."""
     topic = create_topic(bootstrap)
     records = numbered(COUNT) if feature is None else SAMPLES[feature]
@@ -23,7 +23,7 @@ def topic_with(bootstrap: str, producer: Client, codec: str, feature: Feature | 
     return topic
 
 
-def pairs(*partners: Client) -> list[tuple[Client, Client]]:
+def pairs(*partners: InteropClient) -> list[tuple[InteropClient, InteropClient]]:
     """Every two clients of which one is a partner.
 
     The console tools start a Java machine for each call, so they have one partner only.
@@ -73,7 +73,7 @@ def feature_pairs() -> list[object]:
 
 @pytest.mark.parametrize(("producer", "codec", "consumer"), codec_pairs())
 def test_compressed_records_are_read_as_they_were_sent(
-    bootstrap: str, producer: Client, codec: str, consumer: Client
+    bootstrap: str, producer: InteropClient, codec: str, consumer: InteropClient
 ) -> None:
     topic = topic_with(bootstrap, producer, codec, None)
     received = consumer.consume(bootstrap, topic, count=COUNT)
@@ -83,7 +83,7 @@ def test_compressed_records_are_read_as_they_were_sent(
 
 @pytest.mark.parametrize(("producer", "feature", "consumer"), feature_pairs())
 def test_every_part_of_a_record_survives(
-    bootstrap: str, producer: Client, feature: Feature, consumer: Client
+    bootstrap: str, producer: InteropClient, feature: Feature, consumer: InteropClient
 ) -> None:
     sent = SAMPLES[feature]
     topic = topic_with(bootstrap, producer, "none", feature)
@@ -93,8 +93,8 @@ def test_every_part_of_a_record_survives(
         assert [came.timestamp_ms for came in received] == [each.timestamp_ms for each in sent]
 
 
-def without_time(record: Record) -> Record:
-    return Record(record.value, record.key, record.headers)
+def without_time(record: InteropRecord) -> InteropRecord:
+    return InteropRecord(record.value, record.key, record.headers)
 
 
 def for_each_client(capability: str) -> pytest.MarkDecorator:
@@ -108,7 +108,7 @@ def for_each_client(capability: str) -> pytest.MarkDecorator:
 
 
 @for_each_client("consume from an offset inside a batch")
-def test_reading_starts_at_the_offset_asked_for(bootstrap: str, client: Client) -> None:
+def test_reading_starts_at_the_offset_asked_for(bootstrap: str, client: InteropClient) -> None:
     topic = topic_with(bootstrap, LIBRDKAFKA, "zstd", None)
     received = client.consume(bootstrap, topic, offset=17, count=COUNT - 17)
     assert [came.offset for came in received] == list(range(17, COUNT))
@@ -117,7 +117,7 @@ def test_reading_starts_at_the_offset_asked_for(bootstrap: str, client: Client) 
 
 @for_each_client("idempotent producer")
 def test_an_idempotent_producer_appends_each_record_once(
-    bootstrap: str, topic: str, client: Client
+    bootstrap: str, topic: str, client: InteropClient
 ) -> None:
     records = numbered(300)
     client.produce(bootstrap, topic, records, settings={"enable.idempotence": True})
@@ -127,7 +127,9 @@ def test_an_idempotent_producer_appends_each_record_once(
 
 
 @for_each_client("acks 0 and 1")
-def test_weaker_acknowledgements_deliver_too(bootstrap: str, topic: str, client: Client) -> None:
+def test_weaker_acknowledgements_deliver_too(
+    bootstrap: str, topic: str, client: InteropClient
+) -> None:
     settings = {"enable.idempotence": False}
     client.produce(bootstrap, topic, numbered(20), settings={"acks": 1, **settings})
     client.produce(bootstrap, topic, numbered(20, first=20), settings={"acks": 0, **settings})
@@ -137,7 +139,7 @@ def test_weaker_acknowledgements_deliver_too(bootstrap: str, topic: str, client:
 
 @for_each_client("automatic creation of topics")
 def test_producing_to_a_topic_that_does_not_exist_creates_it(
-    bootstrap: str, client: Client
+    bootstrap: str, client: InteropClient
 ) -> None:
     topic = f"made-by-{client.name.replace(' ', '-').replace(chr(39), '')}"
     client.produce(bootstrap, topic, numbered(5))
@@ -153,7 +155,9 @@ def test_producing_to_a_topic_that_does_not_exist_creates_it(
         if each.chooses_partitions
     ],
 )
-def test_records_land_in_the_partition_that_was_chosen(bootstrap: str, client: Client) -> None:
+def test_records_land_in_the_partition_that_was_chosen(
+    bootstrap: str, client: InteropClient
+) -> None:
     topic = create_topic(bootstrap, partitions=3)
     for partition in range(3):
         records = numbered(5 + partition, tag=f"p{partition}")
@@ -164,7 +168,7 @@ def test_records_land_in_the_partition_that_was_chosen(bootstrap: str, client: C
 
 
 @for_each_client("two brokers, either one")
-def test_two_brokers_serve_the_same_topic(two_workers: Server, client: Client) -> None:
+def test_two_brokers_serve_the_same_topic(two_workers: Server, client: InteropClient) -> None:
     brokers = two_workers.bootstrap.split(",")
     topic = create_topic(two_workers.bootstrap)
     for place, broker in enumerate(brokers):
@@ -175,17 +179,19 @@ def test_two_brokers_serve_the_same_topic(two_workers: Server, client: Client) -
 
 
 @for_each_client("produce, too large for the topic is refused")
-def test_a_batch_past_the_topics_limit_is_refused(bootstrap: str, client: Client) -> None:
+def test_a_batch_past_the_topics_limit_is_refused(bootstrap: str, client: InteropClient) -> None:
     topic = create_topic(bootstrap, max_message_bytes="2000")
     with pytest.raises(Exception, match=r"(?i)too.?large|MSG_SIZE"):
-        client.produce(bootstrap, topic, [Record(b"x" * 5000, b"k")])
-    client.produce(bootstrap, topic, [Record(b"x" * 500, b"k")])
+        client.produce(bootstrap, topic, [InteropRecord(b"x" * 5000, b"k")])
+    client.produce(bootstrap, topic, [InteropRecord(b"x" * 500, b"k")])
     (received,) = client.consume(bootstrap, topic, count=1)
-    assert received.record == Record(b"x" * 500, b"k")
+    assert received.record == InteropRecord(b"x" * 500, b"k")
 
 
 @for_each_client("consume, log append time")
-def test_log_append_time_replaces_the_clients_timestamp(bootstrap: str, client: Client) -> None:
+def test_log_append_time_replaces_the_clients_timestamp(
+    bootstrap: str, client: InteropClient
+) -> None:
     topic = create_topic(bootstrap, message_timestamp_type="LogAppendTime")
     LIBRDKAFKA.produce(bootstrap, topic, TIMED, codec="zstd")
     received = client.consume(bootstrap, topic, count=len(TIMED))

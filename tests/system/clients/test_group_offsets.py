@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 from tests.support.interop.members import GROUP_CLIENTS, GroupClient
 from tests.support.interop.members.group import (
-    Group,
+    GroupOfOneClient,
     all_places,
     ends,
     fill,
@@ -12,19 +12,19 @@ from tests.support.interop.members.group import (
     values,
 )
 from tests.support.interop.members.offsets import committed_offsets
-from tests.support.interop.members.state import Committed
+from tests.support.interop.members.state import InteropOffset
 
 
 @for_each_client("group, offsets committed with metadata")
 def test_committed_offsets_are_where_the_next_member_goes_on(
     bootstrap: str, client: GroupClient, leaving: ExitStack
 ) -> None:
-    group = Group(bootstrap, client, leaving)
+    group = GroupOfOneClient(bootstrap, client, leaving)
     fill(bootstrap, group.topic, 0)
     first = group.join()
     group.wait_for(lambda: first.state().values == values(group.topic, 0))
     wanted = {
-        where: Committed(number % 5, f"métadonnées {number}")
+        where: InteropOffset(number % 5, f"métadonnées {number}")
         for number, where in enumerate(sorted(all_places(group.topic)))
     }
     first.commit(wanted)
@@ -44,7 +44,7 @@ def test_committed_offsets_are_where_the_next_member_goes_on(
 def test_a_member_that_leaves_has_committed_what_it_received(
     bootstrap: str, client: GroupClient, leaving: ExitStack
 ) -> None:
-    group = Group(bootstrap, client, leaving)
+    group = GroupOfOneClient(bootstrap, client, leaving)
     fill(bootstrap, group.topic, 0)
     first = group.join(auto_commit=True)
     group.wait_for(lambda: first.state().values == values(group.topic, 0))
@@ -64,7 +64,7 @@ def test_a_group_is_handed_from_client_to_client(
     bootstrap: str, client: GroupClient, leaving: ExitStack
 ) -> None:
     """To its neighbour in the list, so that every client gives a group away and takes one over."""
-    group = Group(bootstrap, client, leaving)
+    group = GroupOfOneClient(bootstrap, client, leaving)
     fill(bootstrap, group.topic, 0)
     first = group.join()
     group.wait_for(lambda: first.state().values == values(group.topic, 0))

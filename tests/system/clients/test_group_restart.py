@@ -6,10 +6,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.interop.members import GROUP_CLIENTS, GroupClient, Member
-from tests.support.interop.members.group import Group, ends, fill, for_each_client, received, values
+from tests.support.interop.members import GROUP_CLIENTS, GroupClient, InteropMember
+from tests.support.interop.members.group import (
+    GroupOfOneClient,
+    ends,
+    fill,
+    for_each_client,
+    received,
+    values,
+)
 from tests.support.interop.members.offsets import committed_offsets
-from tests.support.interop.members.state import Kind
+from tests.support.interop.members.state import AssignmentKind
 from tests.support.interop.restartable import Restartable
 
 
@@ -17,8 +24,8 @@ from tests.support.interop.restartable import Restartable
 class Survivor:
     """A group that had read and committed one round when its broker was killed."""
 
-    group: Group
-    member: Member
+    group: GroupOfOneClient
+    member: InteropMember
 
     def read_and_commit(self) -> None:
         expected = values(self.group.topic, 0)
@@ -40,9 +47,9 @@ def survivors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Su
 
 
 def start(bootstrap: str, client: GroupClient, leaving: ExitStack) -> Survivor:
-    group = Group(bootstrap, client, leaving)
+    group = GroupOfOneClient(bootstrap, client, leaving)
     fill(bootstrap, group.topic, 0)
-    kind = Kind.CONSUMER if Kind.CONSUMER in client.kinds else client.kinds[0]
+    kind = AssignmentKind.CONSUMER if AssignmentKind.CONSUMER in client.kinds else client.kinds[0]
     return Survivor(group, group.join(kind))
 
 

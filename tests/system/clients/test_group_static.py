@@ -8,13 +8,13 @@ from tests.support.interop.capabilities import STATIC_CONSUMERS
 from tests.support.interop.members import GROUP_CLIENTS, GroupClient
 from tests.support.interop.members.group import (
     PARTITIONS,
-    Group,
+    GroupOfOneClient,
     fill,
     received,
     share_evenly,
     values,
 )
-from tests.support.interop.members.state import Kind
+from tests.support.interop.members.state import AssignmentKind
 
 CLASSIC = "group, static members"
 
@@ -26,7 +26,7 @@ def static_kinds() -> list[object]:
             kind,
             id=f"{client.name}-{kind}",
             marks=pytest.mark.cell(
-                client.name, STATIC_CONSUMERS if kind is Kind.CONSUMER else CLASSIC
+                client.name, STATIC_CONSUMERS if kind is AssignmentKind.CONSUMER else CLASSIC
             ),
         )
         for client in GROUP_CLIENTS
@@ -36,9 +36,9 @@ def static_kinds() -> list[object]:
 
 @pytest.mark.parametrize(("client", "kind"), static_kinds())
 def test_a_static_member_comes_back_to_its_partitions(
-    bootstrap: str, client: GroupClient, kind: Kind, leaving: ExitStack
+    bootstrap: str, client: GroupClient, kind: AssignmentKind, leaving: ExitStack
 ) -> None:
-    group = Group(bootstrap, client, leaving)
+    group = GroupOfOneClient(bootstrap, client, leaving)
     fill(bootstrap, group.topic, 0)
     returning = group.join(kind, instance=f"{group.name}-a", auto_commit=True)
     staying = group.join(kind, instance=f"{group.name}-b", auto_commit=True)
@@ -53,5 +53,7 @@ def test_a_static_member_comes_back_to_its_partitions(
     group.wait_for(lambda: returned.state().assigned == owned)
     group.wait_for(lambda: set(values(group.topic, 1)) <= set(received([returned, staying])))
     assert len(staying.state().assigned) == PARTITIONS - len(owned)
-    if kind is not Kind.CONSUMER:  # which tells a member its assignment without a rebalance
+    if (
+        kind is not AssignmentKind.CONSUMER
+    ):  # which tells a member its assignment without a rebalance
         assert staying.state().rebalances == seen

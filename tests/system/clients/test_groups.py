@@ -9,20 +9,20 @@ from tests.support.interop.members import GROUP_CLIENTS, GroupClient
 from tests.support.interop.members.group import (
     EACH,
     PARTITIONS,
-    Group,
+    GroupOfOneClient,
     fill,
     received,
     share_evenly,
     values,
 )
-from tests.support.interop.members.state import Committed, Kind
+from tests.support.interop.members.state import AssignmentKind, InteropOffset
 
 CAPABILITIES = {
-    Kind.RANGE: IN_A_GROUP,
-    Kind.ROUND_ROBIN: "group, round-robin assignor",
-    Kind.STICKY: "group, sticky assignor",
-    Kind.COOPERATIVE: "group, cooperative-sticky assignor",
-    Kind.CONSUMER: "group, consumer protocol (KIP-848)",
+    AssignmentKind.RANGE: IN_A_GROUP,
+    AssignmentKind.ROUND_ROBIN: "group, round-robin assignor",
+    AssignmentKind.STICKY: "group, sticky assignor",
+    AssignmentKind.COOPERATIVE: "group, cooperative-sticky assignor",
+    AssignmentKind.CONSUMER: "group, consumer protocol (KIP-848)",
 }
 
 
@@ -41,9 +41,9 @@ def kinds_of_clients() -> list[object]:
 
 @pytest.mark.parametrize(("client", "kind"), kinds_of_clients())
 def test_members_share_the_partitions_and_take_over_from_one_that_leaves(
-    bootstrap: str, client: GroupClient, kind: Kind, leaving: ExitStack
+    bootstrap: str, client: GroupClient, kind: AssignmentKind, leaving: ExitStack
 ) -> None:
-    group = Group(bootstrap, client, leaving)
+    group = GroupOfOneClient(bootstrap, client, leaving)
     fill(group.bootstrap, group.topic, 0)
     members = [group.join(kind) for _ in range(3)]
     group.wait_for(lambda: share_evenly(members, group.topic))
@@ -57,7 +57,7 @@ def test_members_share_the_partitions_and_take_over_from_one_that_leaves(
     for member in members:
         positions = {where: offset + 1 for where, offset, _ in member.state().received}
         owned = member.state().assigned
-        member.commit({where: Committed(positions[where]) for where in owned})
+        member.commit({where: InteropOffset(positions[where]) for where in owned})
 
     members.pop(1).leave()
     group.wait_for(lambda: share_evenly(members, group.topic))

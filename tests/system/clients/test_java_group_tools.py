@@ -12,7 +12,7 @@ from tests.support.interop.members import GROUP_CLIENTS
 from tests.support.interop.members.group import (
     EACH,
     PARTITIONS,
-    Group,
+    GroupOfOneClient,
     all_places,
     ends,
     fill,
@@ -20,7 +20,7 @@ from tests.support.interop.members.group import (
     values,
 )
 from tests.support.interop.members.offsets import committed_offsets
-from tests.support.interop.members.state import Kind, place
+from tests.support.interop.members.state import AssignmentKind, place
 from tests.support.interop.records import numbered
 from tests.support.interop.tools import tool
 from tests.system.clients.conftest import TOOLS, create_topic, fresh_name
@@ -35,14 +35,14 @@ def rows(said: str, group: str) -> list[list[str]]:
 
 
 @pytest.fixture
-def group(bootstrap: str, leaving: ExitStack) -> Group:
-    group = Group(bootstrap, JAVA_GROUPS, leaving)
+def group(bootstrap: str, leaving: ExitStack) -> GroupOfOneClient:
+    group = GroupOfOneClient(bootstrap, JAVA_GROUPS, leaving)
     fill(bootstrap, group.topic, 0)
     fill(bootstrap, group.topic, 1)
     return group
 
 
-def read_first_round(group: Group) -> None:
+def read_first_round(group: GroupOfOneClient) -> None:
     """Leaves the group empty, with one round read and one to come."""
     member = group.join()
     group.wait_for(lambda: len(member.state().values) == 2 * EACH * PARTITIONS)
@@ -50,7 +50,7 @@ def read_first_round(group: Group) -> None:
     member.leave()
 
 
-def offsets(group: Group) -> set[int]:
+def offsets(group: GroupOfOneClient) -> set[int]:
     found = committed_offsets(group.bootstrap, group.name)
     assert set(found) == all_places(group.topic)
     return {each.offset for each in found.values()}
@@ -63,9 +63,11 @@ def offsets(group: Group) -> set[int]:
 @pytest.mark.cell(TOOLS, "GroupsCommand --list")
 @pytest.mark.parametrize(
     ("kind", "protocol", "assignor"),
-    [(Kind.RANGE, "Classic", "range"), (Kind.CONSUMER, "Consumer", "uniform")],
+    [(AssignmentKind.RANGE, "Classic", "range"), (AssignmentKind.CONSUMER, "Consumer", "uniform")],
 )
-def test_a_running_group_is_shown(group: Group, kind: Kind, protocol: str, assignor: str) -> None:
+def test_a_running_group_is_shown(
+    group: GroupOfOneClient, kind: AssignmentKind, protocol: str, assignor: str
+) -> None:
     members = [group.join(kind) for _ in range(2)]
     group.wait_for(lambda: share_evenly(members, group.topic))
     for member in members:
@@ -95,7 +97,7 @@ def test_a_running_group_is_shown(group: Group, kind: Kind, protocol: str, assig
 
 
 @pytest.mark.cell(TOOLS, "ConsumerGroupCommand --reset-offsets")
-def test_the_offsets_of_an_empty_group_are_reset(group: Group, tmp_path: Path) -> None:
+def test_the_offsets_of_an_empty_group_are_reset(group: GroupOfOneClient, tmp_path: Path) -> None:
     read_first_round(group)
 
     def reset(*how: str | Path) -> str:
@@ -124,7 +126,7 @@ def test_the_offsets_of_an_empty_group_are_reset(group: Group, tmp_path: Path) -
 
 
 @pytest.mark.cell(TOOLS, "ConsumerGroupCommand --reset-offsets")
-def test_the_offsets_of_a_running_group_are_not_reset(group: Group) -> None:
+def test_the_offsets_of_a_running_group_are_not_reset(group: GroupOfOneClient) -> None:
     member = group.join()
     group.wait_for(lambda: member.state().assigned == all_places(group.topic))
     said = tool(
@@ -136,7 +138,7 @@ def test_the_offsets_of_a_running_group_are_not_reset(group: Group) -> None:
 
 @pytest.mark.cell(TOOLS, "ConsumerGroupCommand --delete-offsets")
 @pytest.mark.cell(TOOLS, "ConsumerGroupCommand --delete")
-def test_offsets_and_then_the_group_are_deleted(group: Group) -> None:
+def test_offsets_and_then_the_group_are_deleted(group: GroupOfOneClient) -> None:
     read_first_round(group)
     chosen = ("--group", group.name)
     one = f"{group.topic}:2"
@@ -160,7 +162,9 @@ def test_offsets_and_then_the_group_are_deleted(group: Group) -> None:
     ],
     ids=lambda options: " ".join(options) or "defaults",
 )
-def test_the_verifiable_consumer_reads_and_commits(group: Group, options: tuple[str, ...]) -> None:
+def test_the_verifiable_consumer_reads_and_commits(
+    group: GroupOfOneClient, options: tuple[str, ...]
+) -> None:
     expected = 2 * EACH * PARTITIONS
     said = tool(
         "VerifiableConsumer", group.bootstrap, "--topic", group.topic, "--group-id", group.name,
@@ -181,7 +185,7 @@ def test_the_verifiable_consumer_reads_and_commits(group: Group, options: tuple[
 
 @pytest.mark.cell(TOOLS, "ConsoleConsumer --group")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_the_console_consumer_reads_in_a_group(group: Group, protocol: str) -> None:
+def test_the_console_consumer_reads_in_a_group(group: GroupOfOneClient, protocol: str) -> None:
     said = tool(
         "consumer.ConsoleConsumer", group.bootstrap, "--topic", group.topic, "--group", group.name,
         "--from-beginning", "--max-messages", str(2 * EACH * PARTITIONS), "--timeout-ms", "20000",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.interop.capabilities import TIMES
 from tests.support.interop.clients import LIBRDKAFKA
-from tests.support.interop.records import Record, numbered
+from tests.support.interop.records import InteropRecord, numbered
 from tests.support.interop.tools import run, tool
 from tests.system.clients.conftest import TOOLS, create_topic, eventually, fresh_name
 
@@ -112,7 +112,7 @@ def broker_id(bootstrap: str) -> str:
 
 @pytest.mark.cell(TOOLS, "GetOffsetShell --time")
 def test_offsets_are_found_by_time(bootstrap: str, topic: str) -> None:
-    records = [Record(b"v", b"k", (), time) for time in (*TIMES, TIMES[0])]
+    records = [InteropRecord(b"v", b"k", (), time) for time in (*TIMES, TIMES[0])]
     LIBRDKAFKA.produce(bootstrap, topic, records)
     expected = {
         "earliest": 0,

@@ -10,13 +10,13 @@ import pytest
 
 from tests.support.interop.members import GROUP_CLIENTS, GroupClient
 from tests.support.interop.members.group import fill, received, values
-from tests.support.interop.members.state import Joining, Kind
+from tests.support.interop.members.state import AssignmentKind, MemberSetup
 from tests.system.clients.conftest import create_topic, eventually, fresh_name
 
 TAKES_PATTERNS = ("Java client", "Java client 4.4", "confluent-kafka")
 CAPABILITIES = {
-    Kind.RANGE: "group, pattern of topics",
-    Kind.CONSUMER: "group, pattern of topics in the consumer protocol",
+    AssignmentKind.RANGE: "group, pattern of topics",
+    AssignmentKind.CONSUMER: "group, pattern of topics in the consumer protocol",
 }
 
 
@@ -33,14 +33,14 @@ CAPABILITIES = {
     ],
 )  # fmt: skip
 def test_every_topic_that_matches_is_read(
-    bootstrap: str, client: GroupClient, kind: Kind, leaving: ExitStack
+    bootstrap: str, client: GroupClient, kind: AssignmentKind, leaving: ExitStack
 ) -> None:
     stem = fresh_name("pattern")
     matching = [create_topic(bootstrap, name=f"{stem}-{each}") for each in ("a", "b")]
     other = create_topic(bootstrap, name=f"other-{stem}-c")
     for topic in (*matching, other):
         fill(bootstrap, topic, 0, partitions=1)
-    joining = Joining(
+    joining = MemberSetup(
         bootstrap=bootstrap, group=fresh_name("group"), topic=f"^{stem}-.*", kind=kind
     )
     member = client.join(joining)

@@ -8,7 +8,7 @@ from tests.support.interop.capabilities import BOUNDS, BY_TIME, CLUSTER, IN_A_GR
 from tests.support.interop.clients import LIBRDKAFKA
 from tests.support.interop.clients.kcat import run_kcat
 from tests.support.interop.members.offsets import committed_offsets
-from tests.support.interop.members.state import Committed, place
+from tests.support.interop.members.state import InteropOffset, place
 from tests.support.interop.records import numbered
 from tests.system.clients.conftest import fresh_name
 
@@ -45,4 +45,4 @@ def test_kcat_reads_in_a_group_and_goes_on_where_it_was(bootstrap: str, topic: s
         chosen = ["-G", group, "-X", "auto.offset.reset=earliest", "-c", "20", "-f", "%o\n"]
         said = run_kcat(bootstrap, topic, *chosen)
         assert [int(line) for line in said.split()] == list(range(first, first + 20))
-        assert committed_offsets(bootstrap, group) == {place(topic, 0): Committed(first + 20)}
+        assert committed_offsets(bootstrap, group) == {place(topic, 0): InteropOffset(first + 20)}

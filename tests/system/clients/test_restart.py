@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.interop.clients import CLIENTS, Client
+from tests.support.interop.clients import CLIENTS, InteropClient
 from tests.support.interop.records import numbered
 from tests.support.interop.restartable import Restartable
 from tests.system.clients.conftest import create_topic
@@ -21,7 +21,7 @@ def restartable(tmp_path: Path) -> Iterator[Restartable]:
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_acknowledged_records_survive_a_restart(restartable: Restartable, kill: bool) -> None:
     bootstrap = restartable.server.bootstrap
-    topics: dict[Client, str] = {client: create_topic(bootstrap) for client in CLIENTS}
+    topics: dict[InteropClient, str] = {client: create_topic(bootstrap) for client in CLIENTS}
     for client, topic in topics.items():
         client.produce(bootstrap, topic, numbered(100), codec="lz4")
     bootstrap = restartable.restart(kill=kill)

@@ -20,13 +20,13 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from peers.process import free_port
-from tests.system.invariants.brokers import ROOT, BrokerProcess, Brokers
+from tests.system.invariants.brokers import ROOT, BrokerProcess, BrokerProcesses
 
 FLUSH_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
+class ClusterStores:
     """The URLs of a cluster's stores, and the variables that lead to them.
 
     Where a URL is empty, the cluster has SQLite or files in its own directory.
@@ -38,7 +38,7 @@ class Stores:
 
 
 @dataclass(slots=True)
-class Place(Brokers):
+class RunningCluster(BrokerProcesses):
     """Where a cluster's data is, its brokers, and what may be asked of it."""
 
     directory: Path
@@ -137,12 +137,12 @@ async def place(
     directory: Path,
     *,
     brokers: Sequence[dict[str, Any]] = ({},),
-    stores: Stores = Stores(),  # noqa: B008  it is frozen
+    stores: ClusterStores = ClusterStores(),  # noqa: B008  it is frozen
     **settings: dict[str, Any],
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[RunningCluster]:
     """A cluster on one host with a broker for each of ``brokers``' settings."""
     await asyncio.to_thread((directory / "metadata").mkdir, parents=True)
-    found = Place(
+    found = RunningCluster(
         directory=directory,
         metadata=stores.metadata or f"sqlite:///{directory}/metadata/metadata.db",
         objects=stores.objects or f"file://{directory}/objects",
@@ -162,7 +162,7 @@ async def place(
 
 
 @dataclass(slots=True)
-class Load:
+class ClientLoad:
     """Idempotent producers and the members of one group, in threads, until ``stop``.
 
     ``errors`` is all that an application would have heard of. That a connection was closed, which

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.cluster.running import Load, Place, Stores, place
+from tests.system.cluster.running import ClientLoad, ClusterStores, RunningCluster, place
 
 pytestmark = pytest.mark.timeout(120)
 
 PARTITIONS = 6
 
 
-async def serving(cluster: Place, count: int) -> None:
+async def serving(cluster: RunningCluster, count: int) -> None:
     """Wait until so many brokers say that they serve."""
     async with asyncio.timeout(20):
         while True:
@@ -23,7 +23,7 @@ async def serving(cluster: Place, count: int) -> None:
             await asyncio.sleep(0.2)
 
 
-def assert_nothing_noticed(load: Load) -> None:
+def assert_nothing_noticed(load: ClientLoad) -> None:
     assert not load.errors, load.errors[:10]
     assert len(load.sent) > 500
     stored: dict[tuple[int, int], bytes] = {}
@@ -41,11 +41,11 @@ def assert_nothing_noticed(load: Load) -> None:
 
 
 async def test_a_rolling_restart_loses_nothing_and_shows_no_error(
-    tmp_path: Path, stores: Stores
+    tmp_path: Path, stores: ClusterStores
 ) -> None:
     async with place(tmp_path, brokers=[{}, {}, {}], stores=stores) as cluster:
         await cluster.create_topic("t", PARTITIONS)
-        load = Load(cluster.bootstrap, "t", PARTITIONS)
+        load = ClientLoad(cluster.bootstrap, "t", PARTITIONS)
         load.start()
         try:
             await asyncio.sleep(3)
@@ -63,7 +63,7 @@ async def test_a_rolling_restart_loses_nothing_and_shows_no_error(
 async def test_a_drained_broker_has_no_clients_and_can_be_killed(tmp_path: Path) -> None:
     async with place(tmp_path, brokers=[{}, {}]) as cluster:
         await cluster.create_topic("t", PARTITIONS)
-        load = Load(cluster.bootstrap, "t", PARTITIONS)
+        load = ClientLoad(cluster.bootstrap, "t", PARTITIONS)
         load.start(producers=1, members=2)
         try:
             await asyncio.sleep(2)

@@ -18,7 +18,7 @@ from headwater.meta.values import decode, encode
 from peers.s3_server import S3Server
 from tests.system.cluster.clients import produce, read
 from tests.system.cluster.conftest import BUCKET
-from tests.system.cluster.running import Place, Stores, place, refusal
+from tests.system.cluster.running import ClusterStores, RunningCluster, place, refusal
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -32,7 +32,7 @@ SOON = {
 }
 
 
-async def snapshot_taken(cluster: Place) -> None:
+async def snapshot_taken(cluster: RunningCluster) -> None:
     """Wait for a snapshot that was begun after this call."""
     called_ms = SystemClock().now_ms()
     async with asyncio.timeout(30):
@@ -51,8 +51,8 @@ def begun_ms(key: str) -> int:
 async def test_two_clusters_share_a_bucket_by_prefix(tmp_path: Path, s3: S3Server) -> None:
     access = s3.client_environment()
 
-    def in_bucket(prefix: str) -> Stores:
-        return Stores(objects=s3.url(BUCKET, prefix), environment=access)
+    def in_bucket(prefix: str) -> ClusterStores:
+        return ClusterStores(objects=s3.url(BUCKET, prefix), environment=access)
 
     values = [f"{number}".encode() for number in range(50)]
     async with (
@@ -67,7 +67,7 @@ async def test_two_clusters_share_a_bucket_by_prefix(tmp_path: Path, s3: S3Serve
         for cluster in (one, two):
             found = await asyncio.to_thread(read, cluster.bootstrap, "t", 1, 50)
             assert [value for _, _, value in found] == values
-        intruder = Place(
+        intruder = RunningCluster(
             directory=tmp_path,
             metadata=f"sqlite:///{tmp_path}/intruder.db",
             objects=one.objects,
@@ -166,7 +166,7 @@ async def test_an_old_cluster_is_upgraded_and_writes_the_new_format_once_it_is_f
         assert "is at feature level 3 and this release speaks 1 to 2: run a newer release" in said
 
 
-async def both_said(cluster: Place, text: str) -> None:
+async def both_said(cluster: RunningCluster, text: str) -> None:
     """Wait for a line in the log of every broker: a level may be known late, never early."""
     async with asyncio.timeout(30):
         while any(text not in broker.log.read_text() for broker in cluster.brokers.values()):
@@ -199,7 +199,9 @@ async def make_level(file: Path, level: int) -> None:
 
 
 def test_help_of_restore_shows_an_example(tmp_path: Path) -> None:
-    cluster = Place(directory=tmp_path, metadata="memory://", objects=f"file://{tmp_path}/o")
+    cluster = RunningCluster(
+        directory=tmp_path, metadata="memory://", objects=f"file://{tmp_path}/o"
+    )
     said = cluster.run("restore", "--help").stdout
     assert "headwater restore --metadata etcd://" in said
     for said in ("there are no objects at", "there is no snapshot of the metadata among these"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.cluster.clients import produce, read
-from tests.system.cluster.running import Place, place
+from tests.system.cluster.running import RunningCluster, place
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -15,7 +15,7 @@ PARTITIONS = 12
 RECORDS = 600
 
 
-def crossed(cluster: Place) -> dict[int, tuple[float, float]]:
+def crossed(cluster: RunningCluster) -> dict[int, tuple[float, float]]:
     """By broker: the bytes of records that stayed in their zone, and those that left it."""
     lines = [f'headwater_zone_bytes_total{{where="{where}"}}' for where in ("within", "across")]
     return {

@@ -23,8 +23,8 @@ from headwater.meta.values import decode
 from headwater.objects.urls import open_objects
 from peers.process import free_port
 from peers.toxiproxy import Proxy
-from tests.system.faults.stores import Stores, running_stores
-from tests.system.invariants.brokers import BrokerProcess, Brokers
+from tests.system.faults.stores import FaultyStores, running_stores
+from tests.system.invariants.brokers import BrokerProcess, BrokerProcesses
 from tests.system.invariants.cluster import SETTINGS
 from tests.system.invariants.leftovers import only_named_are_left
 
@@ -61,11 +61,11 @@ class Way(Enum):
 
 
 @dataclass(slots=True)
-class FaultyCluster(Brokers):
+class FaultyCluster(BrokerProcesses):
     """Brokers 1 to 3, whose ways to the stores and to clients can be harmed one by one."""
 
     directory: Path
-    stores: Stores
+    stores: FaultyStores
     proxies: dict[tuple[int, Way], Proxy] = field(default_factory=dict)
 
     def add(self, broker_id: int, config: Path) -> None:

@@ -29,7 +29,7 @@ AT_ONCE = (1, 1, 2)
 """How many harms a lane does together, each as likely as it is often here."""
 
 
-class Harm(Enum):
+class ClusterHarm(Enum):
     KILL = "broker killed"
     PAUSE = "broker stopped"
     LONG_PAUSE = "broker stopped past its session"
@@ -47,17 +47,17 @@ class Harm(Enum):
     FREEZE_METADATA = "metadata frozen"
 
 
-class Nemesis:
+class ClusterNemesis:
     """Does one harm after another, alone and up to four together, in rotation."""
 
     def __init__(self, cluster: FaultyCluster, rng: Random) -> None:
         self._cluster = cluster
         self._rng = rng
         self._free = list(cluster.brokers.values())
-        self._deck: list[Harm] = []
+        self._deck: list[ClusterHarm] = []
         self._ways = {way: asyncio.Lock() for way in Way}
         self._servers = {way: asyncio.Lock() for way in (Way.OBJECTS, Way.METADATA)}
-        self.done: Counter[Harm] = Counter()
+        self.done: Counter[ClusterHarm] = Counter()
         self._under_way = 0
         self.together = 0
         """How often several harms were done at once."""
@@ -69,7 +69,7 @@ class Nemesis:
                 tasks.create_task(self._run_lane(stop))
 
     async def _run_lane(self, stop: asyncio.Event) -> None:
-        while not stop.is_set() or len(self.done) < len(Harm):
+        while not stop.is_set() or len(self.done) < len(ClusterHarm):
             harms = [self._next() for _ in range(self._rng.choice(AT_ONCE))]
             self._under_way += len(harms)
             self.together += self._under_way > 1
@@ -79,47 +79,47 @@ class Nemesis:
             self._under_way -= len(harms)
             await asyncio.sleep(self._rng.uniform(0.5, 2.5))
 
-    def _next(self) -> Harm:
+    def _next(self) -> ClusterHarm:
         """Every kind comes before any comes again."""
         if not self._deck:
-            self._deck = self._rng.sample(list(Harm), len(Harm))
+            self._deck = self._rng.sample(list(ClusterHarm), len(ClusterHarm))
         return self._deck.pop()
 
-    async def _do(self, harm: Harm) -> None:
+    async def _do(self, harm: ClusterHarm) -> None:
         await asyncio.sleep(self._rng.uniform(0, 0.5))
         stores = self._cluster.stores
         match harm:
-            case Harm.KILL:
+            case ClusterHarm.KILL:
                 await self._with_broker(self._kill)
-            case Harm.PAUSE:
+            case ClusterHarm.PAUSE:
                 await self._with_broker(self._pause, self._rng.uniform(0.1, 2.0))
-            case Harm.LONG_PAUSE:
+            case ClusterHarm.LONG_PAUSE:
                 await self._with_broker(self._pause, PAST_EVERY_TIMEOUT)
-            case Harm.CUT_OBJECTS:
+            case ClusterHarm.CUT_OBJECTS:
                 await self._with_way(Way.OBJECTS, Proxy.cut)
-            case Harm.CUT_METADATA:
+            case ClusterHarm.CUT_METADATA:
                 await self._with_way(Way.METADATA, Proxy.cut)
-            case Harm.CUT_CLIENTS:
+            case ClusterHarm.CUT_CLIENTS:
                 await self._with_way(Way.CLIENTS, Proxy.cut)
-            case Harm.SILENCE_OBJECTS:
+            case ClusterHarm.SILENCE_OBJECTS:
                 await self._with_way(Way.OBJECTS, self._silence)
-            case Harm.SILENCE_METADATA:
+            case ClusterHarm.SILENCE_METADATA:
                 await self._with_way(Way.METADATA, self._silence)
-            case Harm.SILENCE_CLIENTS:
+            case ClusterHarm.SILENCE_CLIENTS:
                 await self._with_way(Way.CLIENTS, self._silence)
-            case Harm.DELAY_OBJECTS:
+            case ClusterHarm.DELAY_OBJECTS:
                 await self._with_way(Way.OBJECTS, self._delay)
-            case Harm.DELAY_METADATA:
+            case ClusterHarm.DELAY_METADATA:
                 await self._with_way(Way.METADATA, self._delay)
-            case Harm.DELAY_CLIENTS:
+            case ClusterHarm.DELAY_CLIENTS:
                 await self._with_way(Way.CLIENTS, self._delay)
-            case Harm.RESTART_OBJECTS:
+            case ClusterHarm.RESTART_OBJECTS:
                 async with self._servers[Way.OBJECTS]:
                     await self._restart(stores.objects)
-            case Harm.RESTART_METADATA:
+            case ClusterHarm.RESTART_METADATA:
                 async with self._servers[Way.METADATA]:
                     await self._restart(stores.metadata)
-            case Harm.FREEZE_METADATA:
+            case ClusterHarm.FREEZE_METADATA:
                 async with self._servers[Way.METADATA]:
                     await self._freeze(stores.metadata)
         self.done[harm] += 1

@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 
 from tests.system.faults.cluster import FaultyCluster
-from tests.system.faults.nemesis import Harm, Nemesis
+from tests.system.faults.nemesis import ClusterHarm, ClusterNemesis
 from tests.system.invariants import checker
 from tests.system.invariants.brokers import BrokerProcess
 from tests.system.invariants.groups import checker as groups_checker
@@ -21,10 +21,10 @@ from tests.system.invariants.groups.member import LONG_MS
 from tests.system.invariants.groups.replay import replay_late_commits
 from tests.system.invariants.groups.watch import until_at_work, until_drained, watch_offsets
 from tests.system.invariants.history import History, Produced
-from tests.system.invariants.producers.clients import RETRIABLE, TOPIC, Choose, Connection
+from tests.system.invariants.producers.clients import RETRIABLE, TOPIC, BrokerConnection, Choose
 from tests.system.invariants.producers.kafka_python import produce_in_order
 from tests.system.invariants.producers.librdkafka import produce, produce_anew
-from tests.system.invariants.producers.workload import IN_FLIGHT, Producer, consume
+from tests.system.invariants.producers.workload import IN_FLIGHT, PipeliningProducer, consume
 from tests.system.invariants.schedule import read_finals
 
 PARTITIONS = 4
@@ -41,12 +41,12 @@ for its stores. By default two cores have six, which leaves none to heal what is
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """What a run did and saw."""
 
     history: History
     groups: GroupHistory
-    faults: Counter[Harm]
+    faults: Counter[ClusterHarm]
     together: int
 
     @property
@@ -93,17 +93,17 @@ class Outcome:
         )
 
 
-async def run(cluster: FaultyCluster, rng: Random, seconds: float) -> Outcome:
+async def run(cluster: FaultyCluster, rng: Random, seconds: float) -> RunOutcome:
     """Produce, consume and do harm at once; then read everything through every broker."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     history, groups, fleet = History(), GroupHistory(), Fleet(static_session_ms=LONG_MS)
-    async with await Connection.open(cluster.brokers[1]) as first:
+    async with await BrokerConnection.open(cluster.brokers[1]) as first:
         await first.create_topic(PARTITIONS)
         producers = await _producers(cluster, history, rng, first)
     for kind, count in MEMBERS.items():
         fleet.add(cluster.directory, cluster.bootstrap, TOPIC, f"group-{kind}", kind, count)
     fleet.start()
-    nemesis = Nemesis(cluster, Random(rng.random()))
+    nemesis = ClusterNemesis(cluster, Random(rng.random()))
     try:
         await _work(cluster, fleet, producers, nemesis, history, groups, rng, seconds)
         assert not fleet.fallen(), [member.log() for member in fleet.fallen()]
@@ -111,18 +111,18 @@ async def run(cluster: FaultyCluster, rng: Random, seconds: float) -> Outcome:
         fleet.tell(groups)
     except BaseException as error:
         fleet.tell(groups)
-        error.add_note(Outcome(history, groups, nemesis.done, nemesis.together).summary())
+        error.add_note(RunOutcome(history, groups, nemesis.done, nemesis.together).summary())
         raise
     finally:
         await fleet.kill()
-    return Outcome(history, groups, nemesis.done, nemesis.together)
+    return RunOutcome(history, groups, nemesis.done, nemesis.together)
 
 
 async def _producers(
-    cluster: FaultyCluster, history: History, rng: Random, first: Connection
-) -> list[Producer]:
+    cluster: FaultyCluster, history: History, rng: Random, first: BrokerConnection
+) -> list[PipeliningProducer]:
     return [
-        Producer(
+        PipeliningProducer(
             f"{'i' if idempotent else 'p'}{number}",
             number % PARTITIONS,
             history,
@@ -164,8 +164,8 @@ def _chooser(cluster: FaultyCluster, rng: Random) -> Choose:
 async def _work(
     cluster: FaultyCluster,
     fleet: Fleet,
-    producers: list[Producer],
-    nemesis: Nemesis,
+    producers: list[PipeliningProducer],
+    nemesis: ClusterNemesis,
     history: History,
     groups: GroupHistory,
     rng: Random,

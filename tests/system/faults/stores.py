@@ -18,7 +18,7 @@ BUCKET = "headwater"
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
+class FaultyStores:
     """Two servers and the proxy in front of them; URLs lead to them directly."""
 
     objects: Service
@@ -62,7 +62,7 @@ OBJECTS: Mapping[str, Callable[[Path], S3Server]] = {
 
 
 @contextmanager
-def running_stores(directory: Path, metadata: str, objects: str) -> Iterator[Stores]:
+def running_stores(directory: Path, metadata: str, objects: str) -> Iterator[FaultyStores]:
     """Both servers and the proxy, with an empty bucket; all end with the block."""
     with ExitStack() as ending:
         s3 = OBJECTS[objects](directory / objects)
@@ -72,7 +72,7 @@ def running_stores(directory: Path, metadata: str, objects: str) -> Iterator[Sto
         ending.callback(_end, store.service)
         toxiproxy = start_toxiproxy(directory / "toxiproxy.log")
         ending.callback(_end, toxiproxy)
-        yield Stores(
+        yield FaultyStores(
             objects=s3,
             objects_url=s3.url(BUCKET),
             environment=s3.client_environment(),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.faults.cluster import running_cluster
-from tests.system.faults.nemesis import Harm
+from tests.system.faults.nemesis import ClusterHarm
 from tests.system.faults.schedule import QUIET_SECONDS, run
 from tests.system.faults.stores import METADATA
 from tests.system.invariants.schedule import random_settings, seeded
@@ -48,6 +48,6 @@ async def test_nothing_is_lost_repeated_or_reordered_whatever_fails(
     assert outcome.polled > least
     assert outcome.processed > least
     assert outcome.unanswered, "every attempt was answered: no fault was felt"
-    missing = set(Harm) - set(outcome.faults)
+    missing = set(ClusterHarm) - set(outcome.faults)
     assert not missing, f"these faults did not happen: {missing}"
     assert outcome.together, "no two faults happened at once"

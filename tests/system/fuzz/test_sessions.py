@@ -15,7 +15,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.fuzz.requests import TOPIC_CONFIGS, Step, steps
+from tests.support.fuzz.requests import TOPIC_CONFIGS, FuzzedRequest, steps
 from tests.system.hostile.harness import CALL_LIMIT, GROWTH_LIMIT, Target, probe_of, target
 
 SECONDS = float(os.environ.get("HEADWATER_FUZZ_SECONDS", "0"))
@@ -24,7 +24,7 @@ QUIET_SECONDS = 0.1
 """A session is over when no reply has come for so long: some requests wait for others."""
 
 
-async def send(broker: Target, session: Sequence[Step]) -> None:
+async def send(broker: Target, session: Sequence[FuzzedRequest]) -> None:
     """Send all requests at once; read replies until there are no more, or the end."""
     frames = b"".join(step.frame() for step in session)
     try:
@@ -44,7 +44,7 @@ def test_no_session_ends_stalls_or_grows_a_broker(tmp_path: Path) -> None:
         for name, configs in TOPIC_CONFIGS.items():
             asyncio.run(broker.create_topic(name, 4, configs))
 
-        def stalls(session: Sequence[Step]) -> bool:
+        def stalls(session: Sequence[FuzzedRequest]) -> bool:
             asyncio.run(send(broker, session))
             assert broker.alive, broker.log[-4000:]
             assert "Traceback" not in broker.log, broker.log[broker.log.index("Traceback") - 300 :]
@@ -52,7 +52,7 @@ def test_no_session_ends_stalls_or_grows_a_broker(tmp_path: Path) -> None:
 
         @settings(max_examples=SESSIONS_PER_RUN, derandomize=not SECONDS)
         @given(st.lists(steps(), min_size=1, max_size=12))
-        def run(session: Sequence[Step]) -> None:
+        def run(session: Sequence[FuzzedRequest]) -> None:
             assert not all(stalls(session) for _ in range(3)), "other clients' calls stall"
 
         run()

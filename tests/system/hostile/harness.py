@@ -22,7 +22,7 @@ from kio.serial import entity_reader
 
 from peers.headwater import start_headwater
 from peers.process import Server, free_port
-from tests.support.broker.running import Client
+from tests.support.broker.running import WireClient
 
 CALL_LIMIT = 0.25
 """Seconds that a call on another connection may take during an attack."""
@@ -55,8 +55,8 @@ class Target:
     def log(self) -> str:
         return self.server.log.read_text(errors="replace")
 
-    async def connect(self) -> Client:
-        return Client(*await asyncio.open_connection("127.0.0.1", self.port))
+    async def connect(self) -> WireClient:
+        return WireClient(*await asyncio.open_connection("127.0.0.1", self.port))
 
     async def call(self, api: int, version: int, **fields: Any) -> Any:
         """One honest request on a connection of its own."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker.running import Client, request_frame
+from tests.support.broker.running import WireClient, request_frame
 from tests.system.hostile.harness import ANSWER_LIMIT, Target
 
 IDLE = 2_000
@@ -19,8 +19,8 @@ SILENT = 200
 
 
 @asynccontextmanager
-async def connections(broker: Target, count: int) -> AsyncIterator[list[Client]]:
-    clients: list[Client] = []
+async def connections(broker: Target, count: int) -> AsyncIterator[list[WireClient]]:
+    clients: list[WireClient] = []
     try:
         for _ in range(count):
             clients.append(await broker.connect())

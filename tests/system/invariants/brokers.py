@@ -89,7 +89,7 @@ class BrokerProcess:
 
 
 @dataclass(slots=True, kw_only=True)
-class Brokers:
+class BrokerProcesses:
     """The brokers of one cluster, by id."""
 
     brokers: dict[int, BrokerProcess] = field(default_factory=dict)

@@ -15,7 +15,7 @@ import apsw
 from headwater.log.formats.metadata_values import INLINE, IndexEntry, Layout, Tail
 from headwater.meta import keys
 from headwater.meta.values import decode
-from tests.system.invariants.brokers import BrokerProcess, Brokers
+from tests.system.invariants.brokers import BrokerProcess, BrokerProcesses
 from tests.system.invariants.leftovers import only_named_are_left
 
 SESSION_SECONDS = 1.0
@@ -36,7 +36,7 @@ SETTINGS: Mapping[str, Any] = {
 
 
 @dataclass(slots=True)
-class Cluster(Brokers):
+class LocalCluster(BrokerProcesses):
     """Brokers 1 to N on one database and one directory."""
 
     directory: Path
@@ -120,12 +120,12 @@ class Cluster(Brokers):
 @asynccontextmanager
 async def running_cluster(
     directory: Path, brokers: int, *, faults: Mapping[int, str] | None = None, **settings: Any
-) -> AsyncIterator[Cluster]:
+) -> AsyncIterator[LocalCluster]:
     """Brokers that listen; each ends with the block, whatever its state.
 
     ``faults`` says by broker what it does to itself; see ``faulty_serve``.
     """
-    cluster = Cluster(directory, {**SETTINGS, **settings})
+    cluster = LocalCluster(directory, {**SETTINGS, **settings})
     try:
         for number in range(1, brokers + 1):
             cluster.add(number, faults=(faults or {}).get(number, ""))

@@ -28,7 +28,7 @@ from headwater.log.append import committer, writer
 from headwater.log.merge import merger
 from headwater.meta import urls
 from headwater.meta.store import MetadataStore
-from tests.support.meta.faulty import Faults, FaultyStore
+from tests.support.meta.faulty import FaultyStore, MetadataFaults
 
 STRIKE = b"STRIKE"
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
@@ -68,7 +68,7 @@ def lose_answers(rate: float) -> None:
     original = urls.open_store
 
     async def open_faulty(url: str, clock: Clock) -> MetadataStore:
-        return FaultyStore(await original(url, clock), Random(), Faults(lost_answer=rate))
+        return FaultyStore(await original(url, clock), Random(), MetadataFaults(lost_answer=rate))
 
     vars(compose)[urls.open_store.__name__] = open_faulty
 

@@ -7,9 +7,9 @@ from enum import Enum, auto
 from random import Random
 
 from tests.system.invariants.brokers import BrokerProcess
-from tests.system.invariants.cluster import SESSION_SECONDS, SETTINGS, Cluster
+from tests.system.invariants.cluster import SESSION_SECONDS, SETTINGS, LocalCluster
 from tests.system.invariants.history import History
-from tests.system.invariants.producers.clients import Connection, Lost
+from tests.system.invariants.producers.clients import BrokerConnection, Lost
 
 PAST_EVERY_TIMEOUT = SESSION_SECONDS + (SETTINGS["orphan_grace_ms"] + 1_000) / 1000
 """After this a broker's session has ended, the others have missed it long enough and fenced it."""
@@ -18,34 +18,34 @@ TRIMMED = 0
 """The partition whose log start moves; in the others everything stays readable."""
 
 
-class Harm(Enum):
+class BrokerHarm(Enum):
     KILL = auto()
     PAUSE = auto()
     LONG_PAUSE = auto()
     TRIM = auto()
 
 
-class Nemesis:
+class BrokerNemesis:
     """Does harm to brokers that nobody else is doing harm to."""
 
-    def __init__(self, cluster: Cluster, history: History, rng: Random) -> None:
+    def __init__(self, cluster: LocalCluster, history: History, rng: Random) -> None:
         self._cluster = cluster
         self._history = history
         self._rng = rng
         self._harmed: set[int] = set()
 
-    async def run(self, harms: Sequence[Harm], stop: asyncio.Event) -> None:
+    async def run(self, harms: Sequence[BrokerHarm], stop: asyncio.Event) -> None:
         """Until ``stop``; afterwards every broker is up."""
         while not stop.is_set():
             await asyncio.sleep(self._rng.uniform(0.05, 0.5))
             match self._rng.choice(harms):
-                case Harm.KILL:
+                case BrokerHarm.KILL:
                     await self._harm(self._kill)
-                case Harm.PAUSE:
+                case BrokerHarm.PAUSE:
                     await self._harm(self._pause, self._rng.uniform(0.05, 0.5))
-                case Harm.LONG_PAUSE:
+                case BrokerHarm.LONG_PAUSE:
                     await self._harm(self._pause, PAST_EVERY_TIMEOUT)
-                case Harm.TRIM:
+                case BrokerHarm.TRIM:
                     await self._trim(TRIMMED)
 
     async def _harm(self, how: Callable[..., Awaitable[None]], *arguments: float) -> None:
@@ -79,6 +79,6 @@ class Nemesis:
     async def _trim(self, partition: int) -> None:
         broker = self._rng.choice(list(self._cluster.brokers.values()))
         with contextlib.suppress(Lost):
-            async with await Connection.open(broker) as connection:
+            async with await BrokerConnection.open(broker) as connection:
                 start, end = await connection.bounds(partition)
                 await connection.trim(self._history, partition, self._rng.randint(start, end))

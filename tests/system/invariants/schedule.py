@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random, SystemRandom
 
-from tests.system.invariants.brokers import BrokerProcess, Brokers
+from tests.system.invariants.brokers import BrokerProcess, BrokerProcesses
 from tests.system.invariants.checker import violations
-from tests.system.invariants.cluster import Cluster
+from tests.system.invariants.cluster import LocalCluster
 from tests.system.invariants.history import History
-from tests.system.invariants.nemesis import Harm, Nemesis
-from tests.system.invariants.producers.clients import Connection
-from tests.system.invariants.producers.workload import IN_FLIGHT, Producer, consume, read_final
+from tests.system.invariants.nemesis import BrokerHarm, BrokerNemesis
+from tests.system.invariants.producers.clients import BrokerConnection
+from tests.system.invariants.producers.workload import (
+    IN_FLIGHT,
+    PipeliningProducer,
+    consume,
+    read_final,
+)
 
 SECONDS = float(os.environ.get("HEADWATER_CHAOS_SECONDS", "4"))
 PARTITIONS = 2
@@ -51,9 +56,9 @@ def random_settings(rng: Random) -> dict[str, int]:
 
 
 async def run_schedule(
-    cluster: Cluster,
+    cluster: LocalCluster,
     rng: Random,
-    nemeses: Sequence[Sequence[Harm]],
+    nemeses: Sequence[Sequence[BrokerHarm]],
     seconds: float = SECONDS,
     *,
     enough: Callable[[], bool] = lambda: True,
@@ -64,7 +69,7 @@ async def run_schedule(
     ``enough`` has happened.
     """
     history = History()
-    first = await Connection.open(cluster.brokers[1])
+    first = await BrokerConnection.open(cluster.brokers[1])
     await first.create_topic(PARTITIONS)
 
     def choose() -> BrokerProcess:
@@ -72,7 +77,7 @@ async def run_schedule(
         return rng.choice(up or list(cluster.brokers.values()))
 
     producers = [
-        Producer(
+        PipeliningProducer(
             f"{'i' if idempotent else 'p'}{number}",
             number % PARTITIONS,
             history,
@@ -88,7 +93,7 @@ async def run_schedule(
     first.close()
     stop = asyncio.Event()
     ended = asyncio.Event()
-    nemesis = Nemesis(cluster, history, Random(rng.random()))
+    nemesis = BrokerNemesis(cluster, history, Random(rng.random()))
     async with asyncio.timeout(seconds + 40), asyncio.TaskGroup() as tasks:
         harm = [tasks.create_task(nemesis.run(harms, stop)) for harms in nemeses]
         work = [tasks.create_task(producer.run(stop)) for producer in producers]
@@ -106,15 +111,15 @@ async def run_schedule(
     return history
 
 
-async def read_finals(cluster: Brokers, history: History, partitions: int) -> None:
+async def read_finals(cluster: BrokerProcesses, history: History, partitions: int) -> None:
     """Read every partition through every broker."""
     for broker in cluster.brokers.values():
-        async with await Connection.open(broker) as connection:
+        async with await BrokerConnection.open(broker) as connection:
             for partition in range(partitions):
                 await read_final(history, connection, partition)
 
 
-async def assert_kept(cluster: Cluster, history: History) -> None:
+async def assert_kept(cluster: LocalCluster, history: History) -> None:
     found = violations(history)
     assert not found, "\n".join(found[:20])
     assert sum(1 for one in history.produced if one.offset is not None) > 50

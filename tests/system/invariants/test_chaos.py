@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.invariants.cluster import running_cluster
-from tests.system.invariants.nemesis import Harm
+from tests.system.invariants.nemesis import BrokerHarm
 from tests.system.invariants.schedule import (
     SECONDS,
     assert_kept,
@@ -30,7 +30,7 @@ async def test_brokers_killed_and_stopped_at_any_moment_keep_the_invariants(
         faults = dict.fromkeys(range(rng.randint(0, brokers) + 1), "lost-answers=0.05")
         settings = random_settings(rng)
         async with running_cluster(tmp_path, brokers, faults=faults, **settings) as cluster:
-            history = await run_schedule(cluster, rng, [list(Harm)] * (brokers - 1))
+            history = await run_schedule(cluster, rng, [list(BrokerHarm)] * (brokers - 1))
             await assert_kept(cluster, history)
 
 
@@ -51,6 +51,6 @@ async def test_consumers_see_no_half_swapped_index_while_it_is_merged_and_trimme
             gc_interval_ms=50,
             gc_grace_ms=200,
         ) as cluster:
-            harms = [[Harm.TRIM], [Harm.PAUSE]]
+            harms = [[BrokerHarm.TRIM], [BrokerHarm.PAUSE]]
             history = await run_schedule(cluster, rng, harms, enough=lambda: cluster.merges() > 20)
             await assert_kept(cluster, history)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.system.invariants.checker import violations
-from tests.system.invariants.cluster import Cluster, running_cluster
+from tests.system.invariants.cluster import LocalCluster, running_cluster
 from tests.system.invariants.history import History, Produced
-from tests.system.invariants.producers.clients import Connection, Lost, encode, now
+from tests.system.invariants.producers.clients import BrokerConnection, Lost, encode, now
 from tests.system.invariants.schedule import read_finals
 
 FILLER = b"." * 3_000
@@ -28,7 +28,7 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 async def produce(
     history: History,
-    cluster: Cluster,
+    cluster: LocalCluster,
     broker: int,
     values: tuple[bytes, ...],
     *,
@@ -39,7 +39,7 @@ async def produce(
     """One batch through one broker; ``offset`` is None where the answer was lost or an error."""
     invoked, error, offset = now(), 0, None
     try:
-        async with await Connection.open(cluster.brokers[broker]) as connection:
+        async with await BrokerConnection.open(cluster.brokers[broker]) as connection:
             data = encode(values, producer_id=producer_id, sequence=sequence)
             await connection.send_batch(0, data)
             error, offset = await connection.receive_offset()
@@ -53,14 +53,14 @@ async def produce(
     return done
 
 
-async def prepare(cluster: Cluster) -> int:
+async def prepare(cluster: LocalCluster) -> int:
     """Create the topic; returns a producer id."""
-    async with await Connection.open(cluster.brokers[2]) as connection:
+    async with await BrokerConnection.open(cluster.brokers[2]) as connection:
         await connection.create_topic(1)
         return await connection.producer_id()
 
 
-async def assert_kept(cluster: Cluster, history: History) -> None:
+async def assert_kept(cluster: LocalCluster, history: History) -> None:
     await read_finals(cluster, history, 1)
     assert violations(history) == []
     assert cluster.crashes() == []
@@ -120,7 +120,7 @@ async def test_a_broker_stopped_before_its_commit_and_fenced_commits_nothing_whe
         history = History()
         producer_id = await prepare(cluster)
         (old,) = cluster.incarnations(1)
-        async with await Connection.open(cluster.brokers[1]) as connection:
+        async with await BrokerConnection.open(cluster.brokers[1]) as connection:
             await connection.send_batch(0, encode(STRIKE, producer_id=producer_id, sequence=0))
             await eventually(lambda: len(cluster.objects()) == 1)
             await eventually(lambda: old not in cluster.incarnations(1))

@@ -46,7 +46,7 @@ async def test_a_duplicate_is_readable_through_the_broker_that_acknowledged_it()
         assert payloads(await read_once(second, "t", 0, 0)) == [(0, b"once")]
 
 
-class InterruptedStore(MemoryStore):
+class InterposedStore(MemoryStore):
     """Lets something happen between the reads of a stream's tail and of its layout."""
 
     between: Callable[[], Awaitable[object]] | None = None
@@ -60,7 +60,7 @@ class InterruptedStore(MemoryStore):
 
 async def test_bounds_read_while_the_log_start_moves_call_no_offset_out_of_range() -> None:
     database, objects = MemoryDatabase(), MemoryObjects(clock=SystemClock())
-    interrupted = InterruptedStore(database=database)
+    interrupted = InterposedStore(database=database)
     async with (
         running_engine(MemoryStore(database=database), objects, housekeeping=False) as writing,
         running_engine(interrupted, objects, broker_id=2, housekeeping=False) as reading,

@@ -10,8 +10,8 @@ import pytest
 
 from tests.system.invariants.cluster import running_cluster
 from tests.system.invariants.history import History
-from tests.system.invariants.nemesis import Harm, Nemesis
-from tests.system.invariants.producers.clients import Connection, now
+from tests.system.invariants.nemesis import BrokerHarm, BrokerNemesis
+from tests.system.invariants.producers.clients import BrokerConnection, now
 from tests.system.invariants.producers.librdkafka import produce
 from tests.system.invariants.schedule import PARTITIONS, SECONDS, assert_kept, read_finals, seeded
 
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.timeout(SECONDS + 90)
 async def test_idempotent_producers_of_librdkafka_write_once_and_in_order(tmp_path: Path) -> None:
     with seeded() as rng:
         async with running_cluster(tmp_path, 3) as cluster:
-            async with await Connection.open(cluster.brokers[1]) as connection:
+            async with await BrokerConnection.open(cluster.brokers[1]) as connection:
                 await connection.create_topic(PARTITIONS)
             history = History()
             stop, stopping = asyncio.Event(), threading.Event()
-            nemesis = Nemesis(cluster, history, Random(rng.random()))
-            harms = [Harm.KILL, Harm.PAUSE, Harm.LONG_PAUSE]
+            nemesis = BrokerNemesis(cluster, history, Random(rng.random()))
+            harms = [BrokerHarm.KILL, BrokerHarm.PAUSE, BrokerHarm.LONG_PAUSE]
             harm = asyncio.create_task(nemesis.run(harms, stop))
             work = [
                 asyncio.create_task(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.pipeline.spark.session import spark_session
-from tests.support.pipeline.cluster import Cluster, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, make_compactor
 from tests.support.pipeline.deadly import EXECUTOR, MOMENTS, WORKER, DeadlyRunner
 from tests.support.pipeline.drivers import CLAIM_MS, FORGETFUL
 from tests.support.pipeline.followers import followed
@@ -23,7 +23,7 @@ def executors() -> Iterator[Any]:
 @pytest.mark.parametrize("victim", [WORKER, EXECUTOR])
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_a_job_survives_what_is_killed_under_it(
-    cluster: Cluster, executors: Any, tmp_path: Path, moment: str, victim: str
+    cluster: PipelineCluster, executors: Any, tmp_path: Path, moment: str, victim: str
 ) -> None:
     subjects = [Subject(cluster, kind) for kind in KINDS]
     for subject in subjects:

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.support.pipeline import tally
-from tests.support.pipeline.cluster import Cluster, eventually
+from tests.support.pipeline.cluster import PipelineCluster, eventually
 from tests.support.pipeline.drivers import MAINTAIN, Drive, drive
 from tests.support.pipeline.followers import followed
 from tests.support.pipeline.readings.kinds import (
@@ -37,7 +37,7 @@ def order(subject: Subject, method: str, touch: int) -> Drive:
 
 @every_kind
 async def test_a_driver_killed_before_or_after_any_write_is_followed_by_another(
-    cluster: Cluster, kind: JobKind
+    cluster: PipelineCluster, kind: JobKind
 ) -> None:
     subject = Subject(cluster, kind)
     with followed(cluster.bootstrap, {subject.topic: PARTITIONS}, gaps=kind.keeps_last):
@@ -56,7 +56,7 @@ async def test_a_driver_killed_before_or_after_any_write_is_followed_by_another(
     "kind", [kind for kind in KINDS if kind.has_table], ids=lambda kind: kind.name
 )
 async def test_an_upkeep_killed_before_or_after_any_write_is_followed_by_another(
-    cluster: Cluster, kind: JobKind
+    cluster: PipelineCluster, kind: JobKind
 ) -> None:
     subject = Subject(cluster, kind)
     for touch in itertools.count(1):
@@ -81,7 +81,7 @@ async def test_an_upkeep_killed_before_or_after_any_write_is_followed_by_another
 
 @every_kind
 async def test_rivals_that_die_at_random_while_records_come_and_go(
-    cluster: Cluster, kind: JobKind
+    cluster: PipelineCluster, kind: JobKind
 ) -> None:
     for seed in rounds():
         rng = random.Random(f"{kind.name}-{seed}")

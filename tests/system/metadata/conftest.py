@@ -26,7 +26,7 @@ class OpenedData(Backend, Protocol):
     url: str
 
 
-class Servers(Protocol):
+class BackendServers(Protocol):
     """A backend's server for one run of the tests."""
 
     @property
@@ -44,7 +44,7 @@ class Servers(Protocol):
     def stop(self) -> None: ...
 
 
-BACKENDS: dict[str, type[Servers]] = {
+BACKENDS: dict[str, type[BackendServers]] = {
     "etcd": EtcdServers,
     "oxia": OxiaServers,
     "postgres": PostgresServers,
@@ -63,11 +63,11 @@ def names() -> Iterator[int]:
 @pytest.fixture(scope="session")
 def servers(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[dict[str, Servers]]:
+) -> Iterator[dict[str, BackendServers]]:
     with ExitStack() as stack:
 
-        class Started(dict[str, Servers]):
-            def __missing__(self, name: str) -> Servers:
+        class Started(dict[str, BackendServers]):
+            def __missing__(self, name: str) -> BackendServers:
                 server = BACKENDS[name](tmp_path_factory.mktemp(name))
                 stack.callback(server.stop)
                 self[name] = server
@@ -78,7 +78,7 @@ def servers(
 
 @pytest.fixture(params=sorted(BACKENDS))
 def backend(
-    request: pytest.FixtureRequest, servers: dict[str, Servers], names: Iterator[int]
+    request: pytest.FixtureRequest, servers: dict[str, BackendServers], names: Iterator[int]
 ) -> Backend:
     """Every backend in turn, with nothing in it."""
     return servers[request.param].backend(f"test-{next(names)}")

@@ -7,11 +7,11 @@ from tests.support.meta.conformance import MetadataStoreConformance
 from tests.support.meta.conformance_sessions import SharedSessionConformance
 
 
-class TestOpenedTwice(MetadataStoreConformance, SharedSessionConformance):
+class TestServerOpenedTwice(MetadataStoreConformance, SharedSessionConformance):
     pass
 
 
-class TestOpenedOnce(MetadataStoreConformance, SharedSessionConformance):
+class TestServerOpenedOnce(MetadataStoreConformance, SharedSessionConformance):
     @pytest.fixture
     async def other(self, store: MetadataStore) -> MetadataStore:
         return store

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from peers.etcd import Etcd, start_etcd
 from tests.system.cluster.clients import produce, read
-from tests.system.cluster.running import Place, refusal
+from tests.system.cluster.running import RunningCluster, refusal
 
 STOPS = "Error: the metadata store was emptied"
 
@@ -49,7 +49,7 @@ async def test_a_broker_ends_with_one_line_and_acknowledges_nothing_anew(
 
     What it wrote to the empty store before it noticed is in no restore's way.
     """
-    cluster = Place(
+    cluster = RunningCluster(
         directory=tmp_path,
         metadata=etcd.url("emptied"),
         objects=f"file://{tmp_path}/objects",

@@ -10,11 +10,11 @@ from headwater.meta.etcd import EtcdStore
 from headwater.meta.store import Writes
 from tests.support.meta.conformance import put
 from tests.support.metadata_servers.etcd import opened
-from tests.system.metadata.conftest import Servers
+from tests.system.metadata.conftest import BackendServers
 
 
 async def test_full_and_then_silent_is_unknown(
-    servers: dict[str, Servers], names: Iterator[int], monkeypatch: pytest.MonkeyPatch
+    servers: dict[str, BackendServers], names: Iterator[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """etcd applied it, said that it is full, and could not be asked whether it did."""
     async with opened(servers["etcd"].backend(f"silent-{next(names)}").url) as store:
@@ -38,7 +38,7 @@ async def test_full_and_then_silent_is_unknown(
 
 
 async def test_a_refused_blind_put_of_the_same_value_is_not_taken_for_done(
-    servers: dict[str, Servers], names: Iterator[int], monkeypatch: pytest.MonkeyPatch
+    servers: dict[str, BackendServers], names: Iterator[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(servers["etcd"].backend(f"blind-{next(names)}").url) as store:
         assert isinstance(store, EtcdStore)

@@ -53,7 +53,7 @@ def once(counter: str, key: str, attempt: int) -> Decide[bool]:
 
 
 @dataclass(slots=True)
-class Writer:
+class CounterWriter:
     """Transactions one after the other, each tried until it is known to stand."""
 
     store: MetadataStore
@@ -114,12 +114,12 @@ class Writer:
 
 
 @dataclass(slots=True)
-class Client:
+class StoreClient:
     """All that one process does with a store: it writes, follows, and has a session."""
 
     store: MetadataStore
     session: Session
-    writers: list[Writer]
+    writers: list[CounterWriter]
     changes: list[Change] = field(default_factory=list)
 
     async def follow(self, after: int) -> None:
@@ -140,7 +140,7 @@ def bound_key(session: Session) -> str:
 
 
 @asynccontextmanager
-async def at_work(cluster: EtcdCluster) -> AsyncIterator[list[Client]]:
+async def at_work(cluster: EtcdCluster) -> AsyncIterator[list[StoreClient]]:
     """A client for each member that it asks first; at the end their writers have ended."""
     async with AsyncExitStack() as stack:
         clients = []
@@ -148,8 +148,8 @@ async def at_work(cluster: EtcdCluster) -> AsyncIterator[list[Client]]:
             store = await stack.enter_async_context(opened(cluster.url("members", first=member)))
             session = await store.session(TTL)
             await bind(store, session, bound_key(session))
-            writers = [Writer(store, f"{number}{letter}") for letter in "abcdefgh"]
-            clients.append(Client(store, session, writers))
+            writers = [CounterWriter(store, f"{number}{letter}") for letter in "abcdefgh"]
+            clients.append(StoreClient(store, session, writers))
             # Renewals are apart by less than an election takes: one of them meets it.
             await asyncio.sleep(TTL / RENEWALS_PER_TTL / len(cluster.members))
         start = (await clients[0].store.scan(*KEYS)).revision
@@ -166,13 +166,13 @@ async def at_work(cluster: EtcdCluster) -> AsyncIterator[list[Client]]:
                 task.cancel()
 
 
-async def go_on(clients: list[Client]) -> None:
+async def go_on(clients: list[StoreClient]) -> None:
     """Wait until every writer has written some more."""
     async with asyncio.timeout(20):
         await asyncio.gather(*(each.some_more() for one in clients for each in one.writers))
 
 
-async def check(clients: list[Client]) -> None:
+async def check(clients: list[StoreClient]) -> None:
     """What every client was told and has seen, against what the store holds."""
     entries = (await clients[0].store.scan(*KEYS)).entries
     for writer in (writer for client in clients for writer in client.writers):

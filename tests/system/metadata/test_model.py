@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.system.metadata.conftest import BACKENDS, Servers
+from tests.system.metadata.conftest import BACKENDS, BackendServers
 from tests.unit.meta.test_model import Range, Transact, check, ranges, transacts
 
 
 @pytest.mark.parametrize("name", sorted(BACKENDS))
 def test_a_store_behaves_as_a_dict(
-    servers: dict[str, Servers], names: Iterator[int], name: str
+    servers: dict[str, BackendServers], names: Iterator[int], name: str
 ) -> None:
     server = servers[name]
 

@@ -64,7 +64,7 @@ async def other(url: str) -> AsyncIterator[OxiaStore]:
         yield store
 
 
-class Stopped:
+class StoppedCommitter:
     """A committer that stops between the two steps until it is let go."""
 
     def __init__(self, store: OxiaStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ async def test_a_committer_that_wakes_up_late_changes_nothing(
 
     for _ in range(20):
         await both(random_writes(random), other)
-    stopped = Stopped(store, monkeypatch)
+    stopped = StoppedCommitter(store, monkeypatch)
     start = (await other.scan("k/", "k0")).revision
     everything = Writes(puts={f"k/{number:02d}": b"late" for number in range(0, 12, 2)})
     everything.delete_range("k/00", "k/11")
@@ -148,7 +148,7 @@ async def test_a_commit_whose_committer_dies_is_applied_by_the_next(
     store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, n=b"1", gone=b"")
-    stopped = Stopped(store, monkeypatch)
+    stopped = StoppedCommitter(store, monkeypatch)
     dying = asyncio.create_task(
         store.transact(0, [], lambda _: (Writes(puts={"n": b"2"}, deletes=["gone"]), None))
     )

@@ -31,7 +31,7 @@ async def store(server: Oxia) -> AsyncIterator[OxiaStore]:
         yield store
 
 
-class Held:
+class HeldCommits:
     """Keeps the next commit between its steps, and counts what is proposed."""
 
     def __init__(self, store: OxiaStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def refuse(_values: Values) -> tuple[Writes, None]:
 async def test_what_waits_for_a_turn_travels_as_one_commit(
     store: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Held(store, monkeypatch)
+    held = HeldCommits(store, monkeypatch)
     first = asyncio.create_task(store.transact(0, ["n"], increment("n")))
     await held.proposed.wait()
     others = [
@@ -90,7 +90,7 @@ async def test_those_that_touch_the_same_keys_follow_one_another(
         value = b"" if (there := seen["a"]) is None else there.value
         return Writes(puts={"b": value}), value
 
-    held = Held(store, monkeypatch)
+    held = HeldCommits(store, monkeypatch)
     first = asyncio.create_task(put(store, a=b"1"))
     await held.proposed.wait()
     read = asyncio.create_task(store.transact(0, ["a"], move))
@@ -129,7 +129,7 @@ async def test_many_at_once_are_as_if_one_after_another(server: Oxia, seed: int)
 async def test_one_that_fails_is_told_so_alone(
     store: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Held(store, monkeypatch)
+    held = HeldCommits(store, monkeypatch)
     first = asyncio.create_task(put(store, a=b""))
     await held.proposed.wait()
     before = asyncio.create_task(store.transact(0, ["b"], increment("b")))
@@ -146,7 +146,7 @@ async def test_one_that_fails_is_told_so_alone(
 async def test_those_that_were_taken_along_learn_that_it_was_broken_off(
     store: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Held(store, monkeypatch)
+    held = HeldCommits(store, monkeypatch)
     held.go.set()
     await put(store, a=b"")
     blocker = asyncio.create_task(store._committer._turn.acquire())

@@ -29,13 +29,13 @@ from headwater.meta.store import Change, Committed, Values, Writes
 from tests.support.meta.conformance import Refused, bind, increment, put, take
 from tests.support.metadata_servers.cuts import Cuts
 from tests.support.metadata_servers.postgres import PostgresBackend, PostgresServers
-from tests.system.metadata.conftest import Servers
+from tests.system.metadata.conftest import BackendServers
 
 PROCESSES = "tests.support.metadata_servers.postgres_processes"
 
 
 @pytest.fixture
-def postgres(servers: dict[str, Servers]) -> PostgresServers:
+def postgres(servers: dict[str, BackendServers]) -> PostgresServers:
     found = servers["postgres"]
     assert isinstance(found, PostgresServers)
     return found

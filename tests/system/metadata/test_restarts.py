@@ -12,14 +12,14 @@ from headwater.meta.store import Change, MetadataStore
 from tests.support.meta.conformance import bind, put, take
 from tests.support.metadata_servers.waiting import eventually
 from tests.system.cluster.clients import produce, read
-from tests.system.cluster.running import Place
-from tests.system.metadata.conftest import BACKENDS, OpenedData, Servers
+from tests.system.cluster.running import RunningCluster
+from tests.system.metadata.conftest import BACKENDS, BackendServers, OpenedData
 
 
 @pytest.fixture(scope="module", params=sorted(BACKENDS))
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Servers]:
+) -> Iterator[BackendServers]:
     """One that no other test uses while it is down."""
     server = BACKENDS[request.param](tmp_path_factory.mktemp(request.param))
     yield server
@@ -27,7 +27,7 @@ def server(
 
 
 @pytest.fixture
-def data(server: Servers, names: Iterator[int]) -> OpenedData:
+def data(server: BackendServers, names: Iterator[int]) -> OpenedData:
     return server.backend(f"test-{next(names)}")
 
 
@@ -39,7 +39,7 @@ async def store(data: OpenedData) -> AsyncIterator[MetadataStore]:
 
 
 async def test_a_restart_loses_no_change_and_every_outcome_is_true(
-    server: Servers, store: MetadataStore
+    server: BackendServers, store: MetadataStore
 ) -> None:
     start = (await store.scan("w/", "w0")).revision
     outcomes: dict[str, type[Exception] | int] = {}
@@ -86,7 +86,7 @@ async def test_a_restart_loses_no_change_and_every_outcome_is_true(
 
 
 async def test_a_session_ends_when_its_process_is_killed(
-    server: Servers, store: MetadataStore, data: OpenedData
+    server: BackendServers, store: MetadataStore, data: OpenedData
 ) -> None:
     program = f"""
 import asyncio
@@ -117,7 +117,7 @@ asyncio.run(main())
 
 
 async def test_a_session_outlives_a_restart_of_the_server(
-    server: Servers, store: MetadataStore
+    server: BackendServers, store: MetadataStore
 ) -> None:
     session = await store.session(ttl=5)
     await bind(store, session, "e/a")
@@ -129,9 +129,11 @@ async def test_a_session_outlives_a_restart_of_the_server(
 
 
 async def test_a_broker_that_starts_waits_for_the_server(
-    server: Servers, data: OpenedData, tmp_path: Path
+    server: BackendServers, data: OpenedData, tmp_path: Path
 ) -> None:
-    cluster = Place(directory=tmp_path, metadata=data.url, objects=f"file://{tmp_path}/objects")
+    cluster = RunningCluster(
+        directory=tmp_path, metadata=data.url, objects=f"file://{tmp_path}/objects"
+    )
     broker = cluster.add(1)
     server.server.kill()
     starting = asyncio.create_task(broker.start())

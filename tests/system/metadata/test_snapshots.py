@@ -13,7 +13,7 @@ from headwater.log.restore.snapshots import Snapshotter, horizon
 from headwater.log.settings import LogSettings
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, read_all, running_engine
-from tests.system.metadata.conftest import BACKENDS, Servers
+from tests.system.metadata.conftest import BACKENDS, BackendServers
 from tests.unit.simulation.world import at_once
 
 PARTITIONS = 150
@@ -21,7 +21,7 @@ PARTITIONS = 150
 
 @pytest.mark.parametrize("name", sorted(BACKENDS))
 async def test_a_cluster_comes_back_in_another_store(
-    servers: dict[str, Servers], names: Iterator[int], name: str
+    servers: dict[str, BackendServers], names: Iterator[int], name: str
 ) -> None:
     clock = SystemClock()
     objects = MemoryObjects(clock=clock)

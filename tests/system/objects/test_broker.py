@@ -37,7 +37,7 @@ def s3(tmp_path: Path) -> Iterator[S3Server]:
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class BrokerOnS3:
     server: Server
     metrics: str
 
@@ -78,15 +78,15 @@ class Broker:
             consumer.close()
 
 
-def start(s3: S3Server, data: Path) -> Broker:
+def start(s3: S3Server, data: Path) -> BrokerOnS3:
     metrics = free_port()
     environment = {**s3.client_environment(), "HEADWATER_OBJECTS": s3.url(BUCKET, "cluster")}
     server = start_headwater(data, metrics_port=metrics, environment=environment)
-    return Broker(server, f"127.0.0.1:{metrics}")
+    return BrokerOnS3(server, f"127.0.0.1:{metrics}")
 
 
 @pytest.fixture
-def broker(s3: S3Server, tmp_path: Path) -> Iterator[Broker]:
+def broker(s3: S3Server, tmp_path: Path) -> Iterator[BrokerOnS3]:
     broker = start(s3, tmp_path / "data")
     yield broker
     broker.server.stop()
@@ -98,7 +98,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def test_records_outlive_a_crash_of_the_store(broker: Broker, s3: S3Server) -> None:
+def test_records_outlive_a_crash_of_the_store(broker: BrokerOnS3, s3: S3Server) -> None:
     assert broker.produce(b"x" * LARGE) == 0
     s3.restart()
     assert broker.produce(b"y" * LARGE) == 0
@@ -106,7 +106,7 @@ def test_records_outlive_a_crash_of_the_store(broker: Broker, s3: S3Server) -> N
 
 
 def test_an_outage_fails_producers_fast_and_leaves_cached_reads_alone(
-    broker: Broker, s3: S3Server
+    broker: BrokerOnS3, s3: S3Server
 ) -> None:
     assert broker.produce(b"x" * LARGE) == 0
     assert broker.readiness == "ready"
@@ -120,7 +120,9 @@ def test_an_outage_fails_producers_fast_and_leaves_cached_reads_alone(
     until(lambda: broker.readiness == "ready")
 
 
-def test_an_idle_broker_is_not_ready_while_its_store_is_down(broker: Broker, s3: S3Server) -> None:
+def test_an_idle_broker_is_not_ready_while_its_store_is_down(
+    broker: BrokerOnS3, s3: S3Server
+) -> None:
     assert broker.produce(b"travels with the metadata") == 0
     assert broker.readiness == "ready"
     s3.kill()
@@ -132,7 +134,7 @@ def test_an_idle_broker_is_not_ready_while_its_store_is_down(broker: Broker, s3:
     until(lambda: broker.readiness == "ready")
 
 
-def test_a_frozen_store_is_an_outage_too(broker: Broker, s3: S3Server) -> None:
+def test_a_frozen_store_is_an_outage_too(broker: BrokerOnS3, s3: S3Server) -> None:
     assert broker.produce(b"x" * LARGE) == 0
     s3.freeze()
     try:
@@ -215,7 +217,7 @@ def test_a_refusal_of_the_object_store_is_not_waited_for_as_the_metadata_store(
 
 
 def test_status_tells_what_the_store_was_asked_and_what_that_costs(
-    broker: Broker, tmp_path: Path
+    broker: BrokerOnS3, tmp_path: Path
 ) -> None:
     for _ in range(3):
         assert broker.produce(b"x" * LARGE) == 0

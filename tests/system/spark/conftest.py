@@ -10,7 +10,7 @@ from headwater.pipeline.spark.runner import Done, run_on
 from headwater.pipeline.spark.session import spark_session
 from peers.s3_server import S3Server
 from tests.support.pipeline import tally
-from tests.support.pipeline.cluster import Cluster, start_cluster
+from tests.support.pipeline.cluster import PipelineCluster, start_cluster
 from tests.support.pipeline.s3_cluster import started_on_s3
 from tests.support.pipeline.sizes import LIMIT_SECONDS
 
@@ -37,14 +37,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PipelineCluster]:
     running = start_cluster(tmp_path_factory.mktemp("cluster") / "data")
     yield running
     running.server.stop()
 
 
 @pytest.fixture(scope="session")
-def s3_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def s3_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PipelineCluster]:
     with started_on_s3(tmp_path_factory.mktemp("on-s3")) as running:
         yield running
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 
 COMMAND = Path(sys.executable).with_name("headwater")
 
@@ -26,7 +26,7 @@ def table(*words: str | Path, **environment: str) -> subprocess.CompletedProcess
     )
 
 
-def test_compact_list_and_describe(cluster: Cluster) -> None:
+def test_compact_list_and_describe(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(partitions=2)
     cluster.produce(topic, 500, partitions=2)
     where = ("--data", cluster.data, "--json")
@@ -44,7 +44,7 @@ def test_compact_list_and_describe(cluster: Cluster) -> None:
     assert again.stdout == "Nothing to compact.\n"
 
 
-def test_mistakes_are_one_line(cluster: Cluster, tmp_path: Path) -> None:
+def test_mistakes_are_one_line(cluster: PipelineCluster, tmp_path: Path) -> None:
     nowhere = table("compact", "--data", tmp_path / "nowhere")
     assert (nowhere.returncode, nowhere.stderr.count("\n")) == (1, 1)
     assert "there is no cluster in" in nowhere.stderr

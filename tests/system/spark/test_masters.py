@@ -12,7 +12,7 @@ from headwater.errors import ConfigurationError
 from headwater.pipeline.spark.preflight import check_server, differences, versions
 from peers.process import Server, free_port
 from peers.spark import program, start_connect
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.commands import run_command
 
 pytestmark = pytest.mark.timeout(420)
@@ -27,7 +27,7 @@ def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.stop()
 
 
-def filled(cluster: Cluster) -> str:
+def filled(cluster: PipelineCluster) -> str:
     topic = cluster.create_topic(partitions=2)
     cluster.produce(topic, 500, partitions=2)
     return topic
@@ -47,7 +47,9 @@ def lines(text: str) -> list[object]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-async def test_compaction_and_sql_run_by_spark_connect(cluster: Cluster, connect: Server) -> None:
+async def test_compaction_and_sql_run_by_spark_connect(
+    cluster: PipelineCluster, connect: Server
+) -> None:
     topic = filled(cluster)
     expected = cluster.consume(topic)
     address = ("--master", f"sc://{connect.bootstrap}")
@@ -65,7 +67,7 @@ PYTHON = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executa
 SCRIPT = Path(headwater.cli.__file__).with_name("__main__.py")
 
 
-async def test_compaction_runs_under_spark_submit(cluster: Cluster) -> None:
+async def test_compaction_runs_under_spark_submit(cluster: PipelineCluster) -> None:
     topic = filled(cluster)
     expected = cluster.consume(topic)
     submit = (program("spark-submit"), "--master", "local[2]", SCRIPT)
@@ -77,7 +79,7 @@ async def test_compaction_runs_under_spark_submit(cluster: Cluster) -> None:
     assert await cluster.table(topic) == expected
 
 
-def test_the_master_of_spark_submit_counts(cluster: Cluster) -> None:
+def test_the_master_of_spark_submit_counts(cluster: PipelineCluster) -> None:
     address = f"spark://127.0.0.1:{free_port()}"
     submit = (program("spark-submit"), "--master", address, SCRIPT)
     words = ("table", "compact", filled(cluster))
@@ -87,14 +89,14 @@ def test_the_master_of_spark_submit_counts(cluster: Cluster) -> None:
     assert f"Error: no Spark answers at {address}" in done.stdout
 
 
-def test_sql_runs_on_a_local_cluster(cluster: Cluster) -> None:
+def test_sql_runs_on_a_local_cluster(cluster: PipelineCluster) -> None:
     done = run_command(cluster, *counting(filled(cluster)), "--master", LOCAL_CLUSTER)
     assert done.returncode == 0, done.stderr
     assert lines(done.stdout) == COUNTED
 
 
 def test_a_python_of_executors_that_lacks_headwater_is_one_line(
-    cluster: Cluster, tmp_path: Path
+    cluster: PipelineCluster, tmp_path: Path
 ) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
@@ -112,7 +114,7 @@ def test_a_python_of_executors_that_lacks_headwater_is_one_line(
 
 
 @pytest.mark.parametrize("scheme", ["spark", "sc"])
-def test_a_master_that_does_not_answer_is_one_line(cluster: Cluster, scheme: str) -> None:
+def test_a_master_that_does_not_answer_is_one_line(cluster: PipelineCluster, scheme: str) -> None:
     address = f"{scheme}://127.0.0.1:{free_port()}"
     done = run_command(cluster, "table", "compact", filled(cluster), "--master", address)
     assert done.returncode == 1

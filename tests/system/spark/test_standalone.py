@@ -15,12 +15,12 @@ from headwater.log.formats.metadata_values import PARQUET
 from headwater.wire.batches.codecs import Codec
 from peers.s3_server import SECRET_KEY
 from peers.spark import Standalone, descendants, start_standalone
-from tests.support.pipeline.cluster import Cluster, eventually
+from tests.support.pipeline.cluster import PipelineCluster, eventually
 from tests.support.pipeline.commands import run_command, start_command
 from tests.support.pipeline.readings import readings
 from tests.support.pipeline.readings.columns import assert_same, in_order
 from tests.support.pipeline.readings.every_reading import iceberg_table
-from tests.support.pipeline.readings.mixed import COLUMNS, Block
+from tests.support.pipeline.readings.mixed import COLUMNS, RecordBlock
 from tests.support.pipeline.readings.mixed_produce import wire_producer
 
 PARTITIONS = 16
@@ -41,12 +41,14 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
 
 
 async def test_a_worker_killed_in_the_middle_costs_no_record_and_no_secret_is_told(
-    s3_cluster: Cluster, standalone: Standalone
+    s3_cluster: PipelineCluster, standalone: Standalone
 ) -> None:
     topic = s3_cluster.create_topic(partitions=PARTITIONS)
     async with wire_producer(s3_cluster.bootstrap, topic) as producer:
         written = [
-            await producer.send(partition, Block(ROWS, partition), codec=Codec.NONE, size=500_000)
+            await producer.send(
+                partition, RecordBlock(ROWS, partition), codec=Codec.NONE, size=500_000
+            )
             for partition in range(PARTITIONS)
         ]
     before = s3_cluster.data_files()
@@ -81,7 +83,7 @@ async def test_a_worker_killed_in_the_middle_costs_no_record_and_no_secret_is_to
     assert json.loads(done.stdout) == dict.fromkeys("nm", ROWS * PARTITIONS)
 
 
-async def all_files_are_named(cluster: Cluster, topic: str) -> bool:
+async def all_files_are_named(cluster: PipelineCluster, topic: str) -> bool:
     """What the killed tasks had written is gone."""
     named = {entry.key for entry in await cluster.entries(topic)}
     folder = next(iter(named)).partition("/data/")[0]
@@ -89,7 +91,7 @@ async def all_files_are_named(cluster: Cluster, topic: str) -> bool:
 
 
 async def wait_for_files(
-    cluster: Cluster, before: set[str], count: int, driver: "subprocess.Popen[str]"
+    cluster: PipelineCluster, before: set[str], count: int, driver: "subprocess.Popen[str]"
 ) -> None:
     """Until a job has written some of its files, and goes on."""
     deadline = time.monotonic() + LIMIT_SECONDS

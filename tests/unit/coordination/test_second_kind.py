@@ -14,13 +14,13 @@ from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import Writes
 from headwater.meta.values import decode, encode
 from tests.support.coordination.tallies import TALLIES, Tallies, records
-from tests.support.groups.cluster import Cluster, Node, committing, simulated
+from tests.support.groups.cluster import CoordinatorCluster, Node, committing, simulated
 from tests.support.meta.faulty import FaultyStore
 
 NAMES = [f"n{number}" for number in range(20)]
 
 
-async def broker(cluster: Cluster, node_id: int) -> tuple[Node, Tallies]:
+async def broker(cluster: CoordinatorCluster, node_id: int) -> tuple[Node, Tallies]:
     """A broker that owns shards of both kinds, on one session."""
     meta = FaultyStore(MemoryStore(database=cluster.database), Random(node_id))
     node = await cluster.node(node_id, meta)
@@ -35,7 +35,7 @@ def faults(node: Node, *, lost: float, unavailable: float) -> None:
     node.meta.faults.unavailable = unavailable
 
 
-def owners(cluster: Cluster) -> dict[int, int]:
+def owners(cluster: CoordinatorCluster) -> dict[int, int]:
     """The brokers that hold the leases of tallies, by shard, as the store has them."""
     return {
         number: decode(Lease, entry.value).broker
@@ -44,12 +44,12 @@ def owners(cluster: Cluster) -> dict[int, int]:
     }
 
 
-def placed(cluster: Cluster) -> dict[int, int]:
+def placed(cluster: CoordinatorCluster) -> dict[int, int]:
     """The brokers that should hold them."""
     return {number: cluster.brokers.chosen(number) for number in range(TALLIES.count)}
 
 
-class Client:
+class TallyClient:
     """Adds to tallies wherever their coordinator is, and knows what it was told."""
 
     def __init__(self, tallies: dict[int, Tallies]) -> None:
@@ -90,7 +90,7 @@ class Client:
 
 @simulated
 async def test_shards_of_another_kind_have_leases_and_a_number_of_their_own(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     node, tallies = await broker(cluster, 1)
     await asyncio.sleep(2)
@@ -109,7 +109,7 @@ async def test_shards_of_another_kind_have_leases_and_a_number_of_their_own(
 
 @simulated
 async def test_nothing_is_written_under_a_lease_that_another_broker_has_taken(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     node, tallies = await broker(cluster, 1)
     assert await tallies.add("n") == 1
@@ -128,10 +128,10 @@ async def test_nothing_is_written_under_a_lease_that_another_broker_has_taken(
 
 @simulated
 async def test_another_kind_of_state_moves_to_a_newcomer_and_back_with_nothing_lost(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     first_node, first = await broker(cluster, 0)
-    client = Client({0: first})
+    client = TallyClient({0: first})
     for name in NAMES:
         await client.add(name)
     second_node, second = await broker(cluster, 1)
@@ -156,10 +156,10 @@ async def test_another_kind_of_state_moves_to_a_newcomer_and_back_with_nothing_l
 
 @pytest.mark.parametrize("seed", range(4))
 def test_another_kind_of_state_outlives_lost_answers_and_a_broker_that_dies(seed: int) -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: CoordinatorCluster) -> None:
         first_node, first = await broker(cluster, 2 * seed)
         second_node, second = await broker(cluster, 2 * seed + 1)
-        client = Client({2 * seed: first, 2 * seed + 1: second})
+        client = TallyClient({2 * seed: first, 2 * seed + 1: second})
         for node in (first_node, second_node):
             faults(node, lost=0.1, unavailable=0.1)
         adding = asyncio.gather(*(client.keep_adding(name, 60) for name in NAMES))

@@ -10,7 +10,7 @@ import uvloop
 from headwater.coordination.timers import Timers
 
 
-class Timed:
+class DeadlineEntry:
     """An entry whose machine has a deadline."""
 
     def __init__(self, number: int, deadline: float) -> None:
@@ -31,14 +31,14 @@ def test_deadlines_that_are_past_already_are_seen_to_among_others(factory: Any) 
     async def main() -> list[int]:
         seen: list[int] = []
 
-        def due(one: Timed, _now: float) -> None:
+        def due(one: DeadlineEntry, _now: float) -> None:
             one.machine.deadline = None
             seen.append(one.number)
 
         timers = Timers(due)
         now = asyncio.get_running_loop().time()
         for number, after in enumerate((-1, -2, 0.02, 0.01)):
-            timers.watch(Timed(number, now + after))
+            timers.watch(DeadlineEntry(number, now + after))
         async with asyncio.timeout(10):
             while len(seen) < 4:
                 await asyncio.sleep(0.001)
@@ -65,15 +65,15 @@ async def test_a_group_that_fails_stops_no_other_groups_timers(
 ) -> None:
     seen: list[int] = []
 
-    def due(one: Timed, _now: float) -> None:
+    def due(one: DeadlineEntry, _now: float) -> None:
         one.machine.deadline = None
         seen.append(one.number)
 
     timers = Timers(due)
     now = asyncio.get_running_loop().time()
-    broken = Timed(0, now)
+    broken = DeadlineEntry(0, now)
     broken.machine = Broken(now + 0.01)
-    for one in (broken, Timed(1, now + 0.01), Timed(2, now + 0.03)):
+    for one in (broken, DeadlineEntry(1, now + 0.01), DeadlineEntry(2, now + 0.03)):
         timers.watch(one)
     async with asyncio.timeout(5):
         while len(seen) < 2:

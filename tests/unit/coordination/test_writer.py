@@ -53,7 +53,7 @@ class Troubled(MemoryStore):
         return committed
 
 
-class Bench:
+class TroubledShardWriter:
     """A writer on a troubled store, with shards whose leases stand in it."""
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -101,7 +101,7 @@ class Bench:
 
 
 async def test_what_waits_while_a_transaction_is_under_way_shares_the_next_one() -> None:
-    bench = Bench()
+    bench = TroubledShardWriter()
     shards = [await bench.shard(number) for number in range(3)]
     bench.store.gate.clear()
     first = bench.submit(shards[0], "first", b"1")
@@ -117,7 +117,7 @@ async def test_what_waits_while_a_transaction_is_under_way_shares_the_next_one()
 
 
 async def test_the_last_of_several_changes_of_a_key_wins() -> None:
-    bench = Bench()
+    bench = TroubledShardWriter()
     shard = await bench.shard(0)
     await asyncio.gather(
         bench.submit(shard, "a/put", b"1"),
@@ -137,7 +137,7 @@ async def test_the_last_of_several_changes_of_a_key_wins() -> None:
 
 
 async def test_a_store_of_few_operations_gets_more_transactions_in_the_same_order() -> None:
-    bench = Bench(Limits(operations=6))
+    bench = TroubledShardWriter(Limits(operations=6))
     shard = await bench.shard(0)
     large: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     bench.writer.submit(
@@ -150,7 +150,7 @@ async def test_a_store_of_few_operations_gets_more_transactions_in_the_same_orde
 
 
 async def test_a_group_is_marked_while_it_is_written_in_several_transactions() -> None:
-    bench = Bench(Limits(operations=6))
+    bench = TroubledShardWriter(Limits(operations=6))
     shard = await bench.shard(3)
     records = keys.records_of_group(3, "g")
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -172,7 +172,7 @@ async def test_a_group_is_marked_while_it_is_written_in_several_transactions() -
 
 
 async def test_a_lost_lease_fails_its_shard_and_spares_the_others() -> None:
-    bench = Bench()
+    bench = TroubledShardWriter()
     mine, lost = await bench.shard(1), await bench.shard(2)
     lost.lease = b"of another time"
     good, bad = bench.submit(mine, "good", b"1"), bench.submit(lost, "bad", b"1")
@@ -188,7 +188,7 @@ async def test_a_lost_lease_fails_its_shard_and_spares_the_others() -> None:
 async def test_a_lost_answer_is_found_out_and_what_lands_late_changes_nothing(
     *, lands: bool
 ) -> None:
-    bench = Bench()
+    bench = TroubledShardWriter()
     shard = await bench.shard(0)
     before = shard.lease
     bench.store.failures, bench.store.lands = (
@@ -208,7 +208,7 @@ async def test_a_lost_answer_is_found_out_and_what_lands_late_changes_nothing(
 
 
 async def test_a_short_silence_of_the_store_is_waited_out() -> None:
-    bench = Bench()
+    bench = TroubledShardWriter()
     shard = await bench.shard(0)
     before = shard.lease
     bench.store.failures = [StoreUnavailable("away")] * 3
@@ -218,7 +218,7 @@ async def test_a_short_silence_of_the_store_is_waited_out() -> None:
 
 
 async def test_a_long_silence_fails_the_shard_and_all_that_it_has_queued() -> None:
-    bench = Bench()
+    bench = TroubledShardWriter()
     shard = await bench.shard(0)
     bench.store.failures = [StoreUnavailable("away")] * 100
     first = bench.submit(shard, "k", b"1")
@@ -232,7 +232,7 @@ async def test_a_long_silence_fails_the_shard_and_all_that_it_has_queued() -> No
 
 
 async def test_a_full_store_is_not_tried_again() -> None:
-    bench = Bench()
+    bench = TroubledShardWriter()
     shard = await bench.shard(0)
     bench.store.failures = [StorageFull("no space left")]
     with pytest.raises(CoordinatorNotAvailable):
@@ -242,7 +242,7 @@ async def test_a_full_store_is_not_tried_again() -> None:
 
 
 async def test_a_waiting_client_that_went_away_hinders_nobody() -> None:
-    bench = Bench()
+    bench = TroubledShardWriter()
     shard = await bench.shard(0)
     bench.store.gate.clear()
     gone, here = bench.submit(shard, "a", b"1"), bench.submit(shard, "b", b"1")
@@ -254,7 +254,7 @@ async def test_a_waiting_client_that_went_away_hinders_nobody() -> None:
 
 
 async def test_what_is_too_large_for_the_store_fails_alone() -> None:
-    bench = Bench(Limits(operations=128, value_bytes=1_000))
+    bench = TroubledShardWriter(Limits(operations=128, value_bytes=1_000))
     one, two = await bench.shard(0), await bench.shard(1)
     bench.store.gate.clear()
     first = bench.submit(two, "first", b"1")
@@ -275,7 +275,7 @@ async def test_what_is_too_large_for_the_store_fails_alone() -> None:
 
 
 async def test_a_large_group_is_written_in_parts_or_not_at_all() -> None:
-    bench = Bench(Limits(operations=128, value_bytes=2**20))
+    bench = TroubledShardWriter(Limits(operations=128, value_bytes=2**20))
     shard = await bench.shard(3)
     records = keys.records_of_group(3, "g")
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -299,7 +299,7 @@ async def test_a_large_group_is_written_in_parts_or_not_at_all() -> None:
 async def test_a_failure_that_nobody_foresaw_fails_its_batch_and_not_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    bench = Bench()
+    bench = TroubledShardWriter()
     one, two = await bench.shard(0), await bench.shard(1)
     bench.store.failures = [RuntimeError("odd")]
     bench.store.gate.clear()

@@ -21,11 +21,11 @@ from headwater.groups.requests import CommittedOffset, JoinReply, SyncReply
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits
 from headwater.wire.error_codes import Code
-from tests.support.groups.classic_harness import Group, subscription
+from tests.support.groups.classic_harness import DrivenGroup, subscription
 from tests.support.groups.cluster import (
     SETTINGS,
-    Cluster,
-    Topics,
+    CoordinatorCluster,
+    SharedTopics,
     beating,
     committing,
     joining,
@@ -34,13 +34,13 @@ from tests.support.groups.cluster import (
 )
 from tests.support.groups.consumer_mixed import MixedWorld
 from tests.support.groups.consumer_mixed import subscription as embedded
-from tests.support.groups.consumer_world import World
+from tests.support.groups.consumer_world import ConsumerGroupWorld
 
 LARGE = (("range", b"x" * RECORD_MAX_BYTES),)
 
 
 def test_classic_member_with_too_much_metadata_is_refused_and_the_group_goes_on() -> None:
-    group = Group()
+    group = DrivenGroup()
     ids = group.stable(2)
     ticket = group.join(protocols=LARGE)
     assert group.answer(ticket, JoinReply).error == Code.UNKNOWN_SERVER_ERROR
@@ -51,7 +51,7 @@ def test_classic_member_with_too_much_metadata_is_refused_and_the_group_goes_on(
 
 
 def test_classic_group_takes_members_up_to_its_bound() -> None:
-    group = Group()
+    group = DrivenGroup()
     metadata = (("range", b"x" * (RECORD_MAX_BYTES - 1_000)),)
     replies = [group.join(protocols=metadata) for _ in range(10)]
     group.pass_time(6)
@@ -64,7 +64,7 @@ def test_classic_group_takes_members_up_to_its_bound() -> None:
 
 
 def test_assignments_that_are_too_large_are_refused_and_the_members_join_again() -> None:
-    group = Group()
+    group = DrivenGroup()
     ids = group.stable(2)
     group.join(ids[0])
     group.join(ids[1])
@@ -78,7 +78,7 @@ def test_assignments_that_are_too_large_are_refused_and_the_members_join_again()
 
 
 def test_classic_group_bounds_the_ids_that_it_gave_out() -> None:
-    group = Group()
+    group = DrivenGroup()
     for _ in range(MAX_PENDING_IDS):
         reply = group.answer(group.join(known=True, client="c" * 30_000), JoinReply)
         assert reply.error == Code.MEMBER_ID_REQUIRED
@@ -96,7 +96,7 @@ def test_topics_beyond_the_bound_are_unknown() -> None:
 
 
 def test_consumer_member_that_says_too_much_is_refused_and_the_group_goes_on() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     world.join("a")
     before = dict(world.records)
     names = [f"{n:0200d}" for n in range(RECORD_MAX_BYTES // 200)]
@@ -110,7 +110,7 @@ def test_consumer_member_that_says_too_much_is_refused_and_the_group_goes_on() -
 
 
 def test_consumer_group_bounds_the_names_of_all_members() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     assert world.join("a", [f"a{n}" for n in range(MAX_TOPICS)]).error == 0
     assert world.join("b", ["t"]).error == Code.UNKNOWN_SERVER_ERROR
     assert world.join("b", ["a1", "a2"]).error == 0
@@ -132,7 +132,7 @@ def test_classic_member_of_a_consumer_group_has_the_same_bounds() -> None:
 
 @pytest.mark.parametrize("member_id", ["m" * 300, "ü/" * 80, "~" + "0" * 48])
 def test_consumer_member_ids_of_any_length_come_back(member_id: str) -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     reply = world.join(member_id)
     assert all(len(name) < 300 for name in world.records)
     world.restart()
@@ -149,7 +149,7 @@ def test_no_member_id_takes_the_record_of_a_hashed_one() -> None:
 
 def test_pattern_that_matches_more_than_a_record_holds_is_looked_up_again() -> None:
     names = [f"{n:0240d}" for n in range(VALUE_MAX_BYTES // 240)]
-    world = World()
+    world = ConsumerGroupWorld()
     for name in names:
         world.topics.put(name, 1)
     assert world.join("a", None, regex="0.*").error == 0
@@ -165,8 +165,8 @@ def test_pattern_that_matches_more_than_a_record_holds_is_looked_up_again() -> N
 @pytest.mark.parametrize("limits", [Limits(), Limits(operations=128, value_bytes=2**20)])
 def test_group_whose_record_would_be_too_large_stays_as_it_was_alone(limits: Limits) -> None:
     @simulated
-    async def scenario(cluster: Cluster) -> None:
-        topics = Topics(t=4, huge=300_000)
+    async def scenario(cluster: CoordinatorCluster) -> None:
+        topics = SharedTopics(t=4, huge=300_000)
         store = MemoryStore(limits, database=cluster.database)
         node = await cluster.node(1, store, topics=topics)
         await asyncio.sleep(1)
@@ -197,7 +197,7 @@ def test_group_whose_record_would_be_too_large_stays_as_it_was_alone(limits: Lim
 
 async def test_group_ids_are_bounded() -> None:
     longest = "ü" * (GROUP_ID_MAX_BYTES // 2)
-    async with one_node(Topics(t=1)) as node:
+    async with one_node(SharedTopics(t=1)) as node:
         assert (await node.groups.join(longest, joining())).error == 0
         for name in (longest + "x", "g" * 40_000):
             with pytest.raises(InvalidGroupId):
@@ -209,7 +209,7 @@ async def test_group_ids_are_bounded() -> None:
 
 async def test_offset_metadata_beyond_a_record_is_refused_even_where_it_is_allowed() -> None:
     settings = replace(SETTINGS, offset_metadata_max_bytes=2**24)
-    async with one_node(Topics(t=2), settings=settings) as node:
+    async with one_node(SharedTopics(t=2), settings=settings) as node:
         request = committing("g", {("t", 0): 1, ("t", 1): 1})
         request.offsets["t", 1] = CommittedOffset(offset=1, metadata="x" * RECORD_MAX_BYTES)
         codes = await node.groups.commit(request)

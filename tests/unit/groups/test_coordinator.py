@@ -19,9 +19,9 @@ from headwater.wire.error_codes import Code
 from headwater.work_budget import TURN_ELEMENTS
 from tests.support.groups.cluster import (
     SETTINGS,
-    Brokers,
+    LivingBrokers,
     Node,
-    Topics,
+    SharedTopics,
     beating,
     committing,
     joining,
@@ -32,7 +32,7 @@ from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop, run_simula
 
 
 async def test_a_member_joins_syncs_commits_and_leaves() -> None:
-    async with one_node(Topics(orders=2)) as node:
+    async with one_node(SharedTopics(orders=2)) as node:
         groups = node.groups
         joined = await groups.join("g", joining())
         assert (joined.error, joined.generation, joined.leader) == (0, 1, joined.member_id)
@@ -55,7 +55,7 @@ async def test_a_member_joins_syncs_commits_and_leaves() -> None:
 
 async def test_who_asks_again_elsewhere_gets_no_answer_to_the_first() -> None:
     """Commits that are queued behind it would take effect after newer ones."""
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         joins = [asyncio.create_task(node.groups.join("g", joining())) for _ in range(2)]
         members = [(await join).member_id for join in joins]
         leader = (await joins[0]).leader
@@ -72,7 +72,7 @@ async def test_who_asks_again_elsewhere_gets_no_answer_to_the_first() -> None:
 
 
 async def test_another_coordinator_goes_on_with_generation_members_and_offsets() -> None:
-    store, topics = MemoryStore(), Topics(orders=1)
+    store, topics = MemoryStore(), SharedTopics(orders=1)
     async with one_node(topics, meta=store) as node:
         joined = await node.groups.join("g", joining())
         me = joined.member_id
@@ -87,7 +87,7 @@ async def test_another_coordinator_goes_on_with_generation_members_and_offsets()
 
 
 async def test_a_join_whose_client_went_away_leaves_nothing_waiting() -> None:
-    async with one_node(Topics()) as node:
+    async with one_node(SharedTopics()) as node:
         first = await node.groups.join("g", joining())
         waiting = asyncio.create_task(node.groups.join("g", joining()))
         await asyncio.sleep(0.01)
@@ -99,7 +99,7 @@ async def test_a_join_whose_client_went_away_leaves_nothing_waiting() -> None:
 
 
 async def test_requests_for_a_group_that_nobody_made_leave_no_group() -> None:
-    async with one_node(Topics()) as node:
+    async with one_node(SharedTopics()) as node:
         beat = HeartbeatRequest(member_id="m", instance_id=None, generation=1)
         assert await node.groups.heartbeat("g", beat) == Code.UNKNOWN_MEMBER_ID
         assert (await node.groups.sync("g", syncing("m", 1))).error == Code.UNKNOWN_MEMBER_ID
@@ -112,7 +112,7 @@ async def test_requests_for_a_group_that_nobody_made_leave_no_group() -> None:
 
 
 async def test_a_group_changes_its_kind_with_its_members_in_it() -> None:
-    store, topics = MemoryStore(), Topics(t=4)
+    store, topics = MemoryStore(), SharedTopics(t=4)
     subscription = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
     async with one_node(topics, meta=store) as node:
         joined = await node.groups.join("g", joining(protocols=(("range", subscription),)))
@@ -132,7 +132,7 @@ async def test_a_group_changes_its_kind_with_its_members_in_it() -> None:
 
 
 async def test_a_heartbeat_to_no_group_makes_none() -> None:
-    async with one_node(Topics(t=1)) as node:
+    async with one_node(SharedTopics(t=1)) as node:
         await node.groups.commit(committing("simple", {("t", 0): 1}))
         for name, epoch in product(("simple", "nothing"), (3, -1, -2)):
             reply = await node.groups.consumer_heartbeat(name, beating("m", epoch))
@@ -147,7 +147,7 @@ async def test_a_heartbeat_to_no_group_makes_none() -> None:
 async def test_a_groups_own_times_hold_from_its_next_heartbeat_on() -> None:
     store = MemoryStore()
     configs = GroupConfigs(store, SETTINGS)
-    node = Node(Brokers(), 1, store, Topics(t=1), configs=configs)
+    node = Node(LivingBrokers(), 1, store, SharedTopics(t=1), configs=configs)
     await node.start()
     reply = await node.groups.consumer_heartbeat("g", beating("m", 0))
     assert reply.heartbeat_interval_ms == SETTINGS.consumer_heartbeat_interval_ms
@@ -158,7 +158,7 @@ async def test_a_groups_own_times_hold_from_its_next_heartbeat_on() -> None:
 
 
 async def silence(loop: SimulatedLoop) -> None:
-    store, topics, clock = MemoryStore(), Topics(t=1), SimulatedClock(loop)
+    store, topics, clock = MemoryStore(), SharedTopics(t=1), SimulatedClock(loop)
     async with one_node(topics, meta=store, clock=clock) as node:
         await join_and_fall_silent(node, "g", 30_000)
         await join_and_fall_silent(node, "h", 90_000)
@@ -185,7 +185,7 @@ def test_silent_members_are_removed_and_a_takeover_gives_them_time_anew() -> Non
 
 
 async def report_without_pause(loop: SimulatedLoop) -> None:
-    async with one_node(Topics(t=1), clock=SimulatedClock(loop)) as node:
+    async with one_node(SharedTopics(t=1), clock=SimulatedClock(loop)) as node:
         epoch = (await node.groups.consumer_heartbeat("g", beating("m", 0))).epoch
         started = loop.time()
         for _ in range(220):
@@ -218,7 +218,7 @@ async def test_members_whose_pace_is_remembered_are_bounded(
 
 
 async def test_very_many_groups_are_listed_in_turns() -> None:
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         for number in range(3 * TURN_ELEMENTS):
             await node.groups.commit(committing(f"g{number}", {("orders", 0): 1}))
         turns = 0

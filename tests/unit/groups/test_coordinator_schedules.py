@@ -23,16 +23,16 @@ from headwater.groups.requests import (
 )
 from headwater.wire.error_codes import Code
 from tests.support.groups.cluster import beating, joining, syncing
-from tests.support.groups.world import World
+from tests.support.groups.world import GroupsWorld
 from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
 SECONDS = 90.0
 
 
-class Committer:
+class OffsetCommitter:
     """Commits growing offsets for a partition of its own, and reads them back."""
 
-    def __init__(self, world: World, group: str, partition: int) -> None:
+    def __init__(self, world: GroupsWorld, group: str, partition: int) -> None:
         self.world = world
         self.group = group
         self.where = ("t", partition)
@@ -76,13 +76,13 @@ class Committer:
             await asyncio.sleep(self.world.rng.uniform(0, 1))
 
 
-class Consumer:
+class EndlessMember:
     """A member of a classic group that joins, syncs, beats and commits, for ever anew."""
 
-    def __init__(self, world: World, group: "Told", partition: int) -> None:
+    def __init__(self, world: GroupsWorld, group: "Told", partition: int) -> None:
         self.world = world
         self.group = group
-        self.offsets = Committer(world, group.name, partition)
+        self.offsets = OffsetCommitter(world, group.name, partition)
         self.member_id = ""
 
     async def run(self, until: float) -> None:
@@ -135,10 +135,10 @@ class Consumer:
 class NewConsumer:
     """A member of a KIP-848 group: it owns what it is told, and says so with each heartbeat."""
 
-    def __init__(self, world: World, group: "Owned", number: int) -> None:
+    def __init__(self, world: GroupsWorld, group: "Owned", number: int) -> None:
         self.world = world
         self.group = group
-        self.offsets = Committer(world, group.name, 30 + number)
+        self.offsets = OffsetCommitter(world, group.name, 30 + number)
         self._names = (f"{number}-{life}" for life in count())
 
     async def run(self, until: float) -> None:
@@ -215,11 +215,11 @@ class Told:
 
 async def schedule(seed: int, loop: SimulatedLoop) -> None:
     rng = Random(seed)
-    world = World(rng, SimulatedClock(loop), brokers=rng.choice((2, 3)), late=0.05)
+    world = GroupsWorld(rng, SimulatedClock(loop), brokers=rng.choice((2, 3)), late=0.05)
     world.start_faults()
     told = [Told(f"group-{number}") for number in range(2)]
-    committers = [Committer(world, f"simple-{number}", number) for number in range(3)]
-    consumers = [Consumer(world, told[number % 2], 10 + number) for number in range(5)]
+    committers = [OffsetCommitter(world, f"simple-{number}", number) for number in range(3)]
+    consumers = [EndlessMember(world, told[number % 2], 10 + number) for number in range(5)]
     owned = Owned("new")
     new = [NewConsumer(world, owned, number) for number in range(3)]
     async with asyncio.TaskGroup() as tasks:

@@ -21,7 +21,7 @@ from headwater.groups.settings import GroupSettings
 from headwater.meta.memory import MemoryStore
 from tests.support.groups.cluster import (
     Node,
-    Topics,
+    SharedTopics,
     beating,
     committing,
     joining,
@@ -129,7 +129,7 @@ async def names(groups: Coordinator) -> list[str]:
 
 
 async def run_a_while(loop: SimulatedLoop) -> None:
-    store, topics, clock = MemoryStore(), Topics(t=2, u=1), SimulatedClock(loop)
+    store, topics, clock = MemoryStore(), SharedTopics(t=2, u=1), SimulatedClock(loop)
     async with one_node(topics, meta=store, settings=SETTINGS, clock=clock) as node:
         groups = node.groups
         await groups.commit(committing("simple", {("t", 0): 1, ("t", 1): 1}))
@@ -161,7 +161,7 @@ def test_time_passes_and_every_group_goes_in_its_time() -> None:
 
 
 async def test_offsets_of_a_deleted_topic_go_with_the_next_sweep() -> None:
-    store, topics = MemoryStore(), Topics(t=1, u=1)
+    store, topics = MemoryStore(), SharedTopics(t=1, u=1)
     async with one_node(topics, meta=store) as node:
         await node.groups.commit(committing("g", {("t", 0): 1, ("u", 0): 1}))
         await node.groups.commit(committing("h", {("t", 0): 1}))
@@ -176,7 +176,7 @@ async def test_offsets_of_a_deleted_topic_go_with_the_next_sweep() -> None:
 
 
 async def test_a_commit_during_a_sweep_is_kept() -> None:
-    store, topics = MemoryStore(), Topics(t=1)
+    store, topics = MemoryStore(), SharedTopics(t=1)
     async with one_node(topics, meta=store) as node:
         for round_ in range(20):
             topics.make("t", 1)
@@ -194,7 +194,7 @@ async def test_a_commit_during_a_sweep_is_kept() -> None:
 
 
 async def test_members_of_a_living_group_lose_no_offsets_but_those_of_other_topics() -> None:
-    topics = Topics(t=1, u=1)
+    topics = SharedTopics(t=1, u=1)
     settings = GroupSettings(offsets_retention_minutes=0)
     async with one_node(topics, settings=settings) as node:
         joined = await node.groups.consumer_heartbeat("g", beating("m", 0))
@@ -209,7 +209,7 @@ async def test_members_of_a_living_group_lose_no_offsets_but_those_of_other_topi
 
 async def test_a_large_shard_is_swept_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.groups.expiry.PAGE", 3)
-    topics = Topics(t=10)
+    topics = SharedTopics(t=10)
     settings = GroupSettings(offsets_retention_minutes=0)
     async with one_node(topics, settings=settings) as node:
         await node.groups.commit(committing("g", {("t", number): 1 for number in range(10)}))

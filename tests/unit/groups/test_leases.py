@@ -8,12 +8,12 @@ from headwater.errors import CoordinatorNotAvailable, NotCoordinator
 from headwater.groups.group import GROUPS
 from headwater.groups.requests import HeartbeatRequest
 from headwater.meta.sessions import RenewedSession
-from tests.support.groups.cluster import Cluster, committing, joining, simulated, syncing
+from tests.support.groups.cluster import CoordinatorCluster, committing, joining, simulated, syncing
 from tests.support.meta.faulty import FaultyStore
 
 
 @simulated
-async def test_a_broker_takes_all_shards_that_are_its_own(cluster: Cluster) -> None:
+async def test_a_broker_takes_all_shards_that_are_its_own(cluster: CoordinatorCluster) -> None:
     node = await cluster.node(1)
     await asyncio.sleep(2)
     assert cluster.holders() == dict.fromkeys(range(GROUPS.count), 1)
@@ -23,7 +23,9 @@ async def test_a_broker_takes_all_shards_that_are_its_own(cluster: Cluster) -> N
 
 
 @simulated
-async def test_a_newcomer_gets_its_share_and_groups_go_on_there(cluster: Cluster) -> None:
+async def test_a_newcomer_gets_its_share_and_groups_go_on_there(
+    cluster: CoordinatorCluster,
+) -> None:
     first = await cluster.node(1)
     name = next(
         name for name in map(str, range(9)) if cluster.brokers.chosen(GROUPS.shard_of(name)) == 1
@@ -47,7 +49,7 @@ async def test_a_newcomer_gets_its_share_and_groups_go_on_there(cluster: Cluster
 
 
 @simulated
-async def test_who_is_not_the_coordinator_says_so(cluster: Cluster) -> None:
+async def test_who_is_not_the_coordinator_says_so(cluster: CoordinatorCluster) -> None:
     nodes = [await cluster.node(number) for number in range(3)]
     await asyncio.sleep(60)
     for name in map(str, range(30)):
@@ -66,7 +68,9 @@ async def test_who_is_not_the_coordinator_says_so(cluster: Cluster) -> None:
 
 
 @simulated
-async def test_a_broker_that_stops_hands_its_groups_over_at_once(cluster: Cluster) -> None:
+async def test_a_broker_that_stops_hands_its_groups_over_at_once(
+    cluster: CoordinatorCluster,
+) -> None:
     first, second = await cluster.node(0), await cluster.node(1)
     await asyncio.sleep(60)
     name = next(name for name in map(str, range(9)) if first.groups.coordinator(name) == 0)
@@ -84,7 +88,7 @@ async def test_a_broker_that_stops_hands_its_groups_over_at_once(cluster: Cluste
 
 @simulated
 async def test_a_dead_brokers_groups_are_taken_over_when_its_session_ends(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     first, second = await cluster.node(0), await cluster.node(1)
     await asyncio.sleep(60)
@@ -102,7 +106,7 @@ async def test_a_dead_brokers_groups_are_taken_over_when_its_session_ends(
 
 
 @simulated
-async def test_memory_answers_end_before_the_session_does(cluster: Cluster) -> None:
+async def test_memory_answers_end_before_the_session_does(cluster: CoordinatorCluster) -> None:
     node = await cluster.node(1)
     me = (await node.groups.join("g", joining())).member_id
     beat = HeartbeatRequest(member_id=me, instance_id=None, generation=1)
@@ -118,7 +122,9 @@ async def test_memory_answers_end_before_the_session_does(cluster: Cluster) -> N
 
 
 @simulated
-async def test_a_broker_that_lost_its_session_goes_on_with_the_next_one(cluster: Cluster) -> None:
+async def test_a_broker_that_lost_its_session_goes_on_with_the_next_one(
+    cluster: CoordinatorCluster,
+) -> None:
     node = await cluster.node(1)
     me = (await node.groups.join("g", joining())).member_id
     await node.groups.sync("g", syncing(me, 1, **{me: b"mine"}))
@@ -139,7 +145,7 @@ async def test_a_broker_that_lost_its_session_goes_on_with_the_next_one(cluster:
 
 @simulated
 async def test_a_restarted_broker_takes_its_own_shards_where_the_dead_process_is_known_dead(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     node = await cluster.node(1)
     await node.groups.commit(committing("g", {("t", 0): 7}))
@@ -154,7 +160,7 @@ async def test_a_restarted_broker_takes_its_own_shards_where_the_dead_process_is
 
 @simulated
 async def test_a_store_that_is_away_is_said_to_be_away_and_nothing_diverges(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     node = await cluster.node(1)
     assert isinstance(node.meta, FaultyStore)
@@ -180,7 +186,7 @@ async def test_a_store_that_is_away_is_said_to_be_away_and_nothing_diverges(
 
 
 @simulated
-async def test_shards_without_groups_move_at_once(cluster: Cluster) -> None:
+async def test_shards_without_groups_move_at_once(cluster: CoordinatorCluster) -> None:
     first = await cluster.node(0)
     await asyncio.sleep(5)
     second = await cluster.node(1)

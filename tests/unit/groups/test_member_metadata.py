@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headwater.groups.classic.subscription import subscribed_topics
 from headwater.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
 from headwater.wire.error_codes import Code
-from tests.support.groups.classic_harness import Group
+from tests.support.groups.classic_harness import DrivenGroup
 from tests.support.groups.consumer_mixed import MixedWorld
 
 COUNTS = (-(2**31), -2, -1, 2**24, 2**31 - 1)
@@ -73,7 +73,7 @@ def test_arbitrary_metadata_reads_as_something_or_nothing(data: bytes, version: 
 @pytest.mark.parametrize("count", COUNTS)
 def test_classic_group_rebalances_with_a_member_whose_metadata_cannot_be_read(count: int) -> None:
     broken = b"\0\0" + count.to_bytes(4, "big", signed=True)
-    group = Group()
+    group = DrivenGroup()
     group.stable(2, protocols=(("range", broken),))
     assert group.machine.state == "Stable"
     assert group.machine.subscribed_to("any"), "its topics are unknown"

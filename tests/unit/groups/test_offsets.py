@@ -16,7 +16,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.wire.error_codes import Code
 from tests.support.groups.cluster import (
     Node,
-    Topics,
+    SharedTopics,
     beating,
     committing,
     joining,
@@ -35,7 +35,7 @@ async def stable(node: Node, group: str, **more: object) -> str:
 
 
 async def test_a_commit_without_a_group_makes_one_that_only_has_offsets() -> None:
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         assert await node.groups.commit(committing("g", {ORDERS: 3})) == {ORDERS: 0}
         assert await node.groups.list() == [Listed("g", "", "Empty", "classic")]
         assert await node.groups.describe_classic("g") == ClassicDescription(state="Empty")
@@ -52,7 +52,7 @@ async def test_a_commit_without_a_group_makes_one_that_only_has_offsets() -> Non
 async def test_a_member_of_a_group_that_is_not_there_commits_nothing(
     version: int, code: int
 ) -> None:
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         request = CommitRequest(
             group="g",
             member_id="m",
@@ -65,14 +65,14 @@ async def test_a_member_of_a_group_that_is_not_there_commits_nothing(
 
 
 async def test_nobody_is_a_member_of_a_group_that_only_has_offsets() -> None:
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         await node.groups.commit(committing("g", {ORDERS: 3}))
         stranger = committing("g", {ORDERS: 4}, member_id="m", epoch=1)
         assert await node.groups.commit(stranger) == {ORDERS: Code.UNKNOWN_MEMBER_ID}
 
 
 async def test_strangers_and_old_generations_do_not_commit_to_a_living_group() -> None:
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         me = await stable(node, "g")
         for request, code in (
             (committing("g", {ORDERS: 1}), Code.UNKNOWN_MEMBER_ID),
@@ -84,7 +84,7 @@ async def test_strangers_and_old_generations_do_not_commit_to_a_living_group() -
 
 
 async def test_a_member_commits_while_the_group_prepares_a_rebalance() -> None:
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         me = await stable(node, "g")
         other = asyncio.create_task(node.groups.join("g", joining()))
         await asyncio.sleep(0.01)
@@ -96,7 +96,7 @@ async def test_a_member_commits_while_the_group_prepares_a_rebalance() -> None:
 
 
 async def test_metadata_epoch_and_time_are_kept() -> None:
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         given = CommittedOffset(offset=5, leader_epoch=7, metadata="näher", expires_ms=9)
         await node.groups.commit(CommitRequest(group="g", version=4, offsets={ORDERS: given}))
         _, found = await node.groups.fetch("g", [ORDERS])
@@ -111,7 +111,7 @@ async def test_metadata_epoch_and_time_are_kept() -> None:
 
 
 async def test_long_metadata_and_unknown_partitions_are_refused_one_by_one() -> None:
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         offsets = {
             ORDERS: CommittedOffset(offset=1, metadata="x" * 4096),
             ("orders", 1): CommittedOffset(offset=1),
@@ -130,7 +130,7 @@ async def test_long_metadata_and_unknown_partitions_are_refused_one_by_one() -> 
 
 
 async def test_a_topic_made_again_does_not_inherit_offsets() -> None:
-    topics = Topics(orders=1)
+    topics = SharedTopics(orders=1)
     async with one_node(topics) as node:
         await node.groups.commit(committing("g", {ORDERS: 5}))
         topics.drop("orders")
@@ -148,7 +148,7 @@ async def test_names_of_any_kind_keep_apart() -> None:
         MemoryStore(),
         ["", "a", "a/b", "a%2Fb", "a/", "Gruppe ü", "a b", "..", "+offsets"],
     )
-    topics = Topics(**{"t.1": 2, "t": 11})
+    topics = SharedTopics(**{"t.1": 2, "t": 11})
     for start in range(2):
         async with one_node(topics, meta=store) as node:
             for number, name in enumerate(names):
@@ -167,7 +167,7 @@ async def test_names_of_any_kind_keep_apart() -> None:
 
 
 async def test_many_topics_are_read_at_once() -> None:
-    topics = Topics(**{f"t{number}": 1 for number in range(20)})
+    topics = SharedTopics(**{f"t{number}": 1 for number in range(20)})
     async with one_node(topics) as node:
         offsets = {(f"t{number}", 0): number for number in range(15)}
         await node.groups.commit(committing("g", offsets))
@@ -178,7 +178,7 @@ async def test_many_topics_are_read_at_once() -> None:
 
 
 async def test_offsets_of_topics_in_use_are_not_deleted() -> None:
-    async with one_node(Topics(orders=1, old=1)) as node:
+    async with one_node(SharedTopics(orders=1, old=1)) as node:
         assert await node.groups.delete_offsets("g", [ORDERS]) == (Code.GROUP_ID_NOT_FOUND, {})
         # A subscription to "orders", as the consumer's embedded protocol writes it.
         subscription = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"
@@ -198,13 +198,13 @@ async def test_offsets_of_topics_in_use_are_not_deleted() -> None:
 
 
 async def test_offsets_of_a_living_group_of_another_protocol_are_not_deleted() -> None:
-    async with one_node(Topics(orders=1)) as node:
+    async with one_node(SharedTopics(orders=1)) as node:
         await stable(node, "g", protocol_type="connect")
         assert await node.groups.delete_offsets("g", [ORDERS]) == (Code.NON_EMPTY_GROUP, {})
 
 
 async def test_a_deleted_group_that_comes_back_begins_anew() -> None:
-    store, topics = MemoryStore(), Topics(orders=2)
+    store, topics = MemoryStore(), SharedTopics(orders=2)
     async with one_node(topics, meta=store) as node:
         await node.groups.commit(committing("g", {ORDERS: 5, ("orders", 1): 5}))
         deleting = asyncio.create_task(node.groups.delete("g"))
@@ -217,7 +217,7 @@ async def test_a_deleted_group_that_comes_back_begins_anew() -> None:
 
 
 async def test_a_member_with_an_epoch_commits_with_a_version_that_knows_epochs() -> None:
-    async with one_node(Topics(t=1)) as node:
+    async with one_node(SharedTopics(t=1)) as node:
         joined = await node.groups.consumer_heartbeat("g", beating("a", 0))
         request = committing("g", {("t", 0): 1}, member_id="a", epoch=joined.epoch)
         old = replace(request, version=8)
@@ -226,7 +226,7 @@ async def test_a_member_with_an_epoch_commits_with_a_version_that_knows_epochs()
 
 
 async def test_a_late_commit_holds_for_what_the_member_had_and_has() -> None:
-    topics = Topics(t=2)
+    topics = SharedTopics(t=2)
     async with one_node(topics) as node:
         first = await node.groups.consumer_heartbeat("g", beating("a", 0))
         assert first.assignment == {(await topics.find("t")).id: (0, 1)}

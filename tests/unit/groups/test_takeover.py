@@ -23,9 +23,9 @@ from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Committed, Decide, Entry, Scan, T, Writes
 from tests.support.groups.cluster import (
-    Cluster,
+    CoordinatorCluster,
     Node,
-    Topics,
+    SharedTopics,
     committing,
     joining,
     simulated,
@@ -71,7 +71,7 @@ async def answers(node: Node, group: str) -> bool:
 
 @simulated
 async def test_a_lease_that_is_renewed_while_it_is_given_back_is_given_back(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     store = Scripted(database=cluster.database)
     first = await cluster.node(0, store)
@@ -130,7 +130,7 @@ def newer_format() -> dict[str, bytes]:
 def test_a_group_that_cannot_be_loaded_hinders_no_other_shard_nor_the_store(
     records: dict[str, bytes],
 ) -> None:
-    async def scenario(cluster: Cluster) -> None:
+    async def scenario(cluster: CoordinatorCluster) -> None:
         bad, later = (
             next(name for name in map(str, range(999)) if GROUPS.shard_of(name) == shard)
             for shard in (5, 9)
@@ -172,7 +172,7 @@ class Lagging(MemoryStore):
 
 
 @simulated
-async def test_groups_are_not_loaded_from_before_the_lease(cluster: Cluster) -> None:
+async def test_groups_are_not_loaded_from_before_the_lease(cluster: CoordinatorCluster) -> None:
     first = await cluster.node(1)
     await asyncio.sleep(1)
     store = Lagging(database=cluster.database)
@@ -191,7 +191,9 @@ async def test_groups_are_not_loaded_from_before_the_lease(cluster: Cluster) -> 
 
 
 @simulated
-async def test_offsets_are_not_read_from_before_the_last_commit(cluster: Cluster) -> None:
+async def test_offsets_are_not_read_from_before_the_last_commit(
+    cluster: CoordinatorCluster,
+) -> None:
     store = Lagging(database=cluster.database)
     node = await cluster.node(1, store)
     await node.groups.commit(committing("g", {("t", 0): 41}))
@@ -207,7 +209,7 @@ async def test_offsets_are_not_read_from_before_the_last_commit(cluster: Cluster
 
 @simulated
 async def test_nothing_is_swept_by_what_the_store_had_before_the_last_commit(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     store = Lagging(database=cluster.database)
     node = await cluster.node(1, store)
@@ -225,10 +227,10 @@ async def test_nothing_is_swept_by_what_the_store_had_before_the_last_commit(
     await node.stop()
 
 
-class Behind(Topics):
+class Behind(SharedTopics):
     """A cache of topics that has not heard; an id that it lacks is looked up in the store."""
 
-    def __init__(self, store: Topics, **partitions: int) -> None:
+    def __init__(self, store: SharedTopics, **partitions: int) -> None:
         super().__init__(**partitions)
         self._store = store
 
@@ -238,7 +240,7 @@ class Behind(Topics):
 
 @simulated
 async def test_offsets_of_a_topic_that_was_made_anew_survive_a_cache_that_lags(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     behind = Behind(cluster.topics, t=4)
     cluster.topics.drop("t")
@@ -256,7 +258,7 @@ async def test_offsets_of_a_topic_that_was_made_anew_survive_a_cache_that_lags(
     await second.stop()
 
 
-class Away(MemoryStore):
+class StoreOutOfReach(MemoryStore):
     """A store that can be told to refuse all transactions."""
 
     away = False
@@ -270,9 +272,9 @@ class Away(MemoryStore):
 
 @simulated
 async def test_offsets_are_not_said_to_be_gone_before_their_deletion_is_durable(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
-    store = Away(database=cluster.database)
+    store = StoreOutOfReach(database=cluster.database)
     node = await cluster.node(1, store)
     await node.groups.commit(committing("g", {("t", 0): 42}))
     store.away = True
@@ -302,7 +304,7 @@ async def test_a_group_that_came_after_one_of_its_name_outlasts_it() -> None:
 
 @simulated
 async def test_renewal_that_the_watch_tells_of_first_is_no_loss_of_the_shard(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     store = Scripted(database=cluster.database)
     node = await cluster.node(1, store)

@@ -14,9 +14,9 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, Limits, T
 from headwater.wire.error_codes import Code
 from tests.support.groups.cluster import (
-    Cluster,
+    CoordinatorCluster,
     Node,
-    Topics,
+    SharedTopics,
     beating,
     committing,
     joining,
@@ -65,8 +65,8 @@ async def join_classic(node: Node, group: str) -> set[str]:
 
 @pytest.mark.parametrize("cut", [1, 2])
 def test_a_change_of_kind_that_was_written_in_part_leaves_no_members_behind(cut: int) -> None:
-    async def scenario(cluster: Cluster) -> None:
-        topics, settings = Topics(t=MEMBERS), GroupSettings(initial_rebalance_delay_ms=100)
+    async def scenario(cluster: CoordinatorCluster) -> None:
+        topics, settings = SharedTopics(t=MEMBERS), GroupSettings(initial_rebalance_delay_ms=100)
         store = Cut(Limits(operations=128), database=cluster.database)
         node = await cluster.node(1, store, topics=topics, settings=settings)
         beside = next(
@@ -97,7 +97,7 @@ def test_a_change_of_kind_that_was_written_in_part_leaves_no_members_behind(cut:
 
 @simulated
 async def test_a_group_too_large_for_the_store_is_refused_and_stays_as_it_was(
-    cluster: Cluster,
+    cluster: CoordinatorCluster,
 ) -> None:
     store = MemoryStore(Limits(operations=128, value_bytes=2**20), database=cluster.database)
     node = await cluster.node(1, store)

@@ -50,13 +50,13 @@ class Sqlite(Abandoning):
         connection.close()
 
 
-class TestMemory(MetadataStoreConformance, SessionConformance):
+class TestMemoryStore(MetadataStoreConformance, SessionConformance):
     @pytest.fixture
     def backend(self) -> Memory:
         return Memory()
 
 
-class TestFaultyWithoutFaults(MetadataStoreConformance, SessionConformance):
+class TestFaultyStoreWithoutFaults(MetadataStoreConformance, SessionConformance):
     @pytest.fixture
     def backend(self) -> Faulty:
         return Faulty()

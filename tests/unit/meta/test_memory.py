@@ -6,7 +6,7 @@ from headwater.errors import StoreUnavailable, UnknownOutcome
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Limits, Writes
 from tests.support.meta.conformance import put, puts
-from tests.support.meta.faulty import Faults, FaultyStore
+from tests.support.meta.faulty import FaultyStore, MetadataFaults
 
 
 async def test_limits_of_another_backend_are_enforced_before_anything_is_written() -> None:
@@ -31,7 +31,7 @@ async def test_closing_one_store_leaves_the_database_to_the_others() -> None:
 
 
 async def test_a_lost_answer_has_landed_and_a_lost_request_has_not() -> None:
-    faults = Faults(lost_answer=1.0)
+    faults = MetadataFaults(lost_answer=1.0)
     store = FaultyStore(MemoryStore(), Random(0), faults)
     with pytest.raises(UnknownOutcome):
         await put(store, landed=b"")
@@ -42,7 +42,7 @@ async def test_a_lost_answer_has_landed_and_a_lost_request_has_not() -> None:
 
 
 async def test_an_unavailable_store_writes_nothing() -> None:
-    faults = Faults(unavailable=1.0)
+    faults = MetadataFaults(unavailable=1.0)
     store = FaultyStore(MemoryStore(), Random(0), faults)
     with pytest.raises(StoreUnavailable):
         await put(store, a=b"")
@@ -52,7 +52,9 @@ async def test_an_unavailable_store_writes_nothing() -> None:
 
 async def test_the_same_seed_gives_the_same_faults() -> None:
     async def outcomes() -> list[str]:
-        store = FaultyStore(MemoryStore(), Random(5), Faults(lost_answer=0.3, unavailable=0.3))
+        store = FaultyStore(
+            MemoryStore(), Random(5), MetadataFaults(lost_answer=0.3, unavailable=0.3)
+        )
         seen = []
         for _ in range(50):
             try:

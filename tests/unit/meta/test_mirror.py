@@ -25,7 +25,7 @@ async def put(store: MemoryStore, key: str, value: bytes | None) -> None:
     await store.transact(0, [], decide)
 
 
-class Seen:
+class SeenChanges:
     """What a mirror told."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ async def running(mirror: Mirror) -> AsyncIterator[None]:
 
 
 async def test_a_mirror_follows_what_is_under_its_prefix() -> None:
-    store, seen = MemoryStore(), Seen()
+    store, seen = MemoryStore(), SeenChanges()
     await put(store, "a/1", b"x")
     await put(store, "b/1", b"not mine")
     mirror = Mirror(store, "a/", seen)
@@ -66,7 +66,7 @@ async def test_a_mirror_follows_what_is_under_its_prefix() -> None:
 
 
 async def test_an_own_write_is_seen_at_once_and_told_once() -> None:
-    store, seen = MemoryStore(), Seen()
+    store, seen = MemoryStore(), SeenChanges()
     mirror = Mirror(store, "a/", seen)
     async with running(mirror):
         await asyncio.sleep(0)
@@ -95,7 +95,7 @@ class SlowScan(MemoryStore):
 
 
 async def test_a_late_look_does_not_set_back_what_the_watch_brought() -> None:
-    store, seen = SlowScan(), Seen()
+    store, seen = SlowScan(), SeenChanges()
     mirror = Mirror(store, "a/", seen)
     async with running(mirror):
         await put(store, "a/1", b"old")
@@ -129,7 +129,7 @@ class Interrupted(MemoryStore):
 
 async def test_a_watch_that_breaks_is_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.meta.mirror.RETRY_SECONDS", 0)
-    store, seen = Interrupted(WatchTrimmed("behind"), StoreUnavailable("away")), Seen()
+    store, seen = Interrupted(WatchTrimmed("behind"), StoreUnavailable("away")), SeenChanges()
     async with running(Mirror(store, "a/", seen)):
         await put(store, "a/1", b"x")
         await seen.until({"1": b"x"})
@@ -140,7 +140,7 @@ async def test_a_watch_that_breaks_is_taken_up_again(monkeypatch: pytest.MonkeyP
     await store.close()
 
 
-class Away(MemoryStore):
+class UnscannableStore(MemoryStore):
     async def scan(
         self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
     ) -> Scan:
@@ -148,13 +148,13 @@ class Away(MemoryStore):
 
 
 async def test_a_refresh_that_fails_is_left_to_the_watch() -> None:
-    store = Away()
-    await Mirror(store, "a/", Seen()).refresh()
+    store = UnscannableStore()
+    await Mirror(store, "a/", SeenChanges()).refresh()
     await store.close()
 
 
 async def test_very_many_values_are_not_looked_at_for_each_change() -> None:
-    store, seen = MemoryStore(), Seen()
+    store, seen = MemoryStore(), SeenChanges()
     for number in range(TURN_ELEMENTS + 1):
         await put(store, f"a/{number}", b"")
     async with running(Mirror(store, "a/", seen)):
@@ -172,7 +172,7 @@ async def test_very_many_values_are_not_looked_at_for_each_change() -> None:
 
 
 async def test_a_look_at_everything_tells_what_waits_to_be_told() -> None:
-    store, seen = MemoryStore(), Seen()
+    store, seen = MemoryStore(), SeenChanges()
     for number in range(TURN_ELEMENTS + 1):
         await put(store, f"a/{number}", b"")
     mirror = Mirror(store, "a/", seen)

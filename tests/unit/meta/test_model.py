@@ -55,7 +55,7 @@ async def sqlite(directory: Path) -> MetadataStore:
     return await SqliteStore.open(directory / "meta.db", SystemClock())
 
 
-class Model:
+class StoreModel:
     """The store as a dict."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Model:
         return found[: wanted.limit]
 
 
-async def transact(store: MetadataStore, model: Model, operation: Transact) -> int:
+async def transact(store: MetadataStore, model: StoreModel, operation: Transact) -> int:
     def decide(seen: Values) -> tuple[Writes, dict[str, bytes | None]]:
         writes = Writes(
             puts=dict(operation.puts),
@@ -91,7 +91,7 @@ async def transact(store: MetadataStore, model: Model, operation: Transact) -> i
 
 
 async def check(store: MetadataStore, operations: list[Transact | Range]) -> None:
-    model = Model()
+    model = StoreModel()
     start = revision = (await store.scan("a", "b")).revision
     for operation in operations:
         if isinstance(operation, Transact):

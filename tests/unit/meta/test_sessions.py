@@ -13,7 +13,7 @@ TTL = 0.3
 
 
 @dataclass
-class Host:
+class SuspendableHost:
     """A boot clock that a test moves on, and a store that counts renewals."""
 
     suspended: float = 0.0
@@ -44,7 +44,7 @@ class Host:
 
 
 async def test_a_session_is_lost_at_the_first_look_after_the_machine_was_suspended() -> None:
-    host = Host()
+    host = SuspendableHost()
     session = host.session(ttl=10)
     assert not session.lost
     host.suspended = 20
@@ -54,7 +54,7 @@ async def test_a_session_is_lost_at_the_first_look_after_the_machine_was_suspend
 
 
 async def test_a_renewal_from_before_a_suspension_does_not_prolong_the_session() -> None:
-    host = Host()
+    host = SuspendableHost()
 
     async def suspend() -> None:
         host.suspended += 10 * TTL
@@ -68,7 +68,7 @@ async def test_a_renewal_from_before_a_suspension_does_not_prolong_the_session()
 
 
 async def test_renewals_go_on_while_the_loop_is_held() -> None:
-    host, thread = Host(), RenewalThread()
+    host, thread = SuspendableHost(), RenewalThread()
     session = host.session(thread=thread)
     hold_loop(2 * TTL)
     assert host.renewed >= 2
@@ -79,7 +79,7 @@ async def test_renewals_go_on_while_the_loop_is_held() -> None:
 
 
 async def test_renewals_end_when_the_loop_has_been_held_for_too_long() -> None:
-    host, thread = Host(), RenewalThread()
+    host, thread = SuspendableHost(), RenewalThread()
     session = host.session(thread=thread)
     await asyncio.sleep(TTL)
     hold_loop((MAX_HELD_TTLS + 1) * TTL)
@@ -91,7 +91,7 @@ async def test_renewals_end_when_the_loop_has_been_held_for_too_long() -> None:
 
 
 async def test_a_store_that_is_away_for_a_ttl_loses_the_session() -> None:
-    host, thread = Host(unavailable=True), RenewalThread()
+    host, thread = SuspendableHost(unavailable=True), RenewalThread()
     session = host.session(thread=thread)
     async with asyncio.timeout(20):
         await session.wait_lost()

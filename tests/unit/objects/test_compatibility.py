@@ -13,7 +13,7 @@ from headwater.objects.compatibility import check_compatibility
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import Buffer, DeletableObjects, ObjectInfo
-from tests.support.objects.faulty import Faults, FaultyObjects
+from tests.support.objects.faulty import FaultyObjects, ObjectFaults
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ async def test_what_a_store_lacks_is_said_in_one_line(
 
 async def test_an_object_that_appears_late_is_refused() -> None:
     store = FaultyObjects(MemoryObjects(clock=SystemClock()), random=Random(1))
-    store.faults = Faults(hidden=60)
+    store.faults = ObjectFaults(hidden=60)
     with pytest.raises(ConfigurationError, match="not found right after"):
         await check(store)
 
@@ -101,7 +101,7 @@ async def test_a_store_that_is_too_slow_counts_as_one_that_does_not_answer(
 ) -> None:
     monkeypatch.setattr(compatibility, "TIMEOUT", 0.01)
     store = FaultyObjects(MemoryObjects(clock=SystemClock()), random=Random(1))
-    store.faults = Faults(longest_delay=60)
+    store.faults = ObjectFaults(longest_delay=60)
     with pytest.raises(TransientFailure, match=r"s3://bucket took longer than 0\.01 s"):
         await check(store)
 

@@ -24,13 +24,13 @@ class TestLocalDirectory(ObjectStoreConformance):
         await store.close()
 
 
-class TestMemory(ObjectStoreConformance):
+class TestMemoryObjects(ObjectStoreConformance):
     @pytest.fixture
     def store(self, executor: Executor) -> DeletableObjects:
         return opened("memory://", executor)
 
 
-class TestFaultyWithoutFaults(ObjectStoreConformance):
+class TestFaultyObjectsWithoutFaults(ObjectStoreConformance):
     @pytest.fixture
     def store(self, executor: Executor) -> DeletableObjects:
         return FaultyObjects(opened("memory://", executor), random=Random(0))

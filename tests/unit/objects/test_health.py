@@ -8,7 +8,7 @@ from headwater.objects.health import State, StoreHealth, StoreSuspended
 
 
 @dataclass
-class Store:
+class ImaginedStore:
     """Requests to an imagined store, one after the other."""
 
     health: StoreHealth = field(default_factory=StoreHealth)
@@ -25,11 +25,11 @@ class Store:
 
 
 def test_a_store_that_was_never_asked_is_healthy() -> None:
-    assert Store().state() is State.HEALTHY
+    assert ImaginedStore().state() is State.HEALTHY
 
 
 def test_a_fast_store_without_errors_is_healthy() -> None:
-    store = Store()
+    store = ImaginedStore()
     store.ask(100)
     assert store.state() is State.HEALTHY
 
@@ -49,7 +49,7 @@ def test_a_fast_store_without_errors_is_healthy() -> None:
 def test_the_share_of_errors_decides_once_there_are_enough(
     good: int, bad: int, state: State
 ) -> None:
-    store = Store()
+    store = ImaginedStore()
     store.ask(good, seconds=0.001)
     store.ask(bad, seconds=0.001, failed=True)
     assert store.state() is state
@@ -60,13 +60,13 @@ def test_the_share_of_errors_decides_once_there_are_enough(
     [(0.4, State.HEALTHY), (0.6, State.DEGRADED), (4.9, State.DEGRADED), (5.1, State.UNAVAILABLE)],
 )
 def test_latency_alone_decides_too(seconds: float, state: State) -> None:
-    store = Store()
+    store = ImaginedStore()
     store.ask(2, seconds=seconds)
     assert store.state() is state
 
 
 def test_large_objects_on_a_slow_network_are_not_held_against_the_store() -> None:
-    store = Store()
+    store = ImaginedStore()
     for _ in range(10):
         request = store.health.begin(store.now, 16_000_000)
         store.now += 4.3
@@ -79,7 +79,7 @@ def test_large_objects_on_a_slow_network_are_not_held_against_the_store() -> Non
 
 
 def test_what_is_older_than_the_window_is_forgotten() -> None:
-    store = Store()
+    store = ImaginedStore()
     store.ask(8, failed=True)
     assert store.state() is State.UNAVAILABLE
     store.now += 10.1
@@ -87,7 +87,7 @@ def test_what_is_older_than_the_window_is_forgotten() -> None:
 
 
 def test_an_unavailable_store_is_asked_once_a_second_and_all_else_fails_at_once() -> None:
-    store = Store()
+    store = ImaginedStore()
     store.ask(8, failed=True)
     sent = refused = 0
     for _ in range(100):
@@ -101,7 +101,7 @@ def test_an_unavailable_store_is_asked_once_a_second_and_all_else_fails_at_once(
 
 
 def test_one_request_that_succeeds_ends_the_outage() -> None:
-    store = Store()
+    store = ImaginedStore()
     store.ask(8, failed=True)
     store.ask()
     assert store.state() is State.HEALTHY
@@ -109,7 +109,7 @@ def test_one_request_that_succeeds_ends_the_outage() -> None:
 
 
 def test_a_frozen_store_becomes_unavailable_though_nothing_ends() -> None:
-    store = Store()
+    store = ImaginedStore()
     store.ask(5)
     hung = [store.health.begin(store.now) for _ in range(3)]
     assert store.state() is State.HEALTHY
@@ -128,7 +128,7 @@ def test_a_frozen_store_becomes_unavailable_though_nothing_ends() -> None:
 
 
 def test_a_request_that_was_given_up_says_nothing() -> None:
-    store = Store()
+    store = ImaginedStore()
     for _ in range(20):
         request = store.health.begin(store.now)
         store.now += 0.1
@@ -143,7 +143,7 @@ def test_a_request_that_was_given_up_says_nothing() -> None:
 
 
 def test_totals_stay_true_over_many_windows() -> None:
-    store = Store()
+    store = ImaginedStore()
     for number in range(5_000):
         store.ask(seconds=0.05, failed=number % 50 == 0)
     found = store.health.summary(store.now)

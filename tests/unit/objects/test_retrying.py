@@ -8,7 +8,7 @@ from headwater.clock import SystemClock
 from headwater.errors import ObjectNotFound, StorageFull, StoreUnavailable
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.retrying import BACKOFF, RetryingObjects, TransientFailure
-from tests.support.objects.faulty import Faults, FaultyObjects, When
+from tests.support.objects.faulty import FaultyObjects, ObjectFaults, When
 
 QUICK = replace(BACKOFF, attempts=4, first=0.001, longest=0.002)
 
@@ -88,7 +88,7 @@ async def test_a_listing_that_breaks_off_goes_on_without_repeats(
 
 
 async def test_random_faults_and_delays_lose_nothing(faulty: FaultyObjects) -> None:
-    faulty.faults = Faults(before=0.2, after=0.2, longest_delay=0.002)
+    faulty.faults = ObjectFaults(before=0.2, after=0.2, longest_delay=0.002)
     backoff = replace(BACKOFF, attempts=50, first=0.0001, longest=0.001)
     store = RetryingObjects(faulty, random=Random(3), backoff=backoff)
     async with asyncio.TaskGroup() as group:
@@ -103,7 +103,7 @@ async def test_a_hidden_object_appears_after_a_while(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(faulty, "_time", lambda: now)
-    faulty.faults = Faults(hidden=10)
+    faulty.faults = ObjectFaults(hidden=10)
     await faulty.put("a", [b"1"])
     with pytest.raises(ObjectNotFound):
         await faulty.get("a")

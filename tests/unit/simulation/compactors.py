@@ -18,15 +18,15 @@ from headwater.log.reclaim.pins import Pins
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.reclaim.releases import TableReleases
 from headwater.wire.columnar import decode
-from tests.support.log.compaction import Compactor
-from tests.unit.simulation.world import Life, World, at_once
+from tests.support.log.compaction import StepwiseCompactor
+from tests.unit.simulation.world import Life, SimulatedCluster, at_once
 
 DROPPED = b"drop"
 """Records whose value begins so are not kept by compaction, as those of aborted transactions."""
 PIN_MS = 20_000
 
 
-class Table:
+class SimulatedCatalog:
     """The tables of all topics, in one place that takes commits as a catalog does."""
 
     def __init__(self, rng: Random) -> None:
@@ -76,7 +76,14 @@ class Table:
 class SimulatedCompactor:
     """One process that compacts, rewrites and keeps the tables, until it is killed."""
 
-    def __init__(self, world: World, table: Table, name: str, *, only_finish: bool = False) -> None:
+    def __init__(
+        self,
+        world: SimulatedCluster,
+        table: SimulatedCatalog,
+        name: str,
+        *,
+        only_finish: bool = False,
+    ) -> None:
         self._only_finish = only_finish
         self._world = world
         self._table = table
@@ -87,7 +94,7 @@ class SimulatedCompactor:
         self._meta = meta
         self._objects = objects
         self._reclaimer = Reclaimer(objects)
-        self._own = Compactor(meta, objects, world.clock, self._rng)
+        self._own = StepwiseCompactor(meta, objects, world.clock, self._rng)
         self._steps = self._own.steps
         self._pins = Pins(meta, world.clock)
         self._releases = TableReleases(meta, world.clock)

@@ -26,7 +26,7 @@ from headwater.pipeline.settings import PipelineSettings
 from headwater.pipeline.spark.runner import Done
 from headwater.tables.commit.changes import Outcome, Settled, Settlement
 from headwater.tables.commit.watermarks import Append, plan_appends, watermark_property, watermarks
-from tests.unit.simulation.world import Life, World
+from tests.unit.simulation.world import Life, SimulatedCluster
 
 T = TypeVar("T")
 
@@ -174,7 +174,7 @@ class AtOnce:
     def close(self) -> None: ...
 
 
-class InProcess:
+class FailingRunner:
     """Runs tasks here, and may fail after some of them."""
 
     def __init__(self, rng: Random) -> None:
@@ -209,7 +209,7 @@ class MemoryReads:
     def close(self) -> None: ...
 
 
-def tasks_in_memory(patch: pytest.MonkeyPatch, world: World) -> None:
+def tasks_in_memory(patch: pytest.MonkeyPatch, world: SimulatedCluster) -> None:
     """Have tasks read and write this world's objects."""
 
     @contextmanager
@@ -235,7 +235,7 @@ def tasks_in_memory(patch: pytest.MonkeyPatch, world: World) -> None:
 class SagaDriver:
     """One process that compacts with the real driver, until it is killed."""
 
-    def __init__(self, world: World, catalog: Catalog, epoch: int) -> None:
+    def __init__(self, world: SimulatedCluster, catalog: Catalog, epoch: int) -> None:
         self._life = Life()
         self._rng = Random(world.rng.random())
         meta, objects = world.stores(self._rng, self._life)
@@ -246,7 +246,7 @@ class SagaDriver:
             objects_url="file:///nowhere",
             clock=world.clock,
             tables=SimulatedTables(catalog, epoch),  # type: ignore[arg-type]
-            runner=InProcess(self._rng),
+            runner=FailingRunner(self._rng),
             settings=PipelineSettings(
                 file_bytes=self._rng.choice([500, 5000]), claim_ms=2000, max_age_ms=0
             ),

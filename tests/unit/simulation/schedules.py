@@ -14,7 +14,7 @@ from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits
 from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
-from tests.unit.simulation.world import World
+from tests.unit.simulation.world import SimulatedCluster
 
 PRODUCING_SECONDS = 3600
 """Far longer than producers need, whatever the faults."""
@@ -40,9 +40,9 @@ def random_settings(rng: Random) -> LogSettings:
     )
 
 
-async def random_world(loop: SimulatedLoop, rng: Random, settings: LogSettings) -> World:
+async def random_world(loop: SimulatedLoop, rng: Random, settings: LogSettings) -> SimulatedCluster:
     """A cluster that has just started; its stores have no faults yet."""
-    world = World(
+    world = SimulatedCluster(
         rng=rng,
         clock=SimulatedClock(loop),
         brokers=rng.choice([1, 2, 3]),
@@ -54,7 +54,7 @@ async def random_world(loop: SimulatedLoop, rng: Random, settings: LogSettings) 
     return world
 
 
-def begin_faults(world: World) -> None:
+def begin_faults(world: SimulatedCluster) -> None:
     rng = world.rng
     world.meta_faults.lost_answer = rng.choice([0, 0.1, 0.3])
     world.meta_faults.lost_request = rng.choice([0, 0.1])
@@ -63,7 +63,7 @@ def begin_faults(world: World) -> None:
     world.object_faults.longest_delay = rng.choice([0, 0.05, 0.5])
 
 
-async def disturb(world: World) -> None:
+async def disturb(world: SimulatedCluster) -> None:
     """Kill and fence brokers, and have the stores fail and lag, for ever."""
     rng = world.rng
     while True:

@@ -46,7 +46,7 @@ SCHEDULES = 60
 Changes = Mapping[str, bytes | None]
 
 
-class Client(Protocol):
+class CommitClient(Protocol):
     async def transact(self, keys: Sequence[str], decide: Decide[T]) -> Committed[T]: ...
 
 
@@ -61,17 +61,17 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class SimulatedBackend:
     """A simulated backend."""
 
-    clients: Sequence[Client]
+    clients: Sequence[CommitClient]
     networks: Sequence[Network]
     changes: Callable[[], Coroutine[Any, Any, list[tuple[int, Changes]]]]
     now: Callable[[], Coroutine[Any, Any, Changes]]
     close: Callable[[], Coroutine[Any, Any, None]]
 
 
-async def oxia(random: Random, weather: Weather) -> Cluster:
+async def oxia(random: Random, weather: Weather) -> SimulatedBackend:
     state, layout = ShardState(), Layout("cluster")
     networks = [Network(random, weather) for _ in range(CLIENTS)]
     shards = [SimulatedShard(state, network) for network in networks]
@@ -125,10 +125,10 @@ async def oxia(random: Random, weather: Weather) -> Cluster:
 
     trimming = asyncio.create_task(trim())
     clients = [OxiaClient(committer) for committer in committers]
-    return Cluster(clients, networks, changes, now, close)
+    return SimulatedBackend(clients, networks, changes, now, close)
 
 
-async def etcd(random: Random, weather: Weather) -> Cluster:
+async def etcd(random: Random, weather: Weather) -> SimulatedBackend:
     state = EtcdState()
     networks = [Network(random, weather) for _ in range(CLIENTS)]
     address = parse_address("etcd://127.0.0.1/cluster")
@@ -162,7 +162,7 @@ async def etcd(random: Random, weather: Weather) -> Cluster:
         for store in stores:
             await store.close()
 
-    return Cluster([EtcdClient(store) for store in stores], networks, changes, now, close)
+    return SimulatedBackend([EtcdClient(store) for store in stores], networks, changes, now, close)
 
 
 def random_writes(random: Random, unique: bytes) -> Writes:
@@ -178,7 +178,7 @@ def random_writes(random: Random, unique: bytes) -> Writes:
     return writes
 
 
-async def transact_at_random(client: Client, random: Random, name: str) -> list[Attempt]:
+async def transact_at_random(client: CommitClient, random: Random, name: str) -> list[Attempt]:
     attempts = []
     for number in range(TRANSACTIONS):
         await asyncio.sleep(random.uniform(0, random.choice([2, 2, 2, 2, LONG_PAUSE])))
@@ -237,13 +237,13 @@ def check(history: list[tuple[int, Changes]], attempts: list[Attempt], end: Chan
     assert state == end
 
 
-def calm(cluster: Cluster) -> None:
+def calm(cluster: SimulatedBackend) -> None:
     for network in cluster.networks:
         network.weather = Weather(0.001, 0, 0, 0, 0)
 
 
 async def run_schedule(
-    make: Callable[[Random, Weather], Coroutine[Any, Any, Cluster]], random: Random
+    make: Callable[[Random, Weather], Coroutine[Any, Any, SimulatedBackend]], random: Random
 ) -> int:
     cluster = await make(random, some_weather(random))
     found = await asyncio.gather(
@@ -266,7 +266,7 @@ async def run_schedule(
 
 @pytest.mark.parametrize("make", [oxia, etcd])
 def test_transactions_are_atomic_and_in_order(
-    make: Callable[[Random, Weather], Coroutine[Any, Any, Cluster]],
+    make: Callable[[Random, Weather], Coroutine[Any, Any, SimulatedBackend]],
 ) -> None:
     committed = 0
     for seed in range(SCHEDULES):

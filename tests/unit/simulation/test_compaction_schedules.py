@@ -26,7 +26,7 @@ from headwater.meta.store import prefix_end
 from headwater.meta.values import decode
 from headwater.wire.batches.batch import CONTROL, HEADER, batch_sizes, split_batches
 from headwater.wire.batches.records import Record, decode_batch, encode_batch
-from tests.unit.simulation.compactors import DROPPED, SimulatedCompactor, Table
+from tests.unit.simulation.compactors import DROPPED, SimulatedCatalog, SimulatedCompactor
 from tests.unit.simulation.loop import SimulatedLoop
 from tests.unit.simulation.schedules import (
     begin_faults,
@@ -36,7 +36,7 @@ from tests.unit.simulation.schedules import (
     run_schedules,
     until_produced,
 )
-from tests.unit.simulation.world import World
+from tests.unit.simulation.world import SimulatedCluster
 
 PARTITIONS = 2
 BATCHES = 20
@@ -46,7 +46,7 @@ TRIMMED = 1
 """The partition whose log start is moved."""
 
 
-class History:
+class TopicHistory:
     """What clients of the lasting topic did and saw."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class History:
             assert offset in found or value.startswith(DROPPED), f"{value!r} at {offset} is lost"
 
 
-async def _produce(world: World, history: History, producer: int) -> None:
+async def _produce(world: SimulatedCluster, history: TopicHistory, producer: int) -> None:
     rng = Random(world.rng.random())
     partition = producer % PARTITIONS
     for number in range(BATCHES):
@@ -90,7 +90,7 @@ async def _produce(world: World, history: History, producer: int) -> None:
         await asyncio.sleep(rng.uniform(0, 2 * SECONDS / BATCHES))
 
 
-async def _consume(world: World, history: History, partition: int) -> None:
+async def _consume(world: SimulatedCluster, history: TopicHistory, partition: int) -> None:
     offset = 0
     while True:
         engine = world.engine()
@@ -101,7 +101,7 @@ async def _consume(world: World, history: History, partition: int) -> None:
         await asyncio.sleep(world.rng.uniform(0, 0.5))
 
 
-async def _fetch(engine: LogEngine, history: History, partition: int, offset: int) -> int:
+async def _fetch(engine: LogEngine, history: TopicHistory, partition: int, offset: int) -> int:
     try:
         async with asyncio.timeout(CLIENT_TIMEOUT):
             topic = await engine.topics.find("t")
@@ -136,13 +136,13 @@ def records_of(read: Read, offset: int) -> tuple[int, dict[int, bytes]]:
     return offset, found
 
 
-async def _fail_commits(world: World, table: Table) -> None:
+async def _fail_commits(world: SimulatedCluster, table: SimulatedCatalog) -> None:
     while True:
         await asyncio.sleep(world.rng.uniform(5, 30))
         table.faults = world.rng.choice([0, 0.3])
 
 
-async def _trim(world: World, history: History) -> None:
+async def _trim(world: SimulatedCluster, history: TopicHistory) -> None:
     """Move a log start; make, fill and delete a topic of one name again and again."""
     rng = world.rng
     while True:
@@ -157,7 +157,7 @@ async def _trim(world: World, history: History) -> None:
             continue
 
 
-async def _change(engine: LogEngine, history: History, rng: Random) -> None:
+async def _change(engine: LogEngine, history: TopicHistory, rng: Random) -> None:
     match rng.randrange(6):
         case 0:
             topic = await engine.topics.find("t")
@@ -175,7 +175,9 @@ async def _change(engine: LogEngine, history: History, rng: Random) -> None:
             await engine.append(topic, 0, split_batches(encode_batch(records)))
 
 
-async def _rivals(world: World, table: Table, compactors: list[SimulatedCompactor]) -> None:
+async def _rivals(
+    world: SimulatedCluster, table: SimulatedCatalog, compactors: list[SimulatedCompactor]
+) -> None:
     """Kill compactors and start others in their place."""
     number = 0
     while True:
@@ -198,12 +200,12 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
         read_bytes=rng.choice([500, 1 << 20]),
     )
     world = await random_world(loop, rng, settings)
-    history = History()
+    history = TopicHistory()
     engine = world.engine()
     assert engine is not None
     topic = await engine.topics.create("t", PARTITIONS, {"retention.ms": "-1"})
     begin_faults(world)
-    table = Table(rng)
+    table = SimulatedCatalog(rng)
     compactors = [
         SimulatedCompactor(world, table, f"first-{number}") for number in range(rng.choice([1, 3]))
     ]
@@ -224,9 +226,9 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
 
 
 async def _check(
-    world: World,
-    history: History,
-    table: Table,
+    world: SimulatedCluster,
+    history: TopicHistory,
+    table: SimulatedCatalog,
     topic: Topic,
     compactors: list[SimulatedCompactor],
 ) -> None:
@@ -252,7 +254,9 @@ async def _check(
     await _check_leftovers(world, table, topic)
 
 
-async def _read_whole(engine: LogEngine, history: History, topic: Topic, partition: int) -> None:
+async def _read_whole(
+    engine: LogEngine, history: TopicHistory, topic: Topic, partition: int
+) -> None:
     bounds = await engine.offsets(topic, partition)
     offset = bounds.log_start
     while offset < bounds.high_watermark:
@@ -263,7 +267,7 @@ async def _read_whole(engine: LogEngine, history: History, topic: Topic, partiti
         offset = end
 
 
-async def _check_leftovers(world: World, table: Table, topic: Topic) -> None:
+async def _check_leftovers(world: SimulatedCluster, table: SimulatedCatalog, topic: Topic) -> None:
     store = MemoryStore(database=world.database)
 
     async def values(prefix: str) -> list[tuple[str, bytes]]:

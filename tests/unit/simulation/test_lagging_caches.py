@@ -28,7 +28,7 @@ from tests.support.meta.guarded import GuardedStore
 from tests.support.meta.lagging import LaggingStore, Lags
 from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop
 from tests.unit.simulation.schedules import random_settings, run_schedules, until_produced
-from tests.unit.simulation.world import Life, World
+from tests.unit.simulation.world import Life, SimulatedCluster
 
 PARTITIONS = 2
 BATCHES = 30
@@ -36,7 +36,7 @@ LOOP_SECONDS = 600
 """Far longer than a read-to-end loop needs, whatever stalls."""
 
 
-class LaggingWorld(World):
+class LaggingWorld(SimulatedCluster):
     """Every broker sees the metadata through a network of its own."""
 
     def __init__(self, *, rng: Random, clock: SimulatedClock) -> None:
@@ -66,7 +66,7 @@ class LaggingWorld(World):
             setattr(self.lags, name, 0.0)
 
 
-class Model:
+class PartitionModel:
     """What a partition is known to hold: ``end`` was acknowledged, ``start`` may be deleted."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Model:
         self.end = max(self.end, offset + count)
 
 
-async def _produce(world: LaggingWorld, models: list[Model], producer: int) -> None:
+async def _produce(world: LaggingWorld, models: list[PartitionModel], producer: int) -> None:
     rng = Random(world.rng.random())
     for number in range(BATCHES):
         partition = rng.randrange(PARTITIONS)
@@ -95,7 +95,7 @@ async def _produce(world: LaggingWorld, models: list[Model], producer: int) -> N
         await asyncio.sleep(rng.uniform(0, 2))
 
 
-async def _read_to_end(world: LaggingWorld, models: list[Model]) -> None:
+async def _read_to_end(world: LaggingWorld, models: list[PartitionModel]) -> None:
     """Again and again: ask one broker for the bounds, then fetch from any until the end."""
     rng = Random(world.rng.random())
     while True:
@@ -114,7 +114,7 @@ async def _read_to_end(world: LaggingWorld, models: list[Model]) -> None:
 
 
 async def _fetch(
-    world: LaggingWorld, model: Model, topic: Topic, partition: int, offset: int
+    world: LaggingWorld, model: PartitionModel, topic: Topic, partition: int, offset: int
 ) -> int:
     """The offset after what one fetch from some broker gave."""
     try:
@@ -134,7 +134,7 @@ async def _fetch(
     return offset
 
 
-async def _trim(world: LaggingWorld, models: list[Model]) -> None:
+async def _trim(world: LaggingWorld, models: list[PartitionModel]) -> None:
     rng = Random(world.rng.random())
     while True:
         await asyncio.sleep(rng.uniform(1, 10))
@@ -172,7 +172,7 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
     world = LaggingWorld(rng=Random(seed), clock=SimulatedClock(loop))
     await world.start()
     await world.some().topics.create("t", PARTITIONS, {})
-    models = [Model() for _ in range(PARTITIONS)]
+    models = [PartitionModel() for _ in range(PARTITIONS)]
     await until_produced(
         [_produce(world, models, number) for number in range(3)],
         [
@@ -189,7 +189,7 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
     await world.stop()
 
 
-async def _check_agreement(world: LaggingWorld, models: list[Model]) -> None:
+async def _check_agreement(world: LaggingWorld, models: list[PartitionModel]) -> None:
     engines = [broker.engine for broker in world.brokers if broker.engine is not None]
     store = MemoryStore(database=world.database)
     topics = await store.scan(keys.TOPICS, prefix_end(keys.TOPICS))

@@ -34,7 +34,7 @@ from tests.unit.simulation.schedules import (
     run_schedules,
     until_produced,
 )
-from tests.unit.simulation.world import World
+from tests.unit.simulation.world import SimulatedCluster
 
 PARTITIONS = 2
 PRODUCERS = 3
@@ -43,7 +43,7 @@ SECONDS = 60
 CLIENT_TIMEOUT = 4.0
 
 
-class History:
+class ClientHistory:
     """What clients saw."""
 
     def __init__(self) -> None:
@@ -60,7 +60,9 @@ class History:
         assert other == payload, f"offset {offset} held {other!r} and then {payload!r}"
 
 
-async def _produce(world: World, history: History, producer: int, *, idempotent: bool) -> None:
+async def _produce(
+    world: SimulatedCluster, history: ClientHistory, producer: int, *, idempotent: bool
+) -> None:
     rng = Random(world.rng.random())
     partition = producer % PARTITIONS
     sequence = 0
@@ -88,7 +90,7 @@ async def _produce(world: World, history: History, producer: int, *, idempotent:
         await asyncio.sleep(rng.uniform(0, SECONDS / BATCHES))
 
 
-async def _attempt(world: World, partition: int, batch: Batch) -> int | None:
+async def _attempt(world: SimulatedCluster, partition: int, batch: Batch) -> int | None:
     engine = world.engine()
     if engine is None:
         return None
@@ -102,7 +104,7 @@ async def _attempt(world: World, partition: int, batch: Batch) -> int | None:
         return None
 
 
-async def _consume(world: World, history: History, partition: int) -> None:
+async def _consume(world: SimulatedCluster, history: ClientHistory, partition: int) -> None:
     offset = 0
     while True:
         engine = world.engine()
@@ -111,7 +113,7 @@ async def _consume(world: World, history: History, partition: int) -> None:
         await asyncio.sleep(world.rng.uniform(0, 0.5))
 
 
-async def _fetch(engine: LogEngine, history: History, partition: int, offset: int) -> int:
+async def _fetch(engine: LogEngine, history: ClientHistory, partition: int, offset: int) -> int:
     try:
         async with asyncio.timeout(CLIENT_TIMEOUT):
             topic = await engine.topics.find("t")
@@ -143,7 +145,7 @@ def _ends(part: memoryview) -> list[tuple[int, int]]:
 async def _schedule(loop: SimulatedLoop, seed: int) -> None:
     rng = Random(seed)
     world = await random_world(loop, rng, random_settings(rng))
-    history = History()
+    history = ClientHistory()
     engine = world.engine()
     assert engine is not None
     await engine.topics.create("t", PARTITIONS, {})
@@ -163,7 +165,7 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
     await world.stop()
 
 
-async def _check(world: World, history: History) -> None:
+async def _check(world: SimulatedCluster, history: ClientHistory) -> None:
     for broker in world.brokers:
         if broker.engine is None:
             await broker.start()
@@ -180,7 +182,7 @@ async def _check(world: World, history: History) -> None:
     await _check_objects(world, store)
 
 
-def _check_log(history: History, partition: int, log: list[tuple[int, bytes]]) -> None:
+def _check_log(history: ClientHistory, partition: int, log: list[tuple[int, bytes]]) -> None:
     contents = dict(log)
     assert len(contents) == len(log), "an offset was given twice"
     for (where, offset), payload in history.acknowledged.items():
@@ -201,7 +203,7 @@ def _check_log(history: History, partition: int, log: list[tuple[int, bytes]]) -
             assert len(numbers) == len(set(numbers)), f"producer {producer!r} wrote {numbers}"
 
 
-async def _check_objects(world: World, store: MemoryStore) -> None:
+async def _check_objects(world: SimulatedCluster, store: MemoryStore) -> None:
     """After the grace times have passed exactly the objects of the index are left."""
     for _ in range(2):
         await asyncio.sleep(120)

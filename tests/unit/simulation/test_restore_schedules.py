@@ -51,7 +51,7 @@ from tests.unit.simulation.schedules import (
     until_produced,
 )
 from tests.unit.simulation.test_compaction_schedules import records_of
-from tests.unit.simulation.world import Broker, World, at_once
+from tests.unit.simulation.world import SimulatedBroker, SimulatedCluster, at_once
 
 PARTITIONS = 2
 BATCHES = 25
@@ -70,7 +70,7 @@ class Acknowledged:
         assert self.records.setdefault((partition, offset), value) == value
 
 
-async def _produce(world: World, known: Acknowledged, producer: str) -> None:
+async def _produce(world: SimulatedCluster, known: Acknowledged, producer: str) -> None:
     rng = Random(world.rng.random())
     for number in range(BATCHES):
         partition = rng.randrange(PARTITIONS)
@@ -93,7 +93,9 @@ async def _produce(world: World, known: Acknowledged, producer: str) -> None:
         await asyncio.sleep(rng.uniform(0, 2 * SECONDS / BATCHES))
 
 
-async def _rivals(world: World, catalog: Catalog, drivers: list[SagaDriver], epoch: int) -> None:
+async def _rivals(
+    world: SimulatedCluster, catalog: Catalog, drivers: list[SagaDriver], epoch: int
+) -> None:
     while True:
         await asyncio.sleep(world.rng.uniform(1, 15))
         catalog.faults = world.rng.choice([0, 0, 0.2])
@@ -104,7 +106,7 @@ async def _rivals(world: World, catalog: Catalog, drivers: list[SagaDriver], epo
         drivers[which] = SagaDriver(world, catalog, epoch)
 
 
-async def _trim(world: World) -> None:
+async def _trim(world: SimulatedCluster) -> None:
     rng = world.rng
     while True:
         await asyncio.sleep(rng.uniform(5, 40))
@@ -119,7 +121,9 @@ async def _trim(world: World) -> None:
                 continue
 
 
-async def _lose_and_restore(world: World, catalog: Catalog) -> tuple[MemoryDatabase, MemoryStore]:
+async def _lose_and_restore(
+    world: SimulatedCluster, catalog: Catalog
+) -> tuple[MemoryDatabase, MemoryStore]:
     """Kill every process and restore into an empty store; returns the old store's data."""
     for broker in world.brokers:
         await broker.kill()
@@ -137,7 +141,7 @@ async def _lose_and_restore(world: World, catalog: Catalog) -> tuple[MemoryDatab
         }
 
     await restore(store, world.objects, world.clock, holdings=holdings, offload=at_once)
-    world.brokers = [Broker(world, broker.broker_id) for broker in world.brokers]
+    world.brokers = [SimulatedBroker(world, broker.broker_id) for broker in world.brokers]
     await world.start()
     return lost, store
 
@@ -161,7 +165,7 @@ async def _log(engine: LogEngine, topic: Topic, partition: int) -> dict[int, byt
 
 
 async def _check_restored(
-    world: World, lost: MemoryDatabase, snapshot: dict[str, bytes], known: Acknowledged
+    world: SimulatedCluster, lost: MemoryDatabase, snapshot: dict[str, bytes], known: Acknowledged
 ) -> Acknowledged:
     """Compare the log with what was acknowledged and survived; returns what it has."""
     engine = world.brokers[0].engine
@@ -191,7 +195,7 @@ async def _check_restored(
     return after
 
 
-def _check_table(world: World, catalog: Catalog, topic: Topic) -> None:
+def _check_table(world: SimulatedCluster, catalog: Catalog, topic: Topic) -> None:
     """The table has the files of the index; those without rows it never takes."""
     indexed = {
         entry.key: entry.end
@@ -208,7 +212,7 @@ def _check_table(world: World, catalog: Catalog, topic: Topic) -> None:
         assert catalog.marks(str(topic.id))[topic.streams[name.partition]] >= end
 
 
-async def _check_objects(world: World, topic: Topic) -> None:
+async def _check_objects(world: SimulatedCluster, topic: Topic) -> None:
     there = {info.key async for info in world.objects.list("")}
     named = {
         key
@@ -221,7 +225,7 @@ async def _check_objects(world: World, topic: Topic) -> None:
 
 
 async def _life(
-    world: World, catalog: Catalog, known: Acknowledged, epoch: int, name: str
+    world: SimulatedCluster, catalog: Catalog, known: Acknowledged, epoch: int, name: str
 ) -> list[SagaDriver]:
     drivers = [SagaDriver(world, catalog, epoch) for _ in range(world.rng.choice([1, 2]))]
     await until_produced(
@@ -263,7 +267,7 @@ async def _schedule(loop: SimulatedLoop, seed: int) -> None:
     await world.stop()
 
 
-def _not_compacted(world: World, topic: Topic) -> list[IndexEntry]:
+def _not_compacted(world: SimulatedCluster, topic: Topic) -> list[IndexEntry]:
     return [
         entry
         for stream in topic.streams
@@ -273,7 +277,7 @@ def _not_compacted(world: World, topic: Topic) -> list[IndexEntry]:
 
 
 async def _go_on(
-    world: World, catalog: Catalog, known: Acknowledged, topic: Topic, epoch: int
+    world: SimulatedCluster, catalog: Catalog, known: Acknowledged, topic: Topic, epoch: int
 ) -> None:
     driver = SagaDriver(world, catalog, epoch)
     await asyncio.gather(*(_produce(world, known, f"after-{number}") for number in range(3)))

@@ -16,11 +16,9 @@ from headwater.objects.memory import MemoryObjects
 from headwater.objects.store import DeletableObjects
 from headwater.telemetry.metrics import Metrics
 from tests.support.log.harness import WholeObjects
-from tests.support.meta.faulty import Faults as MetaFaults
-from tests.support.meta.faulty import FaultyStore
+from tests.support.meta.faulty import FaultyStore, MetadataFaults
 from tests.support.meta.guarded import GuardedStore
-from tests.support.objects.faulty import Faults as ObjectFaults
-from tests.support.objects.faulty import FaultyObjects
+from tests.support.objects.faulty import FaultyObjects, ObjectFaults
 from tests.support.objects.guarded import GuardedObjects
 
 T = TypeVar("T")
@@ -46,10 +44,10 @@ async def at_once(function: Callable[[], T]) -> T:
     return function()
 
 
-class Broker:
+class SimulatedBroker:
     """One engine and its life."""
 
-    def __init__(self, world: "World", broker_id: int) -> None:
+    def __init__(self, world: "SimulatedCluster", broker_id: int) -> None:
         self.world = world
         self.broker_id = broker_id
         self.life = Life()
@@ -94,7 +92,7 @@ class Broker:
         return task.exception()
 
 
-class World:
+class SimulatedCluster:
     """Brokers on one database and one object store."""
 
     def __init__(
@@ -113,10 +111,10 @@ class World:
         self.limits = limits
         self.database = MemoryDatabase()
         self.objects = MemoryObjects(clock=clock) if objects_grow else WholeObjects(clock=clock)
-        self.meta_faults = MetaFaults()
+        self.meta_faults = MetadataFaults()
         self.object_faults = ObjectFaults()
-        self.brokers = [Broker(self, number) for number in range(brokers)]
-        self.departed: list[Broker] = []
+        self.brokers = [SimulatedBroker(self, number) for number in range(brokers)]
+        self.departed: list[SimulatedBroker] = []
 
     async def start(self) -> None:
         for broker in self.brokers:
@@ -144,7 +142,7 @@ class World:
         old = self.brokers[number]
         if old.engine is None:
             return
-        fresh = Broker(self, old.broker_id)
+        fresh = SimulatedBroker(self, old.broker_id)
         self.brokers[number] = fresh
         await old.kill()
         self.departed.append(old)

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tables.world import World
+from tests.support.tables.world import TablesWorld
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World.under(tmp_path)
+def world(tmp_path: Path) -> Iterator[TablesWorld]:
+    made = TablesWorld.under(tmp_path)
     yield made
     made.close()

@@ -14,7 +14,7 @@ from headwater.tables.maintenance import (
 )
 from headwater.tables.settings import TableSettings
 from headwater.tables.topic_tables import load_table
-from tests.support.tables.world import NAME, World, rows, span
+from tests.support.tables.world import NAME, TablesWorld, rows, span
 
 SETTINGS = TableSettings(keep_snapshots=2, snapshot_age_ms=100, max_snapshots=4)
 
@@ -27,7 +27,7 @@ def test_snapshots_go_by_age_and_number_and_the_newest_stay() -> None:
     assert plan_expiry(line[:2], set(), SETTINGS, now_ms=2**40) == []
 
 
-def test_expired_snapshots_take_their_metadata_with_them(world: World) -> None:
+def test_expired_snapshots_take_their_metadata_with_them(world: TablesWorld) -> None:
     target = world.target()
     for start in range(0, 60, 2):
         append_files(target, [world.append(0, start, start + 2)])
@@ -45,7 +45,7 @@ def test_expired_snapshots_take_their_metadata_with_them(world: World) -> None:
     assert expire_snapshots(target, SETTINGS, now_ms=2**42).expired == ()
 
 
-def test_a_landed_append_is_known_after_its_snapshot_is_gone(world: World) -> None:
+def test_a_landed_append_is_known_after_its_snapshot_is_gone(world: TablesWorld) -> None:
     target = world.target()
     appends = [world.append(0, start, start + 2) for start in range(0, 12, 2)]
     for append in appends:
@@ -55,7 +55,7 @@ def test_a_landed_append_is_known_after_its_snapshot_is_gone(world: World) -> No
     assert rows(target) == span(0, 0, 12)
 
 
-def test_a_tag_keeps_its_snapshot_readable(world: World) -> None:
+def test_a_tag_keeps_its_snapshot_readable(world: TablesWorld) -> None:
     target = world.target()
     first = append_files(target, [world.append(0, 0, 2)]).snapshot_id
     assert first is not None
@@ -68,7 +68,7 @@ def test_a_tag_keeps_its_snapshot_readable(world: World) -> None:
     assert rows(target) == span(0, 0, 50)
 
 
-def test_a_file_is_free_once_no_kept_snapshot_has_it(world: World) -> None:
+def test_a_file_is_free_once_no_kept_snapshot_has_it(world: TablesWorld) -> None:
     target = world.target()
     appends = [world.append(0, 0, 5), world.append(0, 5, 9), world.append(1, 0, 3)]
     append_files(target, appends)
@@ -88,7 +88,7 @@ def test_a_file_is_free_once_no_kept_snapshot_has_it(world: World) -> None:
     assert free() == {"x", *keys}
 
 
-def test_manifests_stay_few_and_full_ones_are_left_alone(world: World) -> None:
+def test_manifests_stay_few_and_full_ones_are_left_alone(world: TablesWorld) -> None:
     target = world.target()
     file = world.write(0, 0, 1)
     seen: set[str] = set()
@@ -118,7 +118,7 @@ def test_manifests_stay_few_and_full_ones_are_left_alone(world: World) -> None:
 
 
 def test_metadata_that_a_catalog_spells_otherwise_is_not_taken_for_orphaned(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: TablesWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])

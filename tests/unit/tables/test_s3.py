@@ -13,14 +13,14 @@ from headwater.tables.commit.live_files import unreferenced
 from headwater.tables.files.outputs import PART_BYTES, create_object
 from headwater.tables.maintenance import delete_orphaned_metadata, expire_snapshots
 from headwater.tables.settings import TableSettings
-from tests.support.tables.world import NAME, World, rows, span
+from tests.support.tables.world import NAME, TablesWorld, rows, span
 from tests.unit.objects.conftest import s3_credentials, s3_endpoint, s3_url
 
 __all__ = ["s3_credentials", "s3_endpoint", "s3_url"]
 
 
 def test_a_table_lives_in_a_bucket(tmp_path: Path, s3_url: str) -> None:
-    world = World(tmp_path, s3_url)
+    world = TablesWorld(tmp_path, s3_url)
     target = world.target()
     appends = [world.append(0, 0, 5), world.append(0, 5, 9)]
     append_files(target, appends)

@@ -10,15 +10,15 @@ from headwater.tables.names import check_template, table_name
 from headwater.tables.schema import ICEBERG
 from headwater.tables.settings import TableSettings
 from headwater.tables.topic_tables import TableOwner, drop_table, ensure_table, load_table
-from tests.support.tables.world import NAME, OWNER, World, rows, span
+from tests.support.tables.world import NAME, OWNER, TablesWorld, rows, span
 
 
-def ensure(world: World, owner: TableOwner = OWNER) -> None:
+def ensure(world: TablesWorld, owner: TableOwner = OWNER) -> None:
     catalog = world.catalog()
     ensure_table(catalog, NAME, owner, objects_url=world.objects_url, partitioning="partition")
 
 
-def test_a_table_says_whose_it_is_and_guards_its_files(world: World) -> None:
+def test_a_table_says_whose_it_is_and_guards_its_files(world: TablesWorld) -> None:
     table = world.target().catalog.load_table(NAME)
     found = table.properties
     assert found["headwater.cluster-id"] == "c1"
@@ -32,7 +32,7 @@ def test_a_table_says_whose_it_is_and_guards_its_files(world: World) -> None:
     assert table.sort_order().fields[0].source_id == 2
 
 
-def test_an_existing_table_is_found_again(world: World) -> None:
+def test_an_existing_table_is_found_again(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
     assert rows(world.target()) == span(0, 0, 5)
@@ -46,7 +46,9 @@ def test_an_existing_table_is_found_again(world: World) -> None:
         (replace(OWNER, topic_id="id-0", first_stream=50), "is deleted"),
     ],
 )
-def test_a_table_of_someone_else_is_refused(world: World, owner: TableOwner, reason: str) -> None:
+def test_a_table_of_someone_else_is_refused(
+    world: TablesWorld, owner: TableOwner, reason: str
+) -> None:
     target = world.target()
     with pytest.raises(TableMismatch, match=reason):
         ensure(world, owner)
@@ -54,7 +56,7 @@ def test_a_table_of_someone_else_is_refused(world: World, owner: TableOwner, rea
         append_files(replace(target, owner=owner), [world.append(0, 0, 5)])
 
 
-def test_a_table_that_headwater_did_not_make_is_refused(world: World) -> None:
+def test_a_table_that_headwater_did_not_make_is_refused(world: TablesWorld) -> None:
     catalog = world.catalog()
     catalog.create_namespace(NAME[0])
     catalog.create_table(NAME, ICEBERG)
@@ -62,7 +64,7 @@ def test_a_table_that_headwater_did_not_make_is_refused(world: World) -> None:
         ensure(world)
 
 
-def test_a_topic_created_again_gets_a_new_table_and_place(world: World) -> None:
+def test_a_topic_created_again_gets_a_new_table_and_place(world: TablesWorld) -> None:
     append_files(world.target(), [world.append(0, 0, 5)])
     later = world.again("id-2", 200)
     target = later.target()
@@ -76,7 +78,7 @@ def test_a_topic_created_again_gets_a_new_table_and_place(world: World) -> None:
     assert rows(later.target()) == span(0, 0, 2)
 
 
-def test_a_deleted_topics_table_leaves_the_catalog_and_not_its_files(world: World) -> None:
+def test_a_deleted_topics_table_leaves_the_catalog_and_not_its_files(world: TablesWorld) -> None:
     target = world.target()
     append = world.append(0, 0, 5)
     append_files(target, [append])
@@ -88,7 +90,7 @@ def test_a_deleted_topics_table_leaves_the_catalog_and_not_its_files(world: Worl
 
 
 def test_a_table_that_someone_dropped_is_an_error_and_comes_back_by_registering(
-    world: World,
+    world: TablesWorld,
 ) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
@@ -105,14 +107,14 @@ def test_a_table_that_someone_dropped_is_an_error_and_comes_back_by_registering(
     assert rows(target) == span(0, 0, 9)
 
 
-def test_a_table_that_holds_nothing_yet_may_be_dropped(world: World) -> None:
+def test_a_table_that_holds_nothing_yet_may_be_dropped(world: TablesWorld) -> None:
     target = world.target()
     target.catalog.drop_table(NAME)
     ensure(world)
     assert rows(target) == []
 
 
-def test_added_columns_are_fine_and_missing_ones_are_not(world: World) -> None:
+def test_added_columns_are_fine_and_missing_ones_are_not(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
     table = target.catalog.load_table(NAME)
@@ -126,7 +128,7 @@ def test_added_columns_are_fine_and_missing_ones_are_not(world: World) -> None:
         append_files(target, [world.append(0, 9, 12)])
 
 
-def test_a_changed_partitioning_is_refused(world: World) -> None:
+def test_a_changed_partitioning_is_refused(world: TablesWorld) -> None:
     target = world.target()
     with target.catalog.load_table(NAME).update_spec() as update:
         update.remove_field("partition")
@@ -134,7 +136,7 @@ def test_a_changed_partitioning_is_refused(world: World) -> None:
         load_table(target.catalog, NAME, OWNER)
 
 
-def test_a_catalog_that_is_down_is_a_typed_error(world: World) -> None:
+def test_a_catalog_that_is_down_is_a_typed_error(world: TablesWorld) -> None:
     settings = TableSettings(catalog="rest", catalog_uri="http://127.0.0.1:9")
     with pytest.raises(CatalogUnavailable, match="opening the rest catalog"):
         replace(world, settings=settings).catalog()
@@ -150,18 +152,20 @@ def test_a_catalog_that_is_down_is_a_typed_error(world: World) -> None:
         (TableSettings(catalog="paper"), "catalog of type 'paper'"),
     ],
 )
-def test_wrong_settings_are_refused(world: World, settings: TableSettings, reason: str) -> None:
+def test_wrong_settings_are_refused(
+    world: TablesWorld, settings: TableSettings, reason: str
+) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         replace(world, settings=settings).catalog()
 
 
-def test_tables_need_a_store_that_others_can_reach(world: World) -> None:
+def test_tables_need_a_store_that_others_can_reach(world: TablesWorld) -> None:
     with pytest.raises(ConfigurationError, match="not memory://"):
         replace(world, objects_url="memory://").catalog()
 
 
 def test_a_bucket_is_reached_as_the_broker_reaches_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: TablesWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -11,7 +11,7 @@ from headwater.telemetry.http import TelemetryServer
 from headwater.telemetry.metrics import Metrics
 
 
-class Broker:
+class ObservedBroker:
     def __init__(self) -> None:
         self.reason: str | None = None
         self.metrics = Metrics()
@@ -38,33 +38,35 @@ class Broker:
 
 
 @pytest.fixture
-async def broker() -> AsyncIterator[Broker]:
-    broker = Broker()
+async def broker() -> AsyncIterator[ObservedBroker]:
+    broker = ObservedBroker()
     server = TelemetryServer(broker.metrics, broker.ready, broker.status)
     broker.port = await server.start("127.0.0.1", 0)
     yield broker
     await server.close()
 
 
-async def test_metrics_are_scraped(broker: Broker) -> None:
+async def test_metrics_are_scraped(broker: ObservedBroker) -> None:
     broker.metrics.commits.inc(5)
     status, body = await broker.get("/metrics?x=1")
     assert status == "HTTP/1.1 200 OK"
     assert b"headwater_commits_total 5.0\n" in body
 
 
-async def test_health_is_the_loop_turning(broker: Broker) -> None:
+async def test_health_is_the_loop_turning(broker: ObservedBroker) -> None:
     assert await broker.get("/healthz") == ("HTTP/1.1 200 OK", b"ok\n")
 
 
-async def test_health_answers_while_silent_sockets_take_all_connections(broker: Broker) -> None:
+async def test_health_answers_while_silent_sockets_take_all_connections(
+    broker: ObservedBroker,
+) -> None:
     silent = [await asyncio.open_connection("127.0.0.1", broker.port) for _ in range(200)]
     assert await broker.get("/healthz") == ("HTTP/1.1 200 OK", b"ok\n")
     for _, writer in silent:
         writer.close()
 
 
-async def test_readiness_says_why_not(broker: Broker) -> None:
+async def test_readiness_says_why_not(broker: ObservedBroker) -> None:
     assert await broker.get("/readyz") == ("HTTP/1.1 200 OK", b"ready\n")
     broker.reason = "the object store does not answer"
     status, body = await broker.get("/readyz")
@@ -72,22 +74,22 @@ async def test_readiness_says_why_not(broker: Broker) -> None:
     assert body == b"the object store does not answer\n"
 
 
-async def test_status_is_json(broker: Broker) -> None:
+async def test_status_is_json(broker: ObservedBroker) -> None:
     assert json.loads((await broker.get("/status.json"))[1]) == {"id": 1}
 
 
-async def test_head_has_no_body(broker: Broker) -> None:
+async def test_head_has_no_body(broker: ObservedBroker) -> None:
     assert await broker.ask(b"HEAD /healthz HTTP/1.1\r\n\r\n") == ("HTTP/1.1 200 OK", b"")
 
 
-async def test_other_paths_and_methods_are_refused(broker: Broker) -> None:
+async def test_other_paths_and_methods_are_refused(broker: ObservedBroker) -> None:
     assert (await broker.get("/"))[0] == "HTTP/1.1 404 Not Found"
     assert (await broker.ask(b"POST /metrics HTTP/1.1\r\n\r\n"))[0].startswith("HTTP/1.1 405 ")
 
 
 @pytest.mark.parametrize("request_", [b" \r\n\r\n", b"x" * 20_000, b"\x00\xff\r\n\r\n"])
 async def test_what_is_not_http_is_refused_and_the_server_lives(
-    broker: Broker, request_: bytes
+    broker: ObservedBroker, request_: bytes
 ) -> None:
     with contextlib.suppress(ConnectionError):
         assert (await broker.ask(request_))[0].startswith("HTTP/1.1 4")

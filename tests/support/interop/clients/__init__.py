@@ -9,10 +9,10 @@ from tests.support.interop.clients.driven import FRANZ_GO, JAVA, JAVA_NEWEST, KA
 from tests.support.interop.clients.java import JavaConsole
 from tests.support.interop.clients.kafka_python import KafkaPython
 from tests.support.interop.clients.kcat import Kcat
-from tests.support.interop.records import Codec, Feature, Received, Record
+from tests.support.interop.records import Codec, Feature, InteropRecord, Received
 
 
-class Client(Protocol):
+class InteropClient(Protocol):
     """A producer and a consumer that reads assigned partitions, without a group."""
 
     def __hash__(self) -> int: ...
@@ -37,7 +37,7 @@ class Client(Protocol):
         self,
         bootstrap: str,
         topic: str,
-        records: Sequence[Record],
+        records: Sequence[InteropRecord],
         *,
         codec: Codec = "none",
         partition: int = 0,
@@ -57,12 +57,12 @@ class Client(Protocol):
         ...
 
 
-LIBRDKAFKA: Client = Confluent()
+LIBRDKAFKA: InteropClient = Confluent()
 """The one that other tests fill and check topics with."""
 
-JAVA_CONSOLE: Client = JavaConsole()
+JAVA_CONSOLE: InteropClient = JavaConsole()
 
-CLIENTS: tuple[Client, ...] = (
+CLIENTS: tuple[InteropClient, ...] = (
     JAVA,
     JAVA_NEWEST,
     LIBRDKAFKA,

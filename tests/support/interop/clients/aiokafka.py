@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from tests.support.interop.records import Codec, Feature, Received, Record
+from tests.support.interop.records import Codec, Feature, InteropRecord, Received
 
 
 class Aiokafka:
@@ -19,7 +19,7 @@ class Aiokafka:
         self,
         bootstrap: str,
         topic: str,
-        records: Sequence[Record],
+        records: Sequence[InteropRecord],
         *,
         codec: Codec = "none",
         partition: int = 0,
@@ -74,5 +74,5 @@ class Aiokafka:
 
 
 def _parse(message: object) -> Received:
-    record = Record(message.value, message.key, tuple(message.headers))  # type: ignore[attr-defined]
+    record = InteropRecord(message.value, message.key, tuple(message.headers))  # type: ignore[attr-defined]
     return Received(message.offset, message.timestamp, record)  # type: ignore[attr-defined]

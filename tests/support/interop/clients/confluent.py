@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.support.interop.records import Codec, Feature, Received, Record
+from tests.support.interop.records import Codec, Feature, InteropRecord, Received
 
 
 class Confluent:
@@ -18,7 +18,7 @@ class Confluent:
         self,
         bootstrap: str,
         topic: str,
-        records: Sequence[Record],
+        records: Sequence[InteropRecord],
         *,
         codec: Codec = "none",
         partition: int = 0,
@@ -77,5 +77,5 @@ class Confluent:
 
 def _parse(message: Any) -> Received:
     assert message.error() is None, message.error()
-    record = Record(message.value(), message.key(), tuple(message.headers() or ()))
+    record = InteropRecord(message.value(), message.key(), tuple(message.headers() or ()))
     return Received(message.offset(), message.timestamp()[1], record)

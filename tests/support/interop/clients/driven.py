@@ -9,7 +9,7 @@ from typing import Any
 
 from peers import go, java, node
 from peers.driver import Driver
-from tests.support.interop.records import Codec, Feature, Received, Record
+from tests.support.interop.records import Codec, Feature, InteropRecord, Received
 
 ALL_FEATURES = frozenset(Feature)
 
@@ -43,7 +43,7 @@ class Driven:
         self,
         bootstrap: str,
         topic: str,
-        records: Sequence[Record],
+        records: Sequence[InteropRecord],
         *,
         codec: Codec = "none",
         partition: int = 0,
@@ -73,7 +73,7 @@ class Driven:
         return [_parse(fields) for fields in came]
 
 
-def _show(record: Record) -> dict[str, object]:
+def _show(record: InteropRecord) -> dict[str, object]:
     return {
         "key": _text(record.key),
         "value": _text(record.value),
@@ -84,7 +84,7 @@ def _show(record: Record) -> dict[str, object]:
 
 def _parse(fields: Mapping[str, Any]) -> Received:
     headers = tuple((each["name"], _bytes(each["value"])) for each in fields["headers"])
-    record = Record(_bytes(fields["value"]), _bytes(fields["key"]), headers)
+    record = InteropRecord(_bytes(fields["value"]), _bytes(fields["key"]), headers)
     return Received(fields["offset"], fields["timestamp"], record)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from peers.kafka import run_tool
-from tests.support.interop.records import Codec, Feature, Received, Record
+from tests.support.interop.records import Codec, Feature, InteropRecord, Received
 
 FIELD, HEADER, NULL, LINE = "\x1f", "\x1d", "\x1aNULL", "\x1e"
 
@@ -19,7 +19,7 @@ class JavaConsole:
         self,
         bootstrap: str,
         topic: str,
-        records: Sequence[Record],
+        records: Sequence[InteropRecord],
         *,
         codec: Codec = "none",
         partition: int = 0,
@@ -73,7 +73,7 @@ class JavaConsole:
         return [_parse(line) for line in lines]
 
 
-def _line(record: Record) -> str:
+def _line(record: InteropRecord) -> str:
     headers = HEADER.join(f"{name}:{_text(value)}" for name, value in record.headers)
     return FIELD.join((headers or NULL, _text(record.key), _text(record.value)))
 
@@ -90,7 +90,7 @@ def _parse(line: str) -> Received:
     time, offset, headers, key, value = line.split(FIELD)
     pairs = [] if headers == "NO_HEADERS" else headers.split(HEADER)
     split = (pair.split(":", 1) for pair in pairs)
-    record = Record(
+    record = InteropRecord(
         _bytes(value), _bytes(key), tuple((name, _bytes(content)) for name, content in split)
     )
     return Received(int(offset.removeprefix("Offset:")), int(time.split(":")[1]), record)

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from tests.support.interop.records import Codec, Feature, Received, Record
+from tests.support.interop.records import Codec, Feature, InteropRecord, Received
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it reads its own files in a deprecated way when imported
@@ -22,7 +22,7 @@ class KafkaPython:
         self,
         bootstrap: str,
         topic: str,
-        records: Sequence[Record],
+        records: Sequence[InteropRecord],
         *,
         codec: Codec = "none",
         partition: int = 0,
@@ -74,5 +74,5 @@ class KafkaPython:
 
 
 def _parse(message: Any) -> Received:
-    record = Record(message.value, message.key, tuple(message.headers))
+    record = InteropRecord(message.value, message.key, tuple(message.headers))
     return Received(message.offset, message.timestamp, record)

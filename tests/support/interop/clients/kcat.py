@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from peers import kcat
-from tests.support.interop.records import Codec, Feature, Received, Record
+from tests.support.interop.records import Codec, Feature, InteropRecord, Received
 
 
 class Kcat:
@@ -20,7 +20,7 @@ class Kcat:
         self,
         bootstrap: str,
         topic: str,
-        records: Sequence[Record],
+        records: Sequence[InteropRecord],
         *,
         codec: Codec = "none",
         partition: int = 0,
@@ -64,7 +64,7 @@ def _parse(fields: Mapping[str, object]) -> Received:
     headers = tuple(
         (str(name), _bytes(value)) for name, value in zip(flat[::2], flat[1::2], strict=True)
     )
-    record = Record(_bytes(fields["payload"]), _bytes(fields["key"]), headers)
+    record = InteropRecord(_bytes(fields["payload"]), _bytes(fields["key"]), headers)
     return Received(offset, timestamp, record)
 
 

@@ -8,15 +8,20 @@ from tests.support.interop.members.aiokafka import AiokafkaGroups
 from tests.support.interop.members.confluent import ConfluentGroups
 from tests.support.interop.members.driven import DrivenGroups
 from tests.support.interop.members.kafka_python import KafkaPythonGroups
-from tests.support.interop.members.state import Committed, Joining, Kind, State
+from tests.support.interop.members.state import (
+    AssignmentKind,
+    InteropOffset,
+    MemberSetup,
+    PolledState,
+)
 
 
-class Member(Protocol):
+class InteropMember(Protocol):
     """A consumer in a group, which polls all the time."""
 
-    def state(self) -> State: ...
+    def state(self) -> PolledState: ...
 
-    def commit(self, offsets: Mapping[str, Committed]) -> None:
+    def commit(self, offsets: Mapping[str, InteropOffset]) -> None:
         """By place, which is ``topic:partition``."""
         ...
 
@@ -30,28 +35,41 @@ class GroupClient(Protocol):
     def name(self) -> str: ...
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[AssignmentKind, ...]:
         """What it offers, its usual one first."""
         ...
 
     @property
-    def static_kinds(self) -> tuple[Kind, ...]:
+    def static_kinds(self) -> tuple[AssignmentKind, ...]:
         """Those that it can use with ``group.instance.id``."""
         ...
 
-    def join(self, joining: Joining) -> Member: ...
+    def join(self, joining: MemberSetup) -> InteropMember: ...
 
 
-CLASSIC = (Kind.RANGE, Kind.ROUND_ROBIN, Kind.STICKY, Kind.COOPERATIVE)
+CLASSIC = (
+    AssignmentKind.RANGE,
+    AssignmentKind.ROUND_ROBIN,
+    AssignmentKind.STICKY,
+    AssignmentKind.COOPERATIVE,
+)
 
 GROUP_CLIENTS: tuple[GroupClient, ...] = (
-    DrivenGroups(JAVA, (*CLASSIC, Kind.CONSUMER), (Kind.RANGE, Kind.CONSUMER)),
-    DrivenGroups(JAVA_NEWEST, (*CLASSIC, Kind.CONSUMER), (Kind.RANGE, Kind.CONSUMER)),
+    DrivenGroups(
+        JAVA, (*CLASSIC, AssignmentKind.CONSUMER), (AssignmentKind.RANGE, AssignmentKind.CONSUMER)
+    ),
+    DrivenGroups(
+        JAVA_NEWEST,
+        (*CLASSIC, AssignmentKind.CONSUMER),
+        (AssignmentKind.RANGE, AssignmentKind.CONSUMER),
+    ),
     ConfluentGroups(),
     # See the faults of clients in ``matrix`` for its static members of the consumer protocol.
-    DrivenGroups(FRANZ_GO, (*reversed(CLASSIC), Kind.CONSUMER), (Kind.COOPERATIVE,)),
-    DrivenGroups(SARAMA, CLASSIC, (Kind.RANGE,)),
-    DrivenGroups(KAFKAJS, (Kind.ROUND_ROBIN,)),
+    DrivenGroups(
+        FRANZ_GO, (*reversed(CLASSIC), AssignmentKind.CONSUMER), (AssignmentKind.COOPERATIVE,)
+    ),
+    DrivenGroups(SARAMA, CLASSIC, (AssignmentKind.RANGE,)),
+    DrivenGroups(KAFKAJS, (AssignmentKind.ROUND_ROBIN,)),
     AiokafkaGroups(),
     KafkaPythonGroups(),
 )

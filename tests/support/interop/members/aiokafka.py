@@ -10,21 +10,27 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from tests.support.interop.members.polling import Arrived, PollingMember, Sightings, python_configs
-from tests.support.interop.members.state import Committed, Joining, Kind, parse_place, place
+from tests.support.interop.members.state import (
+    AssignmentKind,
+    InteropOffset,
+    MemberSetup,
+    parse_place,
+    place,
+)
 
 ASSIGNORS = {
-    Kind.RANGE: RangePartitionAssignor,
-    Kind.ROUND_ROBIN: RoundRobinPartitionAssignor,
-    Kind.STICKY: StickyPartitionAssignor,
+    AssignmentKind.RANGE: RangePartitionAssignor,
+    AssignmentKind.ROUND_ROBIN: RoundRobinPartitionAssignor,
+    AssignmentKind.STICKY: StickyPartitionAssignor,
 }
 
 
 class AiokafkaGroups:
     name = "aiokafka"
-    kinds = (Kind.ROUND_ROBIN, Kind.RANGE, Kind.STICKY)
-    static_kinds = (Kind.ROUND_ROBIN,)
+    kinds = (AssignmentKind.ROUND_ROBIN, AssignmentKind.RANGE, AssignmentKind.STICKY)
+    static_kinds = (AssignmentKind.ROUND_ROBIN,)
 
-    def join(self, joining: Joining) -> PollingMember:
+    def join(self, joining: MemberSetup) -> PollingMember:
         configs = python_configs(self.name, joining, ASSIGNORS[joining.kind])
         sightings = Sightings()
         return PollingMember(sightings, lambda: _Consumer(configs, joining.topic, sightings))
@@ -61,7 +67,7 @@ class _Consumer:
             for each in records
         ]
 
-    def commit(self, offsets: Mapping[str, Committed]) -> None:
+    def commit(self, offsets: Mapping[str, InteropOffset]) -> None:
         wanted = {
             TopicPartition(*parse_place(where)): (each.offset, each.metadata)
             for where, each in offsets.items()

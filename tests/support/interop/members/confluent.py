@@ -6,15 +6,26 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.support.interop.members.polling import Arrived, PollingMember, Sightings
-from tests.support.interop.members.state import Committed, Joining, Kind, parse_place, place
+from tests.support.interop.members.state import (
+    AssignmentKind,
+    InteropOffset,
+    MemberSetup,
+    parse_place,
+    place,
+)
 
 
 class ConfluentGroups:
     name = "confluent-kafka"
-    kinds = (Kind.RANGE, Kind.ROUND_ROBIN, Kind.COOPERATIVE, Kind.CONSUMER)
-    static_kinds = (Kind.RANGE, Kind.CONSUMER)
+    kinds = (
+        AssignmentKind.RANGE,
+        AssignmentKind.ROUND_ROBIN,
+        AssignmentKind.COOPERATIVE,
+        AssignmentKind.CONSUMER,
+    )
+    static_kinds = (AssignmentKind.RANGE, AssignmentKind.CONSUMER)
 
-    def join(self, joining: Joining) -> PollingMember:
+    def join(self, joining: MemberSetup) -> PollingMember:
         configs: dict[str, object] = {
             "bootstrap.servers": joining.bootstrap,
             "client.id": "confluent-member",
@@ -22,7 +33,7 @@ class ConfluentGroups:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": joining.auto_commit,
         }
-        if joining.kind is Kind.CONSUMER:
+        if joining.kind is AssignmentKind.CONSUMER:
             configs["group.protocol"] = "consumer"
         else:
             configs["partition.assignment.strategy"] = str(joining.kind)
@@ -57,7 +68,7 @@ class _Consumer:
                 self._sightings.error = str(message.error())
         return good
 
-    def commit(self, offsets: Mapping[str, Committed]) -> None:
+    def commit(self, offsets: Mapping[str, InteropOffset]) -> None:
         wanted = [
             TopicPartition(*parse_place(where), each.offset, each.metadata)
             for where, each in offsets.items()

@@ -5,7 +5,12 @@ from dataclasses import asdict, dataclass
 
 from peers.driver import Driver
 from tests.support.interop.clients.driven import Driven
-from tests.support.interop.members.state import Committed, Joining, Kind, State
+from tests.support.interop.members.state import (
+    AssignmentKind,
+    InteropOffset,
+    MemberSetup,
+    PolledState,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,13 +18,13 @@ class DrivenMember:
     driver: Driver
     number: int
 
-    def state(self) -> State:
+    def state(self) -> PolledState:
         fields = self.driver.call("state", member=self.number)
         received = tuple((where, offset, value) for where, offset, value in fields["received"])
         assigned = frozenset(fields["assigned"])
-        return State(assigned, received, fields["rebalances"], fields["error"])
+        return PolledState(assigned, received, fields["rebalances"], fields["error"])
 
-    def commit(self, offsets: Mapping[str, Committed]) -> None:
+    def commit(self, offsets: Mapping[str, InteropOffset]) -> None:
         wanted = {where: asdict(committed) for where, committed in offsets.items()}
         self.driver.call("commit", member=self.number, offsets=wanted)
 
@@ -30,13 +35,13 @@ class DrivenMember:
 @dataclass(frozen=True, slots=True)
 class DrivenGroups:
     client: Driven
-    kinds: tuple[Kind, ...]
-    static_kinds: tuple[Kind, ...] = ()
+    kinds: tuple[AssignmentKind, ...]
+    static_kinds: tuple[AssignmentKind, ...] = ()
 
     @property
     def name(self) -> str:
         return self.client.name
 
-    def join(self, joining: Joining) -> DrivenMember:
+    def join(self, joining: MemberSetup) -> DrivenMember:
         number = self.client.driver.call("join", **asdict(joining))
         return DrivenMember(self.client.driver, number)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.interop.clients import LIBRDKAFKA
-from tests.support.interop.members import GROUP_CLIENTS, GroupClient, Member
-from tests.support.interop.members.state import Committed, Joining, Kind, place
-from tests.support.interop.records import Record
+from tests.support.interop.members import GROUP_CLIENTS, GroupClient, InteropMember
+from tests.support.interop.members.state import AssignmentKind, InteropOffset, MemberSetup, place
+from tests.support.interop.records import InteropRecord
 from tests.system.clients.conftest import create_topic, eventually, fresh_name
 
 PARTITIONS = 6
@@ -28,7 +28,7 @@ def values(topic: str, round_: int, partitions: Iterable[int] = range(PARTITIONS
 def fill(bootstrap: str, topic: str, round_: int, *, partitions: int = PARTITIONS) -> None:
     for partition in range(partitions):
         texts = values(topic, round_, [partition])
-        records = [Record(text.encode(), b"k") for text in texts]
+        records = [InteropRecord(text.encode(), b"k") for text in texts]
         LIBRDKAFKA.produce(bootstrap, topic, records, partition=partition)
 
 
@@ -36,7 +36,7 @@ def all_places(topic: str) -> frozenset[str]:
     return frozenset(place(topic, partition) for partition in range(PARTITIONS))
 
 
-def share_evenly(members: Sequence[Member], topic: str) -> bool:
+def share_evenly(members: Sequence[InteropMember], topic: str) -> bool:
     """Every partition has one owner, and no member has more than one above another."""
     assigned = [member.state().assigned for member in members]
     sizes = [len(each) for each in assigned]
@@ -47,11 +47,11 @@ def share_evenly(members: Sequence[Member], topic: str) -> bool:
     )
 
 
-def received(members: Iterable[Member]) -> list[str]:
+def received(members: Iterable[InteropMember]) -> list[str]:
     return sorted(text for member in members for text in member.state().values)
 
 
-class Group:
+class GroupOfOneClient:
     """A group of one client with a topic of its own; whoever is left at the end leaves."""
 
     def __init__(self, bootstrap: str, client: GroupClient, leaving: ExitStack) -> None:
@@ -60,8 +60,8 @@ class Group:
         self.name = fresh_name("group")
         self._leaving = leaving
 
-    def join(self, kind: Kind | None = None, **options: Any) -> Member:
-        joining = Joining(
+    def join(self, kind: AssignmentKind | None = None, **options: Any) -> InteropMember:
+        joining = MemberSetup(
             bootstrap=self.bootstrap,
             group=self.name,
             topic=self.topic,
@@ -76,9 +76,9 @@ class Group:
         eventually(holds, seconds=40)
 
 
-def ends(topic: str, rounds: int, metadata: str = "") -> dict[str, Committed]:
+def ends(topic: str, rounds: int, metadata: str = "") -> dict[str, InteropOffset]:
     """The offsets of a group that has read so many rounds."""
-    return {where: Committed(rounds * EACH, metadata) for where in all_places(topic)}
+    return {where: InteropOffset(rounds * EACH, metadata) for where in all_places(topic)}
 
 
 def for_each_client(capability: str) -> pytest.MarkDecorator:

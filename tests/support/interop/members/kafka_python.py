@@ -10,22 +10,28 @@ import kafka.coordinator.assignors.roundrobin as in_turn
 import kafka.coordinator.assignors.sticky.sticky_assignor as sticky
 
 from tests.support.interop.members.polling import Arrived, PollingMember, Sightings, python_configs
-from tests.support.interop.members.state import Committed, Joining, Kind, parse_place, place
+from tests.support.interop.members.state import (
+    AssignmentKind,
+    InteropOffset,
+    MemberSetup,
+    parse_place,
+    place,
+)
 
 ASSIGNORS = {
-    Kind.RANGE: in_ranges.RangePartitionAssignor,
-    Kind.ROUND_ROBIN: in_turn.RoundRobinPartitionAssignor,
-    Kind.STICKY: sticky.StickyPartitionAssignor,
-    Kind.COOPERATIVE: cooperative.CooperativeStickyAssignor,
+    AssignmentKind.RANGE: in_ranges.RangePartitionAssignor,
+    AssignmentKind.ROUND_ROBIN: in_turn.RoundRobinPartitionAssignor,
+    AssignmentKind.STICKY: sticky.StickyPartitionAssignor,
+    AssignmentKind.COOPERATIVE: cooperative.CooperativeStickyAssignor,
 }
 
 
 class KafkaPythonGroups:
     name = "kafka-python"
     kinds = tuple(ASSIGNORS)
-    static_kinds = (Kind.RANGE,)
+    static_kinds = (AssignmentKind.RANGE,)
 
-    def join(self, joining: Joining) -> PollingMember:
+    def join(self, joining: MemberSetup) -> PollingMember:
         configs = python_configs(self.name, joining, ASSIGNORS[joining.kind])
         sightings = Sightings()
         return PollingMember(sightings, lambda: _Consumer(configs, joining.topic, sightings))
@@ -55,7 +61,7 @@ class _Consumer:
             for each in records
         ]
 
-    def commit(self, offsets: Mapping[str, Committed]) -> None:
+    def commit(self, offsets: Mapping[str, InteropOffset]) -> None:
         self._consumer.commit(
             {
                 kafka.TopicPartition(*parse_place(where)): kafka.OffsetAndMetadata(

@@ -10,17 +10,17 @@ from typing import Any
 import kafka
 import kafka.errors
 
-from tests.support.interop.members.state import Committed, place
+from tests.support.interop.members.state import InteropOffset, place
 
 
-def committed_offsets(bootstrap: str, group: str) -> dict[str, Committed]:
+def committed_offsets(bootstrap: str, group: str) -> dict[str, InteropOffset]:
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         offsets = _ask(admin, group)
     finally:
         admin.close()
     return {
-        place(where.topic, where.partition): Committed(each.offset, each.metadata.rstrip("\0"))
+        place(where.topic, where.partition): InteropOffset(each.offset, each.metadata.rstrip("\0"))
         for where, each in offsets.items()
     }
 

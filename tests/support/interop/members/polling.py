@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
-from tests.support.interop.members.state import Committed, Joining, State
+from tests.support.interop.members.state import InteropOffset, MemberSetup, PolledState
 
 Arrived = tuple[str, int, str]
 
@@ -34,27 +34,29 @@ class Sightings:
         with self._lock:
             self._received.extend(arrived)
 
-    def state(self) -> State:
+    def state(self) -> PolledState:
         with self._lock:
             received = tuple(self._received)
-            return State(frozenset(self._assigned), received, self._rebalances, self.error)
+            return PolledState(frozenset(self._assigned), received, self._rebalances, self.error)
 
 
-class Consumer(Protocol):
+class PollingConsumer(Protocol):
     def poll(self) -> list[Arrived]:
         """What came within a short time."""
         ...
 
-    def commit(self, offsets: Mapping[str, Committed]) -> None: ...
+    def commit(self, offsets: Mapping[str, InteropOffset]) -> None: ...
 
     def close(self) -> None: ...
 
 
 class PollingMember:
-    def __init__(self, sightings: Sightings, create: Callable[[], Consumer]) -> None:
+    def __init__(self, sightings: Sightings, create: Callable[[], PollingConsumer]) -> None:
         self._sightings = sightings
         self._create = create
-        self._tasks: queue.Queue[tuple[Callable[[Consumer], None], Future[None]]] = queue.Queue()
+        self._tasks: queue.Queue[tuple[Callable[[PollingConsumer], None], Future[None]]] = (
+            queue.Queue()
+        )
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -74,10 +76,10 @@ class PollingMember:
                     done.set_exception(failed)
         consumer.close()
 
-    def state(self) -> State:
+    def state(self) -> PolledState:
         return self._sightings.state()
 
-    def commit(self, offsets: Mapping[str, Committed]) -> None:
+    def commit(self, offsets: Mapping[str, InteropOffset]) -> None:
         done: Future[None] = Future()
         self._tasks.put((lambda consumer: consumer.commit(offsets), done))
         done.result(60)
@@ -88,7 +90,7 @@ class PollingMember:
         assert not self._thread.is_alive(), "the consumer does not close"
 
 
-def python_configs(client: str, joining: Joining, assignor: object) -> dict[str, object]:
+def python_configs(client: str, joining: MemberSetup, assignor: object) -> dict[str, object]:
     """The settings of aiokafka and kafka-python, which have the same names."""
     return {
         "bootstrap_servers": joining.bootstrap,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class AssignmentKind(StrEnum):
     """How partitions are assigned: a client-side assignor, or the coordinator itself."""
 
     RANGE = "range"
@@ -15,25 +15,25 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class MemberSetup:
     """A place in a group, and how a member takes it."""
 
     bootstrap: str
     group: str
     topic: str
-    kind: Kind
+    kind: AssignmentKind
     instance: str = ""
     auto_commit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class InteropOffset:
     offset: int
     metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PolledState:
     assigned: frozenset[str]
     """Places, ``topic:partition``."""
     received: tuple[tuple[str, int, str], ...]

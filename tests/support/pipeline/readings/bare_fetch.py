@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from bench.clients.wire import Connection
+from bench.clients.wire import BenchConnection
 from headwater.wire.batches.batch import CONTROL, HEADER, LENGTH_OVERHEAD
 from headwater.wire.batches.records import Record, decode_batch
 
@@ -15,7 +15,7 @@ MAX_BYTES: Final = 16 * 2**20
 
 async def fetch_all(bootstrap: str, topic: str, partition: int) -> list[Record]:
     """Every record from the log's start to its end, decoded one by one."""
-    connection = await Connection.open(bootstrap)
+    connection = await BenchConnection.open(bootstrap)
     records: list[Record] = []
     try:
         position = await log_edge(connection, topic, partition, EARLIEST)
@@ -35,7 +35,7 @@ async def fetch_all(bootstrap: str, topic: str, partition: int) -> list[Record]:
     return records
 
 
-async def log_edge(connection: Connection, topic: str, partition: int, which: int) -> int:
+async def log_edge(connection: BenchConnection, topic: str, partition: int, which: int) -> int:
     """The log's start or end."""
     wanted = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": None}
     wanted["timestamp"] = which
@@ -50,7 +50,7 @@ async def log_edge(connection: Connection, topic: str, partition: int, which: in
     return int(place.offset)
 
 
-async def _fetch(connection: Connection, topic: str, partition: int, offset: int) -> Any:
+async def _fetch(connection: BenchConnection, topic: str, partition: int, offset: int) -> Any:
     wanted = {
         "partition": partition,
         "current_leader_epoch": -1,

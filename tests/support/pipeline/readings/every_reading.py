@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from headwater.log.formats.metadata_values import PARQUET
 from headwater.pipeline.compaction.streams import read_topics
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.readings import readings
 from tests.support.pipeline.readings.columns import assert_same
 from tests.support.pipeline.readings.mixed import COLUMNS
@@ -50,7 +50,7 @@ async def check_every_reading(topic: MixedTopic, spark: SharedSpark, file_bytes:
     return total
 
 
-async def iceberg_table(cluster: Cluster, topic: str) -> Any:
+async def iceberg_table(cluster: PipelineCluster, topic: str) -> Any:
     async with cluster.open() as place:
         (found,) = await read_topics(place.meta, [topic])
         table = place.tables.table(found)

@@ -13,7 +13,7 @@ from headwater.pipeline.fsck.check import Checker
 from headwater.pipeline.fsck.report import NoCheckWatcher
 from headwater.pipeline.fsck.tables import read_table
 from headwater.pipeline.upkeep.maintain import keep_tables
-from tests.support.pipeline.cluster import Cluster, Row, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, Row, make_compactor
 from tests.support.pipeline.drivers import CLAIM_MS, COMMIT_POINTS, FORGETFUL, POINTS
 
 PARTITIONS = 2
@@ -75,7 +75,7 @@ KINDS = (COMPACT, REWRITE, CLEAN, SEGMENTS, COPIES)
 class Subject:
     """A topic of one kind."""
 
-    cluster: Cluster
+    cluster: PipelineCluster
     kind: JobKind
     topic: str = ""
     seed: int = 0
@@ -134,7 +134,7 @@ class Subject:
             assert await self.cluster.table(self.topic) == after, self.kind.name
 
 
-async def run(cluster: Cluster, method: str, *topics: str) -> None:
+async def run(cluster: PipelineCluster, method: str, *topics: str) -> None:
     """Run a driver here, to its end."""
     async with cluster.open(FORGETFUL) as place:
         compactor = make_compactor(place, claim_ms=CLAIM_MS)
@@ -145,7 +145,7 @@ async def run(cluster: Cluster, method: str, *topics: str) -> None:
     assert not summary.failures, summary.failures
 
 
-async def nothing_is_left(cluster: Cluster, *topics: str) -> None:
+async def nothing_is_left(cluster: PipelineCluster, *topics: str) -> None:
     """Wait until no job is open and every object of these topics is one that log or table names.
 
     The check of the whole cluster then finds nothing wrong with them either.
@@ -163,7 +163,7 @@ async def nothing_is_left(cluster: Cluster, *topics: str) -> None:
     assert not findings, findings
 
 
-async def _left(cluster: Cluster, topic: str) -> list[str]:
+async def _left(cluster: PipelineCluster, topic: str) -> list[str]:
     """Open jobs, objects that nothing names, and names of objects that are not there."""
     async with cluster.open(FORGETFUL) as place:
         (found,) = await read_topics(place.meta, [topic])
@@ -181,7 +181,7 @@ async def _left(cluster: Cluster, topic: str) -> list[str]:
     return [*left, *sorted(_objects(cluster, found) ^ named)]
 
 
-def _objects(cluster: Cluster, topic: StoredTopic) -> set[str]:
+def _objects(cluster: PipelineCluster, topic: StoredTopic) -> set[str]:
     root = cluster.data / "objects"
     folder = root / "tables" / topic.id
     return {

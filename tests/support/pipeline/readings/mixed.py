@@ -26,7 +26,7 @@ Generator = np.random.Generator
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RecordBlock:
     """Records that have some things in common; the same ones whenever they are asked for."""
 
     rows: int

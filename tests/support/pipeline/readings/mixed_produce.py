@@ -11,12 +11,12 @@ import pyarrow as pa
 from confluent_kafka import Producer
 from crc32c import crc32c
 
-from bench.clients.wire import Connection, parse
+from bench.clients.wire import BenchConnection, parse
 from headwater.wire.batches.batch import CRC_START, HEADER
 from headwater.wire.batches.codecs import Codec
 from headwater.wire.columnar import encode
 from tests.support.broker.running import request_frame
-from tests.support.pipeline.readings.mixed import Block
+from tests.support.pipeline.readings.mixed import RecordBlock
 
 PRODUCE: Final = (0, 9)
 INIT_PRODUCER_ID: Final = (22, 4)
@@ -31,7 +31,7 @@ class Written:
 
     partition: int
     base: int
-    block: Block
+    block: RecordBlock
 
     def table(self) -> Any:
         """Its columns with the offsets that it got."""
@@ -44,14 +44,16 @@ class Written:
 class WireProducer:
     """An idempotent producer of ready-made batches; some of them are sent twice, as retries are."""
 
-    def __init__(self, connection: Connection, topic: str, producer_id: int, epoch: int) -> None:
+    def __init__(
+        self, connection: BenchConnection, topic: str, producer_id: int, epoch: int
+    ) -> None:
         self._connection = connection
         self._topic = topic
         self._id = (producer_id, epoch)
         self._sequences: dict[int, int] = {}
         self._number = 0
 
-    async def send(self, partition: int, block: Block, *, codec: Codec, size: int) -> Written:
+    async def send(self, partition: int, block: RecordBlock, *, codec: Codec, size: int) -> Written:
         """Append a block in batches of about ``size`` bytes; returns where it stands.
 
         Nobody else writes to the partition meanwhile.
@@ -107,7 +109,7 @@ async def _answered(first: int, answer: "asyncio.Future[Any]") -> int:
 
 @asynccontextmanager
 async def wire_producer(bootstrap: str, topic: str) -> AsyncIterator[WireProducer]:
-    connection = await Connection.open(bootstrap)
+    connection = await BenchConnection.open(bootstrap)
     try:
         made = await connection.call(
             *INIT_PRODUCER_ID,
@@ -122,7 +124,7 @@ async def wire_producer(bootstrap: str, topic: str) -> AsyncIterator[WireProduce
 
 
 def produce_by_librdkafka(
-    bootstrap: str, topic: str, partition: int, base: int, block: Block, codec: Codec
+    bootstrap: str, topic: str, partition: int, base: int, block: RecordBlock, codec: Codec
 ) -> Written:
     """Append a block record by record, as applications do; ``base`` is where the log ends."""
     producer = Producer(

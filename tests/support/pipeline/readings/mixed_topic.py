@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headwater.pipeline.spark.runner import Runner
 from headwater.wire.batches.codecs import Codec
-from tests.support.pipeline.cluster import Cluster, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, make_compactor
 from tests.support.pipeline.readings.columns import in_order
-from tests.support.pipeline.readings.mixed import BINARY_KEYS, COLUMNS, TEXT_KEYS, Block
+from tests.support.pipeline.readings.mixed import BINARY_KEYS, COLUMNS, TEXT_KEYS, RecordBlock
 from tests.support.pipeline.readings.mixed_produce import (
     CODECS,
     Written,
@@ -37,7 +37,7 @@ BATCH_BYTES: Final = (1_000, 16_000, 60_000, 500_000)
 class MixedTopic:
     """A topic and everything that was written to it."""
 
-    cluster: Cluster
+    cluster: PipelineCluster
     name: str
     written: list[Written] = field(default_factory=list)
     log_start: dict[int, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def _last_of_each_key(table: Any) -> Any:
     return table.filter(pc.is_in(table.column("offset"), last.column("offset_max")))
 
 
-async def fill(cluster: Cluster, records: int, runner: Runner) -> MixedTopic:
+async def fill(cluster: PipelineCluster, records: int, runner: Runner) -> MixedTopic:
     """A new topic of a few more records than this."""
     name = cluster.create_topic(partitions=PARTITIONS, configs={"cleanup.policy": "compact"})
     topic = MixedTopic(cluster, name)
@@ -81,7 +81,7 @@ async def fill(cluster: Cluster, records: int, runner: Runner) -> MixedTopic:
     await asyncio.gather(*(send(partition) for partition in plans))
     for partition, codec in enumerate(CODECS):
         place = partition % 4
-        block = Block(min(records // 100, BLOCK_ROWS), next(seeds), alphabet=8)
+        block = RecordBlock(min(records // 100, BLOCK_ROWS), next(seeds), alphabet=8)
         base = end_of(cluster, name, place)
         topic.written.append(
             produce_by_librdkafka(cluster.bootstrap, name, place, base, block, codec)
@@ -92,20 +92,20 @@ async def fill(cluster: Cluster, records: int, runner: Runner) -> MixedTopic:
     return topic
 
 
-def _blocks(rows: int, partition: int, seeds: Iterator[int]) -> Iterator[Block]:
+def _blocks(rows: int, partition: int, seeds: Iterator[int]) -> Iterator[RecordBlock]:
     keys = BINARY_KEYS if partition == BINARY else TEXT_KEYS
     for first in range(0, rows, BLOCK_ROWS):
         seed = next(seeds)
-        yield Block(min(BLOCK_ROWS, rows - first), seed, keys, alphabet=(4, 256)[seed % 2])
+        yield RecordBlock(min(BLOCK_ROWS, rows - first), seed, keys, alphabet=(4, 256)[seed % 2])
 
 
-def _form(block: Block) -> tuple[Codec, int]:
+def _form(block: RecordBlock) -> tuple[Codec, int]:
     return CODECS[block.seed % 5], BATCH_BYTES[block.seed % 4]
 
 
 async def _leave_gaps(topic: MixedTopic, rows: int, seed: int, runner: Runner) -> None:
     """Write keyed records, keep the last of each key, and go on as an ordinary topic."""
-    block = Block(rows, seed, keys=max(1, rows // 4))
+    block = RecordBlock(rows, seed, keys=max(1, rows // 4))
     async with wire_producer(topic.cluster.bootstrap, topic.name) as producer:
         topic.written.append(await producer.send(GAPS, block, codec=Codec.ZSTD, size=30_000))
     async with topic.cluster.open() as place:
@@ -119,7 +119,7 @@ async def _leave_gaps(topic: MixedTopic, rows: int, seed: int, runner: Runner) -
     topic.cluster.configure(topic.name, {"cleanup.policy": "delete"})
 
 
-def end_of(cluster: Cluster, topic: str, partition: int) -> int:
+def end_of(cluster: PipelineCluster, topic: str, partition: int) -> int:
     """Where the partition's log ends."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "ends"})
     try:

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from headwater.pipeline.source.data_source import HeadwaterDataSource
 from headwater.wire.columnar.schema import SCHEMA
 from peers import duckdb
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.readings.bare_fetch import fetch_all
 from tests.support.pipeline.readings.columns import in_order
 from tests.support.pipeline.readings.mixed import COLUMNS
@@ -100,7 +100,7 @@ async def by_the_protocol(bootstrap: str, topic: str, partition: int) -> Any:
     return in_order(found, COLUMNS)
 
 
-def by_spark(session: Any, cluster: Cluster, topic: str, partition: int) -> Any:
+def by_spark(session: Any, cluster: PipelineCluster, topic: str, partition: int) -> Any:
     """Through Spark SQL over the data source."""
     session.dataSource.register(HeadwaterDataSource)
     session.conf.set("spark.sql.session.timeZone", "UTC")

@@ -5,15 +5,15 @@ from typing import Any
 from headwater.meta import keys
 from headwater.meta.store import prefix_end
 from headwater.pipeline.source.data_source import HeadwaterDataSource
-from tests.support.pipeline.cluster import Cluster, Row
+from tests.support.pipeline.cluster import PipelineCluster, Row
 from tests.system.spark.conftest import SharedSpark
 
 
-def place_options(cluster: Cluster) -> dict[str, str]:
+def place_options(cluster: PipelineCluster) -> dict[str, str]:
     return {"metadata": cluster.address.metadata_url, "objects": cluster.address.objects_url}
 
 
-def reader(spark: SharedSpark, cluster: Cluster, **options: str) -> Any:
+def reader(spark: SharedSpark, cluster: PipelineCluster, **options: str) -> Any:
     spark.session.dataSource.register(HeadwaterDataSource)
     spark.session.conf.set("spark.sql.session.timeZone", "UTC")
     spark.session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
@@ -36,7 +36,7 @@ def rows(frame: Any) -> list[Row]:
     return sorted(found, key=lambda row: row[:2])
 
 
-async def pins(cluster: Cluster, topic: str) -> list[str]:
+async def pins(cluster: PipelineCluster, topic: str) -> list[str]:
     """The pins of Spark's readers on a topic."""
     async with cluster.open() as place:
         from headwater.pipeline.compaction.streams import read_topics

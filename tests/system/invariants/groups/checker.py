@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from tests.system.invariants.groups.history import (
     UNKNOWN,
+    AcknowledgedCommit,
     Claim,
-    Committed,
     GroupHistory,
     Reading,
 )
@@ -131,7 +131,7 @@ def _attempts(history: GroupHistory, stream: Stream, read: _Seen) -> str:
 
 
 def _late_commits_are_refused(
-    claims: Sequence[Claim], committed: Sequence[Committed]
+    claims: Sequence[Claim], committed: Sequence[AcknowledgedCommit]
 ) -> Iterator[str]:
     given: dict[Stream, list[Claim]] = defaultdict(list)
     for claim in claims:

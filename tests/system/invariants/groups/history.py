@@ -39,7 +39,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed(Tried):
+class AcknowledgedCommit(Tried):
     """A commit that was acknowledged.
 
     Its generation is ``UNKNOWN`` where that changed while the commit was under way.
@@ -80,7 +80,7 @@ class GroupHistory:
     claims: list[Claim] = field(default_factory=list)
     tried: list[Tried] = field(default_factory=list)
     """All commits of members, also those in ``committed``, which began at the same time."""
-    committed: list[Committed] = field(default_factory=list)
+    committed: list[AcknowledgedCommit] = field(default_factory=list)
     fetched: list[Fetched] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     refused: int = 0
@@ -111,7 +111,7 @@ class GroupHistory:
                         for partition, offset in event.pop("offsets")
                     ]
                 case "committed":
-                    self.committed.append(Committed(group=group, **event))
+                    self.committed.append(AcknowledgedCommit(group=group, **event))
                 case "refused":
                     self.refused += 1
                 case other:

@@ -55,7 +55,7 @@ def configuration(kind: str, instance: str, session_ms: int) -> dict[str, Any]:
     return settings
 
 
-class Member:
+class WorkingMember:
     """Owns, processes and commits until it is told to stop."""
 
     def __init__(
@@ -205,6 +205,6 @@ class Member:
 
 
 if __name__ == "__main__":
-    member = Member(*sys.argv[1:])
+    member = WorkingMember(*sys.argv[1:])
     signal.signal(signal.SIGTERM, member.stop)
     member.run()

@@ -10,17 +10,17 @@ import contextlib
 from dataclasses import replace
 from random import Random
 
-from tests.system.invariants.brokers import Brokers
+from tests.system.invariants.brokers import BrokerProcesses
 from tests.system.invariants.groups.fleet import Fleet
-from tests.system.invariants.groups.history import UNKNOWN, Committed, GroupHistory
-from tests.system.invariants.producers.clients import TOPIC, Connection, Lost, now
+from tests.system.invariants.groups.history import UNKNOWN, AcknowledgedCommit, GroupHistory
+from tests.system.invariants.producers.clients import TOPIC, BrokerConnection, Lost, now
 
 OFFSET_COMMIT = 8
 AT_ONCE = 10
 
 
 async def replay_late_commits(
-    cluster: Brokers, fleet: Fleet, history: GroupHistory, rng: Random, stop: asyncio.Event
+    cluster: BrokerProcesses, fleet: Fleet, history: GroupHistory, rng: Random, stop: asyncio.Event
 ) -> None:
     """Until ``stop``; what a broker accepts goes into the history, for the checker to judge."""
     while not stop.is_set():
@@ -29,11 +29,11 @@ async def replay_late_commits(
         for commit in rng.sample(late, min(AT_ONCE, len(late))):
             with contextlib.suppress(Lost):
                 broker = rng.choice(list(cluster.brokers.values()))
-                async with await Connection.open(broker) as connection:
+                async with await BrokerConnection.open(broker) as connection:
                     await _replay(connection, commit, history)
 
 
-def late_commits(fleet: Fleet) -> list[Committed]:
+def late_commits(fleet: Fleet) -> list[AcknowledgedCommit]:
     """Commits for partitions that another member has been given in a later generation.
 
     Of members with ids of their own: a static one's is taken over by its next process.
@@ -60,7 +60,9 @@ def late_commits(fleet: Fleet) -> list[Committed]:
     ]
 
 
-async def _replay(connection: Connection, commit: Committed, history: GroupHistory) -> None:
+async def _replay(
+    connection: BrokerConnection, commit: AcknowledgedCommit, history: GroupHistory
+) -> None:
     invoked = now()
     answer = await connection.call(
         OFFSET_COMMIT, 9, group_id=commit.group, member_id=commit.owner,

@@ -11,14 +11,14 @@ from random import Random
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.system.invariants.cluster import SETTINGS, Cluster
+from tests.system.invariants.cluster import SETTINGS, LocalCluster
 from tests.system.invariants.groups.checker import violations
 from tests.system.invariants.groups.fleet import Fleet
 from tests.system.invariants.groups.history import GroupHistory
 from tests.system.invariants.groups.nemesis import GroupNemesis
 from tests.system.invariants.groups.replay import replay_late_commits
 from tests.system.invariants.groups.watch import until_at_work, until_drained, watch_offsets
-from tests.system.invariants.producers.clients import TOPIC, Connection
+from tests.system.invariants.producers.clients import TOPIC, BrokerConnection
 
 FAULTS = int(os.environ.get("HEADWATER_CHAOS_FAULTS", "6"))
 PARTITIONS = 18
@@ -35,20 +35,20 @@ GROUPS: Mapping[str, int] = {
 
 @asynccontextmanager
 async def running_groups(directory: Path, kinds: Mapping[str, int]) -> AsyncIterator[
-    tuple[Cluster, Fleet]
+    tuple[LocalCluster, Fleet]
 ]:  # fmt: skip
     """Three brokers, a topic, and a group of so many members of each kind; all end with the block.
 
     A member's kind is the assignor of its classic group, or ``consumer``.
     """
-    cluster, fleet = Cluster(directory, SETTINGS), Fleet()
+    cluster, fleet = LocalCluster(directory, SETTINGS), Fleet()
     try:
         for number in range(1, 4):
             broker = cluster.add(number)
             for name, value in GROUPS.items():
                 broker.environment[f"HEADWATER_GROUPS_{name.upper()}"] = str(value)
         await asyncio.gather(*(broker.start() for broker in cluster.brokers.values()))
-        async with await Connection.open(cluster.brokers[1]) as connection:
+        async with await BrokerConnection.open(cluster.brokers[1]) as connection:
             await connection.create_topic(PARTITIONS)
         for kind, count in kinds.items():
             fleet.add(directory, cluster.bootstrap, TOPIC, f"group-{kind}", kind, count)
@@ -62,7 +62,7 @@ async def running_groups(directory: Path, kinds: Mapping[str, int]) -> AsyncIter
         await cluster.kill_all()
 
 
-async def run_groups(cluster: Cluster, fleet: Fleet, rng: Random, faults: int) -> GroupHistory:
+async def run_groups(cluster: LocalCluster, fleet: Fleet, rng: Random, faults: int) -> GroupHistory:
     """Produce, consume and do ``faults`` harms at once; then wait until all is processed."""
     history = GroupHistory()
     stop_producing, stop_watching = threading.Event(), asyncio.Event()
@@ -98,7 +98,7 @@ async def run_groups(cluster: Cluster, fleet: Fleet, rng: Random, faults: int) -
     return history
 
 
-def produce(cluster: Cluster, history: GroupHistory, stop: threading.Event) -> None:
+def produce(cluster: LocalCluster, history: GroupHistory, stop: threading.Event) -> None:
     """Send records to all partitions at a steady rate until ``stop``; all must be delivered.
 
     Nobody else writes: a partition has as many as were sent to it, one behind the other. Where

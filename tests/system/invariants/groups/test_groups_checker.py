@@ -8,8 +8,8 @@ import pytest
 from tests.system.invariants.groups.checker import violations
 from tests.system.invariants.groups.history import (
     UNKNOWN,
+    AcknowledgedCommit,
     Claim,
-    Committed,
     Fetched,
     GroupHistory,
     Reading,
@@ -20,8 +20,8 @@ A1 = Claim("g", "a", 1, frozenset({0, 1}), 1.0)
 B1 = Claim("g", "b", 1, frozenset({2}), 1.1)
 A2 = Claim("g", "a", 2, frozenset({1}), 5.0)
 B2 = Claim("g", "b", 2, frozenset({0, 2}), 5.1)
-EARLY = Committed("g", "a", 1, 0, 10, 2.0, 2.1)
-LATE = Committed("g", "b", 2, 0, 20, 6.0, 6.1)
+EARLY = AcknowledgedCommit("g", "a", 1, 0, 10, 2.0, 2.1)
+LATE = AcknowledgedCommit("g", "b", 2, 0, 20, 6.0, 6.1)
 READ = Fetched("g", 0, 10, 3.0, 3.1, 2)
 
 

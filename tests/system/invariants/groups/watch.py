@@ -5,10 +5,10 @@ import contextlib
 import time
 from random import Random
 
-from tests.system.invariants.brokers import Brokers
+from tests.system.invariants.brokers import BrokerProcesses
 from tests.system.invariants.groups.fleet import Fleet
 from tests.system.invariants.groups.history import Fetched, GroupHistory
-from tests.system.invariants.producers.clients import Connection, Lost, now
+from tests.system.invariants.producers.clients import BrokerConnection, Lost, now
 
 DRAIN_SECONDS = 90.0
 OFFSET_FETCH = 9
@@ -30,10 +30,10 @@ async def until_at_work(fleet: Fleet) -> None:
 
 
 async def until_drained(
-    cluster: Brokers, fleet: Fleet, history: GroupHistory, partitions: int
+    cluster: BrokerProcesses, fleet: Fleet, history: GroupHistory, partitions: int
 ) -> None:
     """Every group has committed the end of every partition."""
-    async with await Connection.open(cluster.brokers[1]) as connection:
+    async with await BrokerConnection.open(cluster.brokers[1]) as connection:
         ends = {
             partition: end
             for partition in range(partitions)
@@ -53,7 +53,7 @@ async def until_drained(
 
 
 async def watch_offsets(
-    cluster: Brokers, group: str, history: GroupHistory, rng: Random, stop: asyncio.Event
+    cluster: BrokerProcesses, group: str, history: GroupHistory, rng: Random, stop: asyncio.Event
 ) -> None:
     """Read a group's committed offsets on and on, through any broker; no answer is no news.
 
@@ -62,7 +62,7 @@ async def watch_offsets(
     while not stop.is_set():
         with contextlib.suppress(Lost):
             broker = rng.choice(list(cluster.brokers.values()))
-            async with await Connection.open(broker) as connection:
+            async with await BrokerConnection.open(broker) as connection:
                 for _ in range(rng.randint(1, 10)):
                     invoked = now()
                     found = await _committed(connection, group)
@@ -74,7 +74,7 @@ async def watch_offsets(
                     await asyncio.sleep(rng.uniform(0.05, 0.2))
 
 
-async def _committed(connection: Connection, group: str) -> dict[int, int]:
+async def _committed(connection: BrokerConnection, group: str) -> dict[int, int]:
     """What a broker says is committed; nothing where it does not coordinate the group."""
     asked = [{"group_id": group, "topics": None}]
     answer = await connection.call(OFFSET_FETCH, 8, groups=asked, require_stable=False)

@@ -12,7 +12,7 @@ from typing import Any, Self
 from headwater.clock import SystemClock
 from headwater.wire.batches.batch import batch_sizes
 from headwater.wire.batches.records import Record, decode_batch, encode_batch
-from tests.support.broker.running import Client, fetch_fields, produce_fields
+from tests.support.broker.running import WireClient, fetch_fields, produce_fields
 from tests.system.invariants.brokers import BrokerProcess
 from tests.system.invariants.history import History, Polled, Trimmed
 
@@ -38,22 +38,22 @@ def check(error_code: int) -> None:
     assert error_code == 0, error_code
 
 
-class Connection:
+class BrokerConnection:
     """One connection to one broker."""
 
-    def __init__(self, broker: BrokerProcess, client: Client) -> None:
+    def __init__(self, broker: BrokerProcess, client: WireClient) -> None:
         self.broker = broker.id
         self.number = next(_connections)
         self._client = client
 
     @classmethod
-    async def open(cls, broker: BrokerProcess) -> "Connection":
+    async def open(cls, broker: BrokerProcess) -> "BrokerConnection":
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
         except (OSError, TimeoutError) as error:
             raise Lost from error
-        return cls(broker, Client(reader, writer))
+        return cls(broker, WireClient(reader, writer))
 
     async def call(self, api: int, version: int, **fields: Any) -> Any:
         await self.send(api, version, **fields)

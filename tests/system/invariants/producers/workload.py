@@ -10,8 +10,8 @@ from tests.system.invariants.brokers import BrokerProcess
 from tests.system.invariants.history import FinalLog, History, Polled, Produced
 from tests.system.invariants.producers.clients import (
     RETRIABLE,
+    BrokerConnection,
     Choose,
-    Connection,
     Lost,
     encode,
     now,
@@ -31,7 +31,7 @@ class Outgoing:
     data: bytes
 
 
-class Producer:
+class PipeliningProducer:
     """Sends batches in order, up to ``in_flight`` unanswered, through one broker after another.
 
     It leaves a broker when an answer is lost or is an error, and sometimes for no reason, and
@@ -65,12 +65,12 @@ class Producer:
         while self._unanswered or not stop.is_set():
             with contextlib.suppress(Lost):
                 broker = self._choose()
-                async with await Connection.open(broker) as connection:
+                async with await BrokerConnection.open(broker) as connection:
                     await self._converse(broker, connection, stop)
             await asyncio.sleep(self._rng.uniform(0, 0.05))
 
     async def _converse(
-        self, broker: BrokerProcess, connection: Connection, stop: asyncio.Event
+        self, broker: BrokerProcess, connection: BrokerConnection, stop: asyncio.Event
     ) -> None:
         again = deque(self._unanswered)
         in_flight: deque[tuple[Outgoing, float]] = deque()
@@ -118,11 +118,11 @@ class Producer:
 
     async def _read_back(self, broker: BrokerProcess, offset: int) -> None:
         """Ask the broker that acknowledged a batch for it, or any other for what follows it."""
-        async with await Connection.open(broker) as connection:
+        async with await BrokerConnection.open(broker) as connection:
             await connection.poll(self._history, self._partition, offset, max_bytes=1, max_wait=0)
 
     def _note(
-        self, connection: Connection, batch: Outgoing, invoked: float, *, offset: int | None,
+        self, connection: BrokerConnection, batch: Outgoing, invoked: float, *, offset: int | None,
         error: int,
     ) -> None:  # fmt: skip
         self._history.produced.append(
@@ -149,7 +149,7 @@ async def consume(
     position = 0
     while not stop.is_set():
         with contextlib.suppress(Lost):
-            async with await Connection.open(choose()) as connection:
+            async with await BrokerConnection.open(choose()) as connection:
                 if rng.random() < 0.1:
                     position, _ = await connection.bounds(partition)
                 for _ in range(rng.randint(1, 20)):
@@ -164,13 +164,13 @@ async def consume(
         await asyncio.sleep(rng.uniform(0, 0.05))
 
 
-async def _following(connection: Connection, polled: Polled) -> int:
+async def _following(connection: BrokerConnection, polled: Polled) -> int:
     if polled.error == OUT_OF_RANGE:
         return (await connection.bounds(polled.partition))[0]
     return polled.records[-1][0] + 1 if polled.records else polled.asked
 
 
-async def read_final(history: History, connection: Connection, partition: int) -> None:
+async def read_final(history: History, connection: BrokerConnection, partition: int) -> None:
     """Read a whole partition through one broker; where it stalls, the rest is missing."""
     log_start, high_watermark = await connection.bounds(partition)
     position, found = log_start, list[tuple[int, bytes]]()

@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 
 from headwater.log.formats.metadata_values import PARQUET
-from tests.support.pipeline.cluster import CODECS, Cluster, eventually, make_compactor
+from tests.support.pipeline.cluster import CODECS, PipelineCluster, eventually, make_compactor
 from tests.system.spark.conftest import SharedSpark
 
 
 async def test_log_and_table_are_equal_before_and_after(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topic = cluster.create_topic(partitions=3)
     cluster.produce(topic, 4000, partitions=3, codecs=CODECS)
@@ -26,7 +26,7 @@ async def test_log_and_table_are_equal_before_and_after(
 
 
 async def test_the_tail_behind_a_compacted_range_is_served_and_compacted_next(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 300, seed=1)
@@ -41,7 +41,7 @@ async def test_the_tail_behind_a_compacted_range_is_served_and_compacted_next(
     assert await cluster.table(topic) == mixed
 
 
-async def test_many_topics_go_into_one_run(cluster: Cluster, spark: SharedSpark) -> None:
+async def test_many_topics_go_into_one_run(cluster: PipelineCluster, spark: SharedSpark) -> None:
     topics = [cluster.create_topic(partitions=2) for _ in range(3)]
     for number, topic in enumerate(topics):
         cluster.produce(topic, 100, partitions=2, seed=number)
@@ -51,14 +51,14 @@ async def test_many_topics_go_into_one_run(cluster: Cluster, spark: SharedSpark)
         assert await cluster.table(topic) == cluster.consume(topic)
 
 
-async def test_a_topic_that_asks_for_no_table_stays_as_it_is(cluster: Cluster) -> None:
+async def test_a_topic_that_asks_for_no_table_stays_as_it_is(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs={"headwater.compact-to": "none"})
     cluster.produce(topic, 50)
     assert (await cluster.compact(topic)).jobs == 0
 
 
 async def test_following_compacts_what_has_waited_and_leaves_what_has_not(
-    cluster: Cluster,
+    cluster: PipelineCluster,
 ) -> None:
     topic, other = cluster.create_topic(), cluster.create_topic()
     cluster.produce(topic, 100)

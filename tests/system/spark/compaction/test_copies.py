@@ -7,7 +7,7 @@ from headwater.pipeline.fsck.check import Checker
 from headwater.pipeline.fsck.report import NoCheckWatcher
 from headwater.pipeline.upkeep.maintain import keep_tables
 from headwater.tables.settings import TableSettings
-from tests.support.pipeline.cluster import Cluster, eventually
+from tests.support.pipeline.cluster import PipelineCluster, eventually
 from tests.system.spark.conftest import SharedSpark
 
 CONFIGS = {
@@ -16,19 +16,19 @@ CONFIGS = {
 }
 
 
-async def copies(cluster: Cluster, topic: str) -> set[str]:
+async def copies(cluster: PipelineCluster, topic: str) -> set[str]:
     """The files of a topic's copy that are there."""
     async with cluster.open() as place:
         (found,) = await read_topics(place.meta, [topic])
         return {key for key in cluster.data_files() if f"/{found.id}/" in key}
 
 
-async def maintain(cluster: Cluster) -> None:
+async def maintain(cluster: PipelineCluster) -> None:
     async with cluster.open(TableSettings(snapshot_age_ms=0)) as place:
         assert not (await keep_tables(place, (), NoCheckWatcher())).failures
 
 
-async def findings(cluster: Cluster, topic: str) -> list[str]:
+async def findings(cluster: PipelineCluster, topic: str) -> list[str]:
     async with cluster.open() as place:
         report = await Checker(place, LogSettings()).check()
         (found,) = await read_topics(place.meta, [topic])
@@ -39,7 +39,7 @@ async def findings(cluster: Cluster, topic: str) -> list[str]:
         ]
 
 
-async def test_log_and_copy_are_equal(cluster: Cluster, spark: SharedSpark) -> None:
+async def test_log_and_copy_are_equal(cluster: PipelineCluster, spark: SharedSpark) -> None:
     topic = cluster.create_topic(partitions=2, configs=CONFIGS)
     cluster.produce(topic, 1000, partitions=2)
     expected = cluster.consume(topic)
@@ -55,7 +55,7 @@ async def test_log_and_copy_are_equal(cluster: Cluster, spark: SharedSpark) -> N
     assert await cluster.table(topic) == cluster.consume(topic)
 
 
-async def test_copies_leave_with_the_records_that_they_hold(cluster: Cluster) -> None:
+async def test_copies_leave_with_the_records_that_they_hold(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs=CONFIGS)
     cluster.produce(topic, 100)
     await cluster.compact(topic)
@@ -74,7 +74,7 @@ async def test_copies_leave_with_the_records_that_they_hold(cluster: Cluster) ->
     assert await findings(cluster, topic) == []
 
 
-async def test_copies_leave_with_their_topic(cluster: Cluster) -> None:
+async def test_copies_leave_with_their_topic(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs=CONFIGS)
     cluster.produce(topic, 100)
     await cluster.compact(topic)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import StoreUnavailable
-from tests.support.pipeline.cluster import Cluster, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, make_compactor
 from tests.support.pipeline.deadly import MOMENTS, WORKER, DeadlyRunner
 from tests.support.pipeline.drivers import CLAIM_MS, FORGETFUL, Drive, drive
 from tests.support.pipeline.followers import followed
@@ -42,7 +42,7 @@ async def kill_at(point: str, subject: Subject) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 async def test_a_driver_killed_at_any_point_is_followed_by_another(
-    cluster: Cluster, kind: JobKind
+    cluster: PipelineCluster, kind: JobKind
 ) -> None:
     subject = Subject(cluster, kind)
     with followed(cluster.bootstrap, {subject.topic: PARTITIONS}, gaps=kind.keeps_last):
@@ -53,7 +53,7 @@ async def test_a_driver_killed_at_any_point_is_followed_by_another(
 
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_a_killed_worker_of_spark_costs_no_more_than_another_run(
-    cluster: Cluster, spark: SharedSpark, tmp_path: Path, moment: str
+    cluster: PipelineCluster, spark: SharedSpark, tmp_path: Path, moment: str
 ) -> None:
     subjects = [Subject(cluster, kind) for kind in some(KINDS, (COMPACT, COPIES))]
     for subject in subjects:

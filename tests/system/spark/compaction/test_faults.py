@@ -19,7 +19,13 @@ from headwater.pipeline.compaction.summary import STEPS, NoWatcher
 from headwater.pipeline.place import open_place
 from headwater.tables.settings import TableSettings
 from tests.support.pipeline import drivers, tally
-from tests.support.pipeline.cluster import Cluster, Row, eventually, make_compactor, table_rows
+from tests.support.pipeline.cluster import (
+    PipelineCluster,
+    Row,
+    eventually,
+    make_compactor,
+    table_rows,
+)
 from tests.support.pipeline.drivers import FORGETFUL
 from tests.support.pipeline.readings.kinds import (
     COMPACT,
@@ -84,7 +90,7 @@ async def drive_with(subject: Subject, step: str, action: Callable[[], object]) 
 
 @every_kind
 async def test_a_topic_deleted_and_created_again_in_the_middle(
-    cluster: Cluster, kind: JobKind
+    cluster: PipelineCluster, kind: JobKind
 ) -> None:
     subject, other = Subject(cluster, kind), Subject(cluster, COMPACT)
     other.produce(50)
@@ -109,7 +115,7 @@ async def test_a_topic_deleted_and_created_again_in_the_middle(
 @every_kind
 @pytest.mark.parametrize("share", some((0.6, 1.0), (0.6,)), ids=lambda share: f"{share:.0%}")
 async def test_records_deleted_in_the_middle_stay_deleted_and_nothing_stalls(
-    cluster: Cluster, kind: JobKind, share: float
+    cluster: PipelineCluster, kind: JobKind, share: float
 ) -> None:
     subject = Subject(cluster, kind)
     for step in steps(kind):
@@ -132,7 +138,7 @@ async def test_records_deleted_in_the_middle_stay_deleted_and_nothing_stalls(
 
 
 @every_kind
-async def test_retention_in_the_middle_of_a_job(cluster: Cluster, kind: JobKind) -> None:
+async def test_retention_in_the_middle_of_a_job(cluster: PipelineCluster, kind: JobKind) -> None:
     subject = Subject(cluster, kind)
     for step in steps(kind):
         await subject.prepare()
@@ -154,7 +160,7 @@ async def test_retention_in_the_middle_of_a_job(cluster: Cluster, kind: JobKind)
     await nothing_is_left(cluster, subject.topic)
 
 
-async def test_what_was_deleted_before_a_job_is_in_no_table(cluster: Cluster) -> None:
+async def test_what_was_deleted_before_a_job_is_in_no_table(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 100)
     cluster.delete_records(topic, 0, 55)
@@ -163,7 +169,7 @@ async def test_what_was_deleted_before_a_job_is_in_no_table(cluster: Cluster) ->
 
 
 async def test_a_catalog_that_is_down_is_waited_for_while_brokers_go_on(
-    cluster: Cluster, tmp_path: Path
+    cluster: PipelineCluster, tmp_path: Path
 ) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 100)
@@ -192,7 +198,7 @@ async def test_a_catalog_that_is_down_is_waited_for_while_brokers_go_on(
 
 
 async def test_a_table_that_someone_dropped_is_one_line_and_other_topics_go_on(
-    cluster: Cluster,
+    cluster: PipelineCluster,
 ) -> None:
     topic, other = cluster.create_topic(), cluster.create_topic()
     cluster.produce(topic, 100)
@@ -216,7 +222,7 @@ async def test_a_table_that_someone_dropped_is_one_line_and_other_topics_go_on(
 
 @pytest.mark.parametrize("kind", [COMPACT, SEGMENTS, COPIES], ids=lambda kind: kind.name)
 async def test_a_damaged_chunk_is_set_aside_and_later_ones_are_not_held_up(
-    cluster: Cluster, kind: JobKind
+    cluster: PipelineCluster, kind: JobKind
 ) -> None:
     topic = cluster.create_topic(configs=kind.configs)
     for seed in range(3):
@@ -247,7 +253,9 @@ def damage(path: Path, position: int) -> None:
         file.write(bytes([byte[0] ^ 0xFF]))
 
 
-async def test_a_table_that_someone_wrote_to_is_one_line_and_others_go_on(cluster: Cluster) -> None:
+async def test_a_table_that_someone_wrote_to_is_one_line_and_others_go_on(
+    cluster: PipelineCluster,
+) -> None:
     topic, other = cluster.create_topic(), cluster.create_topic()
     cluster.produce(topic, 50)
     await cluster.compact(topic)
@@ -295,7 +303,7 @@ def database_is_full(*_args: object, **_more: object) -> None:
     ids=lambda kind: kind.name,
 )
 async def test_a_full_disk_is_one_line_and_the_job_is_taken_up_later(
-    cluster: Cluster,
+    cluster: PipelineCluster,
     monkeypatch: pytest.MonkeyPatch,
     kind: JobKind,
     place: str,

@@ -13,7 +13,7 @@ from headwater.pipeline.compaction.planner import CLEAN, StreamView
 from headwater.pipeline.compaction.summary import Summary
 from headwater.pipeline.spark.runner import Runner
 from headwater.pipeline.upkeep.clean_plan import CleaningRules, clean_ranges, plan_clean
-from tests.support.pipeline.cluster import Cluster, Row, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, Row, make_compactor
 from tests.system.spark.conftest import SharedSpark
 
 COMPACTED = {"cleanup.policy": "compact"}
@@ -73,7 +73,9 @@ def test_files_whose_tombstones_wait_stay_by_themselves() -> None:
     assert [(each.start, each.end) for each in ranges] == [(0, 20), (20, 30), (30, 50)]
 
 
-async def run(cluster: Cluster, topic: str, method: str, runner: Runner | None = None) -> Summary:
+async def run(
+    cluster: PipelineCluster, topic: str, method: str, runner: Runner | None = None
+) -> Summary:
     async with cluster.open() as place:
         compactor = make_compactor(place, runner=runner)
         try:
@@ -84,7 +86,9 @@ async def run(cluster: Cluster, topic: str, method: str, runner: Runner | None =
     return summary
 
 
-def produce(cluster: Cluster, topic: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+def produce(
+    cluster: PipelineCluster, topic: str, records: Sequence[tuple[bytes, bytes | None]]
+) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 1})
     for key, value in records:
         producer.produce(topic, value, key, partition=0)
@@ -103,7 +107,9 @@ def last_of_each(rows: Sequence[Row]) -> list[Row]:
     return sorted({row.key: row for row in rows}.values(), key=lambda row: row.offset)
 
 
-async def test_the_last_record_of_each_key_stays(cluster: Cluster, spark: SharedSpark) -> None:
+async def test_the_last_record_of_each_key_stays(
+    cluster: PipelineCluster, spark: SharedSpark
+) -> None:
     topic = cluster.create_topic(configs=COMPACTED)
     for seed in range(3):
         produce(cluster, topic, changes(seed, 150))
@@ -115,7 +121,7 @@ async def test_the_last_record_of_each_key_stays(cluster: Cluster, spark: Shared
     assert (await run(cluster, topic, "clean")).jobs == 0
 
 
-async def test_tombstones_go_after_their_retention(cluster: Cluster) -> None:
+async def test_tombstones_go_after_their_retention(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs={**COMPACTED, "delete.retention.ms": "1500"})
     produce(cluster, topic, [(b"a", b"1"), (b"b", b"2"), (b"a", None)])
     await run(cluster, topic, "compact")
@@ -130,7 +136,7 @@ async def test_tombstones_go_after_their_retention(cluster: Cluster) -> None:
     assert (await run(cluster, topic, "clean")).jobs == 0
 
 
-async def test_young_records_stay(cluster: Cluster) -> None:
+async def test_young_records_stay(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs={**COMPACTED, "min.compaction.lag.ms": "3600000"})
     produce(cluster, topic, changes(0, 50))
     await run(cluster, topic, "compact")
@@ -138,7 +144,7 @@ async def test_young_records_stay(cluster: Cluster) -> None:
     assert len(cluster.consume(topic)) == 50
 
 
-async def test_other_topics_are_left_alone(cluster: Cluster) -> None:
+async def test_other_topics_are_left_alone(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic()
     produce(cluster, topic, changes(0, 50))
     await run(cluster, topic, "compact")

@@ -15,7 +15,7 @@ from headwater.pipeline.compaction.planner import REWRITE, StreamView
 from headwater.pipeline.compaction.summary import STEPS, Summary, Watcher
 from headwater.pipeline.spark.runner import Runner
 from headwater.pipeline.upkeep.rewrite import plan_rewrite
-from tests.support.pipeline.cluster import Cluster, eventually, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, eventually, make_compactor
 from tests.system.spark.compaction.test_faults import Meanwhile, elsewhere
 from tests.system.spark.conftest import SharedSpark
 
@@ -78,7 +78,7 @@ def test_many_groups_make_one_job() -> None:
 
 
 async def rewrite(
-    cluster: Cluster,
+    cluster: PipelineCluster,
     *topics: str,
     runner: Runner | None = None,
     watcher: Watcher | None = None,
@@ -91,7 +91,7 @@ async def rewrite(
             compactor.close()
 
 
-async def small_files(cluster: Cluster) -> str:
+async def small_files(cluster: PipelineCluster) -> str:
     """A topic whose two partitions are in several files each."""
     topic = cluster.create_topic(partitions=2)
     for seed in range(ROUNDS):
@@ -102,7 +102,7 @@ async def small_files(cluster: Cluster) -> str:
 
 
 async def test_log_and_table_are_equal_before_and_after(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topic = await small_files(cluster)
     before = cluster.consume(topic)
@@ -120,7 +120,7 @@ async def test_log_and_table_are_equal_before_and_after(
 
 @pytest.mark.parametrize("step", STEPS[:-2])
 async def test_records_that_are_deleted_meanwhile_leave_log_and_table(
-    cluster: Cluster, step: str
+    cluster: PipelineCluster, step: str
 ) -> None:
     topic = await small_files(cluster)
     second = (await cluster.entries(topic))[1]
@@ -138,7 +138,7 @@ async def test_records_that_are_deleted_meanwhile_leave_log_and_table(
     assert len({row[:2] for row in below}) == len(below)
 
 
-async def trimmed_and_let_go(cluster: Cluster, topic: str, entry: IndexEntry) -> None:
+async def trimmed_and_let_go(cluster: PipelineCluster, topic: str, entry: IndexEntry) -> None:
     """Wait until the broker's sweep took an entry out, then have the table let its file go."""
     from headwater.pipeline.fsck.report import NoCheckWatcher
     from headwater.pipeline.upkeep.maintain import keep_tables
@@ -151,7 +151,9 @@ async def trimmed_and_let_go(cluster: Cluster, topic: str, entry: IndexEntry) ->
         assert not (await keep_tables(place, [topic], NoCheckWatcher())).failures
 
 
-async def test_a_damaged_file_is_told_and_keeps_nothing_else_waiting(cluster: Cluster) -> None:
+async def test_a_damaged_file_is_told_and_keeps_nothing_else_waiting(
+    cluster: PipelineCluster,
+) -> None:
     topic = await small_files(cluster)
     first = (await cluster.entries(topic))[0]
     path = cluster.data / "objects" / first.key
@@ -168,7 +170,7 @@ async def test_a_damaged_file_is_told_and_keeps_nothing_else_waiting(cluster: Cl
     assert await cluster.table(topic) == cluster.consume(topic)
 
 
-async def test_the_command_says_what_it_did(cluster: Cluster) -> None:
+async def test_the_command_says_what_it_did(cluster: PipelineCluster) -> None:
     topic = await small_files(cluster)
     words = ["table", "rewrite", topic, "--data", str(cluster.data), "--json"]
     process = await asyncio.create_subprocess_exec(

@@ -10,7 +10,7 @@ from headwater.log.jobs.jobs import Job
 from headwater.log.jobs.steps import JobSteps
 from headwater.pipeline.compaction.summary import STEPS
 from tests.support.pipeline import tally
-from tests.support.pipeline.cluster import Cluster, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, make_compactor
 from tests.support.pipeline.drivers import CLAIM_MS, FORGETFUL, Drive, drive
 from tests.support.pipeline.followers import followed
 from tests.support.pipeline.readings.kinds import (
@@ -31,7 +31,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 @every_kind
 async def test_three_rivals_make_one_copy_though_one_is_killed(
-    cluster: Cluster, kind: JobKind
+    cluster: PipelineCluster, kind: JobKind
 ) -> None:
     subject = Subject(cluster, kind)
     with followed(cluster.bootstrap, {subject.topic: PARTITIONS}, gaps=kind.keeps_last):
@@ -55,7 +55,7 @@ async def test_three_rivals_make_one_copy_though_one_is_killed(
 
 @every_kind
 async def test_a_rival_that_overtakes_at_any_step_changes_nothing(
-    cluster: Cluster, kind: JobKind
+    cluster: PipelineCluster, kind: JobKind
 ) -> None:
     subject = Subject(cluster, kind)
     for step in some(STEPS[:-1], ("created", "fixed", "committed")):
@@ -75,7 +75,7 @@ async def test_a_rival_that_overtakes_at_any_step_changes_nothing(
 
 
 async def test_a_driver_that_was_too_late_with_a_job_sees_to_its_end(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: PipelineCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its rival died right after it had created the job."""
     subject = Subject(cluster, COMPACT)

@@ -11,14 +11,16 @@ from headwater.pipeline.fsck.check import Checker
 from headwater.pipeline.fsck.report import Kind
 from headwater.pipeline.upkeep.table_facts import read_facts
 from headwater.wire.batches.batch import batch_sizes
-from tests.support.pipeline.cluster import Cluster, InProcess, eventually
+from tests.support.pipeline.cluster import InProcessRunner, PipelineCluster, eventually
 from tests.system.spark.compaction.test_faults import Meanwhile, elsewhere
 from tests.system.spark.conftest import SharedSpark
 
 CONFIGS = {"headwater.compact-to": "segment"}
 
 
-async def test_the_log_is_the_same_before_and_after(cluster: Cluster, spark: SharedSpark) -> None:
+async def test_the_log_is_the_same_before_and_after(
+    cluster: PipelineCluster, spark: SharedSpark
+) -> None:
     topic = cluster.create_topic(partitions=2, configs=CONFIGS)
     cluster.produce(topic, 2000, partitions=2)
     before = cluster.consume(topic)
@@ -34,7 +36,7 @@ async def test_the_log_is_the_same_before_and_after(cluster: Cluster, spark: Sha
         assert not place.tables.catalog.table_exists(("headwater", topic))
 
 
-async def test_files_are_as_their_format_says(cluster: Cluster) -> None:
+async def test_files_are_as_their_format_says(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs=CONFIGS)
     cluster.produce(topic, 500)
     await cluster.compact(topic)
@@ -50,7 +52,7 @@ async def test_files_are_as_their_format_says(cluster: Cluster) -> None:
         assert parse_index(index.read_bytes())[0] == (entry.start, HEADER.size)
 
 
-async def test_what_waits_is_told_without_a_table(cluster: Cluster) -> None:
+async def test_what_waits_is_told_without_a_table(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs=CONFIGS)
     kept_as_is = cluster.create_topic(configs={"headwater.compact-to": "none"})
     for each in (topic, kept_as_is):
@@ -63,7 +65,7 @@ async def test_what_waits_is_told_without_a_table(cluster: Cluster) -> None:
     assert await waiting(cluster, kept_as_is) == ("", 0)
 
 
-async def waiting(cluster: Cluster, topic: str) -> tuple[str, int]:
+async def waiting(cluster: PipelineCluster, topic: str) -> tuple[str, int]:
     """The name of a topic's table, and the offsets that wait to be compacted."""
     async with cluster.open() as place:
         (found,) = await read_topics(place.meta, [topic])
@@ -71,7 +73,7 @@ async def waiting(cluster: Cluster, topic: str) -> tuple[str, int]:
         return facts.name, facts.waiting
 
 
-async def test_a_table_may_begin_behind_segments(cluster: Cluster) -> None:
+async def test_a_table_may_begin_behind_segments(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs=CONFIGS)
     cluster.produce(topic, 100)
     await cluster.compact(topic)
@@ -81,7 +83,9 @@ async def test_a_table_may_begin_behind_segments(cluster: Cluster) -> None:
     assert await cluster.table(topic) == cluster.consume(topic)[100:]
 
 
-async def test_records_that_are_deleted_meanwhile_do_not_come_back(cluster: Cluster) -> None:
+async def test_records_that_are_deleted_meanwhile_do_not_come_back(
+    cluster: PipelineCluster,
+) -> None:
     topic = cluster.create_topic(configs=CONFIGS)
     cluster.produce(topic, 300)
     first = (await cluster.entries(topic))[0]
@@ -102,7 +106,7 @@ async def test_records_that_are_deleted_meanwhile_do_not_come_back(cluster: Clus
 
 
 async def test_a_range_whose_start_was_trimmed_is_written_from_where_it_begins(
-    cluster: Cluster,
+    cluster: PipelineCluster,
 ) -> None:
     topic = cluster.create_topic(configs=CONFIGS)
     cluster.produce(topic, 300)
@@ -112,7 +116,7 @@ async def test_a_range_whose_start_was_trimmed_is_written_from_where_it_begins(
     assert cluster.consume(topic) == expected
 
 
-async def test_a_check_finds_a_damaged_segment(cluster: Cluster) -> None:
+async def test_a_check_finds_a_damaged_segment(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs=CONFIGS)
     cluster.produce(topic, 300)
     await cluster.compact(topic)
@@ -120,11 +124,11 @@ async def test_a_check_finds_a_damaged_segment(cluster: Cluster) -> None:
     path = cluster.data / "objects" / entry.key
     whole = path.read_bytes()
     async with cluster.open() as place:
-        sound = await Checker(place, LogSettings(), runner=InProcess()).check()
+        sound = await Checker(place, LogSettings(), runner=InProcessRunner()).check()
         os.truncate(path, len(whole) - 1)
         cut = await Checker(place, LogSettings()).check()
         path.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
-        flipped = await Checker(place, LogSettings(), runner=InProcess()).check()
+        flipped = await Checker(place, LogSettings(), runner=InProcessRunner()).check()
     path.write_bytes(whole)
     assert not [each for each in sound.findings if topic in each.subject]
     assert [each.kind for each in cut.findings if topic in each.subject] == [Kind.DAMAGED]

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 from tests.support.pipeline.readings.columns import Different, assert_same, in_order
-from tests.support.pipeline.readings.mixed import BINARY_KEYS, COLUMNS, Block
+from tests.support.pipeline.readings.mixed import BINARY_KEYS, COLUMNS, RecordBlock
 
 ROWS = 20_000
 
 
 def reading() -> Any:
-    return in_order(pa.Table.from_batches([Block(ROWS, 7, BINARY_KEYS).records()]), COLUMNS)
+    return in_order(pa.Table.from_batches([RecordBlock(ROWS, 7, BINARY_KEYS).records()]), COLUMNS)
 
 
 def changed(table: Any, row: int, column: str, value: Any) -> Any:

@@ -14,11 +14,11 @@ from crc32c import crc32c
 from headwater.log.formats.metadata_values import IndexEntry
 from headwater.wire.batches.batch import CRC_START
 from headwater.wire.batches.codecs import Codec
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.readings import readings
 from tests.support.pipeline.readings.columns import Different, assert_same, in_order
 from tests.support.pipeline.readings.every_reading import check_every_reading, iceberg_table
-from tests.support.pipeline.readings.mixed import COLUMNS, Block
+from tests.support.pipeline.readings.mixed import COLUMNS, RecordBlock
 from tests.support.pipeline.readings.mixed_produce import wire_producer
 from tests.support.pipeline.readings.mixed_topic import GAPS, fill
 from tests.support.pipeline.sizes import SIZE
@@ -31,7 +31,7 @@ LIMIT_SECONDS: Final = 180 + RECORDS // 1500
 
 @pytest.mark.timeout(LIMIT_SECONDS)
 async def test_kafka_spark_pyiceberg_and_duckdb_read_the_same_records_before_and_after_compaction(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topic = await fill(cluster, RECORDS, spark)
     gaps = pa.concat_tables(topic.expected(GAPS)).column("offset")
@@ -40,11 +40,11 @@ async def test_kafka_spark_pyiceberg_and_duckdb_read_the_same_records_before_and
 
 
 async def test_a_byte_that_changes_in_the_log_is_found_in_every_reading(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topic = cluster.create_topic()
     async with wire_producer(cluster.bootstrap, topic) as producer:
-        written = await producer.send(0, Block(1000, seed=1), codec=Codec.NONE, size=500_000)
+        written = await producer.send(0, RecordBlock(1000, seed=1), codec=Codec.NONE, size=500_000)
     expected = in_order(written.table(), COLUMNS)
     (entry,) = await cluster.entries(topic)
     change_a_byte(

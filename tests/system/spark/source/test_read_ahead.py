@@ -9,7 +9,7 @@ from headwater.errors import ObjectNotFound
 from headwater.pipeline.read_ahead import AHEAD_BYTES, REQUESTS, ReadAhead
 
 
-class Store:
+class NotingStore:
     """Notes what is read."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Store:
         return bytearray(f"{key}:{start}:{length}", "ascii")
 
 
-def wait_until_asked(store: Store, count: int) -> None:
+def wait_until_asked(store: NotingStore, count: int) -> None:
     deadline = time.monotonic() + 20
     while len(store.asked) < count:
         assert time.monotonic() < deadline
@@ -32,7 +32,7 @@ def wait_until_asked(store: Store, count: int) -> None:
 
 
 def test_what_is_expected_is_read_ahead_within_bounds_and_once() -> None:
-    store = Store()
+    store = NotingStore()
     ahead = ReadAhead(store.read)
     ranges = [(str(number), number, 10) for number in range(30)]
     ahead.expect(iter(ranges))
@@ -46,7 +46,7 @@ def test_what_is_expected_is_read_ahead_within_bounds_and_once() -> None:
 
 
 def test_large_ranges_are_not_all_held_at_once() -> None:
-    store = Store()
+    store = NotingStore()
     ahead = ReadAhead(store.read)
     ahead.expect((str(number), 0, AHEAD_BYTES // 2) for number in range(6))
     wait_until_asked(store, 2)
@@ -57,7 +57,7 @@ def test_large_ranges_are_not_all_held_at_once() -> None:
 
 
 def test_a_range_that_nobody_expected_is_read_and_an_error_is_told_where_it_is_taken() -> None:
-    store = Store()
+    store = NotingStore()
     ahead = ReadAhead(store.read)
     ahead.expect([("a", 0, 1), ("gone", 0, 1), ("b", 0, 1)])
     assert ahead.take(("other", 5, 2)) == b"other:5:2"
@@ -69,7 +69,7 @@ def test_a_range_that_nobody_expected_is_read_and_an_error_is_told_where_it_is_t
 
 
 def test_what_was_expected_before_is_forgotten() -> None:
-    store = Store()
+    store = NotingStore()
     ahead = ReadAhead(store.read)
     ahead.expect([("a", 0, 1)])
     wait_until_asked(store, 1)

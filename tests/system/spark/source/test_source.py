@@ -3,13 +3,13 @@
 import pytest
 
 from headwater.log.formats.metadata_values import INLINE, PARQUET, WAL
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.readings.spark_source import pins, reader, rows
 from tests.system.spark.conftest import SharedSpark
 
 
 async def test_a_query_reads_inline_wal_and_parquet_entries_as_they_were_produced(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topic = cluster.create_topic(partitions=2)
     cluster.produce(topic, 1000, partitions=2, seed=1)
@@ -26,7 +26,7 @@ async def test_a_query_reads_inline_wal_and_parquet_entries_as_they_were_produce
 
 
 async def test_a_frame_is_a_snapshot_that_survives_compaction_and_collection_of_its_objects(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 300, seed=4)
@@ -39,7 +39,7 @@ async def test_a_frame_is_a_snapshot_that_survives_compaction_and_collection_of_
 
 
 def test_conditions_choose_what_is_read_where_the_user_allows_it(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topic = cluster.create_topic(partitions=2)
     cluster.produce(topic, 400, partitions=2, seed=6)
@@ -50,7 +50,7 @@ def test_conditions_choose_what_is_read_where_the_user_allows_it(
 
 
 def test_one_frame_serves_queries_with_other_conditions(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 200, seed=7)
@@ -60,7 +60,9 @@ def test_one_frame_serves_queries_with_other_conditions(
     assert frame.filter("offset < 5").union(frame.filter("offset >= 190")).count() == 15
 
 
-def test_a_schema_with_fewer_columns_reads_those(cluster: Cluster, spark: SharedSpark) -> None:
+def test_a_schema_with_fewer_columns_reads_those(
+    cluster: PipelineCluster, spark: SharedSpark
+) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 50, seed=8)
     found = reader(spark, cluster, topic=topic).schema("value binary, offset long").load()
@@ -70,7 +72,7 @@ def test_a_schema_with_fewer_columns_reads_those(cluster: Cluster, spark: Shared
 
 
 def test_several_topics_and_a_pattern_are_read_together(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     topics = [cluster.create_topic(f"many-{number}") for number in range(2)]
     for topic in topics:
@@ -80,7 +82,9 @@ def test_several_topics_and_a_pattern_are_read_together(
         assert {row["topic"]: row["count"] for row in counted} == dict.fromkeys(topics, 20)
 
 
-def test_an_unknown_topic_is_named_in_one_line(cluster: Cluster, spark: SharedSpark) -> None:
+def test_an_unknown_topic_is_named_in_one_line(
+    cluster: PipelineCluster, spark: SharedSpark
+) -> None:
     from pyspark.errors import AnalysisException
 
     cluster.create_topic("invoices")

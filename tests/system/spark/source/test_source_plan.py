@@ -22,13 +22,13 @@ from headwater.pipeline.source.options import SourceOptions, parse_options
 from headwater.pipeline.source.plan import plan_batch
 from headwater.pipeline.source.read import RangeReading, read_entries
 from headwater.wire.batches.records import Record, encode_batch
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.readings.spark_source import place_options
 
 EVERYTHING = Wanted()
 
 
-def options(cluster: Cluster, topic: str, **given: str) -> SourceOptions:
+def options(cluster: PipelineCluster, topic: str, **given: str) -> SourceOptions:
     return parse_options({**place_options(cluster), "topic": topic, **given})
 
 
@@ -49,7 +49,7 @@ def offsets(chosen: SourceOptions, wanted: Wanted = EVERYTHING) -> list[int]:
     return [row[0] for row in read(chosen, wanted)]
 
 
-def test_offsets_begin_and_end_where_options_say(cluster: Cluster) -> None:
+def test_offsets_begin_and_end_where_options_say(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 100)
     at = json.dumps({topic: {"0": 20}})
@@ -61,7 +61,7 @@ def test_offsets_begin_and_end_where_options_say(cluster: Cluster) -> None:
     assert len(offsets(options(cluster, topic, startingOffsets="earliest"))) == 100
 
 
-async def test_times_begin_at_the_first_record_that_is_as_late(cluster: Cluster) -> None:
+async def test_times_begin_at_the_first_record_that_is_as_late(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 200, seed=1)
     await cluster.compact(topic)
@@ -77,7 +77,7 @@ async def test_times_begin_at_the_first_record_that_is_as_late(cluster: Cluster)
     assert offsets(options(cluster, topic, startingTimestamp=late)) == []
 
 
-def test_deleted_records_are_a_loss_unless_told_otherwise(cluster: Cluster) -> None:
+def test_deleted_records_are_a_loss_unless_told_otherwise(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 100)
     cluster.delete_records(topic, 0, 40)
@@ -93,7 +93,7 @@ def test_deleted_records_are_a_loss_unless_told_otherwise(cluster: Cluster) -> N
 
 
 async def test_records_deleted_under_a_query_are_a_loss_unless_told_otherwise(
-    cluster: Cluster,
+    cluster: PipelineCluster,
 ) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 100)
@@ -121,7 +121,7 @@ def _offsets_of(chosen: SourceOptions, part: StreamRange) -> list[int]:
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
-async def test_conditions_leave_objects_and_row_groups_unread(cluster: Cluster) -> None:
+async def test_conditions_leave_objects_and_row_groups_unread(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(partitions=2)
     cluster.produce(topic, 2000, partitions=2, seed=3)
     await cluster.compact(topic)
@@ -239,7 +239,7 @@ def test_a_stream_takes_no_end() -> None:
         parse_options({"topic": "a", "endingOffsets": "latest"}, streaming=True)
 
 
-def test_offsets_of_partitions_that_are_not_read_are_refused(cluster: Cluster) -> None:
+def test_offsets_of_partitions_that_are_not_read_are_refused(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic()
     at = json.dumps({topic: {"7": 0}})
     with pytest.raises(UnknownTopicOrPartition, match=f"{topic}-7"):

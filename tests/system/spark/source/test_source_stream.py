@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 
 from headwater.pipeline.source.data_source import HeadwaterDataSource
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.readings.spark_source import pins, place_options, rows
 from tests.system.spark.conftest import SharedSpark
 
@@ -23,7 +23,7 @@ class Query:
     """A stream of a topic into Parquet files, with its checkpoint."""
 
     def __init__(
-        self, spark: SharedSpark, cluster: Cluster, topic: str, folder: Path, **options: str
+        self, spark: SharedSpark, cluster: PipelineCluster, topic: str, folder: Path, **options: str
     ) -> None:
         spark.session.dataSource.register(HeadwaterDataSource)
         self._session = spark.session
@@ -49,7 +49,7 @@ class Query:
 
 
 async def test_each_record_is_read_once_over_restarts_and_compactions(
-    cluster: Cluster, spark: SharedSpark, tmp_path: Path
+    cluster: PipelineCluster, spark: SharedSpark, tmp_path: Path
 ) -> None:
     topic = cluster.create_topic(partitions=2)
     query = Query(spark, cluster, topic, tmp_path)
@@ -70,7 +70,7 @@ async def test_each_record_is_read_once_over_restarts_and_compactions(
 
 
 def test_a_topic_created_again_is_not_taken_for_the_one_that_was_read(
-    cluster: Cluster, spark: SharedSpark, tmp_path: Path
+    cluster: PipelineCluster, spark: SharedSpark, tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
@@ -89,7 +89,7 @@ def test_a_topic_created_again_is_not_taken_for_the_one_that_was_read(
 
 
 def test_what_was_read_already_may_be_deleted(
-    cluster: Cluster, spark: SharedSpark, tmp_path: Path
+    cluster: PipelineCluster, spark: SharedSpark, tmp_path: Path
 ) -> None:
     topic = cluster.create_topic()
     query = Query(spark, cluster, topic, tmp_path)
@@ -102,7 +102,7 @@ def test_what_was_read_already_may_be_deleted(
 
 
 def test_a_consumer_group_shows_how_far_a_query_is(
-    cluster: Cluster, spark: SharedSpark, tmp_path: Path
+    cluster: PipelineCluster, spark: SharedSpark, tmp_path: Path
 ) -> None:
     topic = cluster.create_topic(partitions=2)
     group = {"group": "spark-query", "bootstrap": cluster.bootstrap}
@@ -126,7 +126,7 @@ def test_a_consumer_group_shows_how_far_a_query_is(
     assert sum(each["lag"] for each in described["partitions"]) == 30
 
 
-def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
+def committed(cluster: PipelineCluster, group: str, topic: str) -> dict[int, int]:
     admin, wanted = cluster.admin(), ConsumerGroupTopicPartitions(group)
     (answer,) = admin.list_consumer_group_offsets([wanted]).values()
     found = answer.result(30).topic_partitions

@@ -13,11 +13,11 @@ import pytest
 
 from headwater.errors import ConfigurationError, UnknownTopicOrPartition
 from headwater.pipeline.sql import SqlPlace, run_query, topic_names
-from tests.support.pipeline.cluster import Cluster
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.system.spark.conftest import SharedSpark
 
 
-def ask(spark: SharedSpark, cluster: Cluster, query: str) -> list[dict[str, Any]]:
+def ask(spark: SharedSpark, cluster: PipelineCluster, query: str) -> list[dict[str, Any]]:
     place = SqlPlace(cluster.address.metadata_url, cluster.address.objects_url)
     found: list[dict[str, Any]] = run_query(
         spark.session, query, place, topic_names(place)
@@ -26,7 +26,7 @@ def ask(spark: SharedSpark, cluster: Cluster, query: str) -> list[dict[str, Any]
 
 
 async def test_a_query_sees_what_was_compacted_and_the_live_tail(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     cluster.create_topic("sales", partitions=2)
     cluster.produce("sales", 200, partitions=2, seed=1)
@@ -48,7 +48,7 @@ async def test_a_query_sees_what_was_compacted_and_the_live_tail(
 
 
 def test_wrong_queries_are_answered_in_one_line(
-    cluster: Cluster, spark: SharedSpark, capfd: pytest.CaptureFixture[str]
+    cluster: PipelineCluster, spark: SharedSpark, capfd: pytest.CaptureFixture[str]
 ) -> None:
     cluster.create_topic("payments")
     cluster.create_topic("page-views")
@@ -63,7 +63,7 @@ def test_wrong_queries_are_answered_in_one_line(
 
 
 def test_a_statement_that_changes_something_is_refused(
-    cluster: Cluster, spark: SharedSpark
+    cluster: PipelineCluster, spark: SharedSpark
 ) -> None:
     cluster.create_topic("target")
     for statement in (
@@ -77,7 +77,7 @@ def test_a_statement_that_changes_something_is_refused(
         ask(spark, cluster, "WITH a AS (SELECT * FROM target) INSERT INTO target SELECT * FROM a")
 
 
-def test_all_topics_are_listed_as_tables(cluster: Cluster, spark: SharedSpark) -> None:
+def test_all_topics_are_listed_as_tables(cluster: PipelineCluster, spark: SharedSpark) -> None:
     for topic in ("invoices", "page-clicks"):
         cluster.create_topic(topic)
     shown = {row["tableName"] for row in ask(spark, cluster, "show tables")}
@@ -86,7 +86,7 @@ def test_all_topics_are_listed_as_tables(cluster: Cluster, spark: SharedSpark) -
     assert only["tableName"] == "invoices"
 
 
-def headwater_sql(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
+def headwater_sql(cluster: PipelineCluster, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "headwater.cli", "sql", "--data", str(cluster.data), *words],
         capture_output=True,
@@ -96,7 +96,7 @@ def headwater_sql(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_the_command_prints_what_it_found(cluster: Cluster) -> None:
+def test_the_command_prints_what_it_found(cluster: PipelineCluster) -> None:
     cluster.create_topic("greetings")
     cluster.produce("greetings", 10, seed=3)
     done = headwater_sql(

@@ -33,8 +33,8 @@ from headwater.pipeline.place import Place, open_place
 from headwater.pipeline.spark.runner import Runner
 from headwater.tables.settings import TableSettings
 from tests.support.pipeline.cluster import (
-    Cluster,
-    InProcess,
+    InProcessRunner,
+    PipelineCluster,
     address_of,
     eventually,
     make_compactor,
@@ -64,11 +64,11 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
-async def _compact(running: Cluster) -> None:
+async def _compact(running: PipelineCluster) -> None:
     await running.compact(TOPIC)
 
 
-async def _nothing_waits(running: Cluster) -> bool:
+async def _nothing_waits(running: PipelineCluster) -> bool:
     """The broker has deleted what compaction replaced."""
     async with running.open() as place:
         return not (await place.meta.scan(keys.releases(0), keys.releases(0) + "~")).entries
@@ -136,20 +136,22 @@ def file_of(data: Path, key: str) -> Path:
 
 
 async def test_a_whole_cluster_has_no_findings(place: Place) -> None:
-    report = await check(place, runner=InProcess())
+    report = await check(place, runner=InProcessRunner())
     assert report.findings == []
     assert (report.topics, report.streams, report.tables, report.records_read) == (1, 2, 1, 1200)
     assert report.files == 2
 
 
-async def test_a_cluster_at_work_has_no_findings(cluster: Cluster, spark: SharedSpark) -> None:
+async def test_a_cluster_at_work_has_no_findings(
+    cluster: PipelineCluster, spark: SharedSpark
+) -> None:
     topic = cluster.create_topic(partitions=2)
     cluster.produce(topic, 200, partitions=2)
     work = asyncio.create_task(asyncio.to_thread(_work, cluster, topic))
     settings = LogSettings(gc_grace_ms=60_000)
     while not work.done():
         async with cluster.open() as place:
-            report = await Checker(place, settings, runner=InProcess()).check()
+            report = await Checker(place, settings, runner=InProcessRunner()).check()
             assert not [each for each in report.findings if topic in each.subject + each.problem]
     await work
     async with cluster.open() as place:
@@ -158,7 +160,7 @@ async def test_a_cluster_at_work_has_no_findings(cluster: Cluster, spark: Shared
         assert report.records_read >= 800
 
 
-def _work(cluster: Cluster, topic: str) -> None:
+def _work(cluster: PipelineCluster, topic: str) -> None:
     for seed in range(3):
         asyncio.run(cluster.compact(topic))
         cluster.produce(topic, 200, partitions=2, seed=seed)
@@ -188,7 +190,7 @@ async def test_a_flipped_byte_is_found_by_a_deep_check(place: Place, data: Path,
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte ^ 0x40]))
     assert await kinds(place) == set()
-    assert await kinds(place, runner=InProcess()) == {Kind.DAMAGED}
+    assert await kinds(place, runner=InProcessRunner()) == {Kind.DAMAGED}
 
 
 async def test_a_hole_in_an_index_is_found(place: Place) -> None:

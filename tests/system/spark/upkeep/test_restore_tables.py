@@ -17,7 +17,7 @@ from headwater.log.read.parquet.source import in_thread
 from headwater.log.restore.snapshots import Snapshotter
 from headwater.pipeline.compaction.summary import Summary
 from peers.headwater import start_headwater
-from tests.support.pipeline.cluster import ENVIRONMENT, Cluster, Row
+from tests.support.pipeline.cluster import ENVIRONMENT, PipelineCluster, Row
 
 COMMAND = Path(sys.executable).with_name("headwater")
 TOPIC = "orders"
@@ -31,8 +31,8 @@ class Drill:
         self._environment = ENVIRONMENT | environment
         self.cluster = self._start()
 
-    def _start(self) -> Cluster:
-        return Cluster(start_headwater(self.data, environment=self._environment), self.data)
+    def _start(self) -> PipelineCluster:
+        return PipelineCluster(start_headwater(self.data, environment=self._environment), self.data)
 
     async def snapshot(self) -> None:
         async with self.cluster.open() as place:

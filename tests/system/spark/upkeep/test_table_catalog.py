@@ -6,10 +6,12 @@ from pathlib import Path
 from headwater.pipeline.compaction.streams import read_topics
 from headwater.pipeline.place import open_place
 from headwater.tables.settings import TableSettings
-from tests.support.pipeline.cluster import Cluster, make_compactor, table_rows
+from tests.support.pipeline.cluster import PipelineCluster, make_compactor, table_rows
 
 
-async def test_a_table_is_compacted_from_any_directory(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_table_is_compacted_from_any_directory(
+    cluster: PipelineCluster, tmp_path: Path
+) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 50)
     await cluster.compact(topic)
@@ -24,7 +26,7 @@ async def test_a_table_is_compacted_from_any_directory(cluster: Cluster, tmp_pat
     assert await cluster.table(topic) == cluster.consume(topic)
 
 
-async def test_a_table_in_a_nested_namespace_goes_with_its_topic(cluster: Cluster) -> None:
+async def test_a_table_in_a_nested_namespace_goes_with_its_topic(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs={"headwater.table.name": "lake.raw.nested"})
     cluster.produce(topic, 50)
     await cluster.compact(topic)

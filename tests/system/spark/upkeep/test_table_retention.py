@@ -8,19 +8,19 @@ from pathlib import Path
 from headwater.pipeline.fsck.report import NoCheckWatcher
 from headwater.pipeline.upkeep.maintain import UpkeepSummary, keep_tables
 from headwater.tables.settings import TableSettings
-from tests.support.pipeline.cluster import Cluster, eventually
+from tests.support.pipeline.cluster import PipelineCluster, eventually
 
 COMMAND = Path(sys.executable).with_name("headwater")
 SHORT = TableSettings(snapshot_age_ms=0)
 
 
-async def maintain(cluster: Cluster, *topics: str) -> UpkeepSummary:
+async def maintain(cluster: PipelineCluster, *topics: str) -> UpkeepSummary:
     async with cluster.open(SHORT) as place:
         return await keep_tables(place, topics, NoCheckWatcher())
 
 
 async def test_deleted_records_leave_the_table_and_their_files_are_deleted(
-    cluster: Cluster,
+    cluster: PipelineCluster,
 ) -> None:
     topic = cluster.create_topic(partitions=2)
     for seed in range(3):
@@ -45,7 +45,7 @@ async def test_deleted_records_leave_the_table_and_their_files_are_deleted(
     assert left <= cluster.data_files()
 
 
-async def test_retention_by_time_empties_log_and_table_alike(cluster: Cluster) -> None:
+async def test_retention_by_time_empties_log_and_table_alike(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs={"retention.ms": "5000"})
     cluster.produce(topic, 100)
     await cluster.compact(topic)
@@ -59,7 +59,7 @@ async def test_retention_by_time_empties_log_and_table_alike(cluster: Cluster) -
     assert await cluster.table(topic) == cluster.consume(topic) == []
 
 
-async def test_a_kept_snapshot_keeps_its_files(cluster: Cluster) -> None:
+async def test_a_kept_snapshot_keeps_its_files(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 100)
     await cluster.compact(topic)
@@ -75,7 +75,7 @@ async def test_a_kept_snapshot_keeps_its_files(cluster: Cluster) -> None:
     assert entry.key in cluster.data_files()
 
 
-def test_the_command_says_what_it_did(cluster: Cluster) -> None:
+def test_the_command_says_what_it_did(cluster: PipelineCluster) -> None:
     done = subprocess.run(
         [COMMAND, "table", "maintain", "--data", cluster.data, "--json"],
         capture_output=True,

@@ -3,12 +3,12 @@
 from headwater.log.formats.metadata_values import PARQUET
 from headwater.pipeline.compaction.summary import Summary
 from headwater.tables.settings import TableSettings
-from tests.support.pipeline.cluster import Cluster, eventually, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, eventually, make_compactor
 
 FORGETFUL = TableSettings(keep_snapshots=1, snapshot_age_ms=0, max_snapshots=1)
 
 
-async def compact(cluster: Cluster, *topics: str) -> Summary:
+async def compact(cluster: PipelineCluster, *topics: str) -> Summary:
     async with cluster.open(FORGETFUL) as place:
         compactor = make_compactor(place)
         try:
@@ -17,7 +17,9 @@ async def compact(cluster: Cluster, *topics: str) -> Summary:
             compactor.close()
 
 
-async def test_files_below_log_start_leave_the_table_and_are_deleted(cluster: Cluster) -> None:
+async def test_files_below_log_start_leave_the_table_and_are_deleted(
+    cluster: PipelineCluster,
+) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 300)
     await compact(cluster, topic)
@@ -41,7 +43,7 @@ async def test_files_below_log_start_leave_the_table_and_are_deleted(cluster: Cl
     assert await cluster.table(topic) == cluster.consume(topic)
 
 
-async def test_the_table_of_a_deleted_topic_goes_with_its_files(cluster: Cluster) -> None:
+async def test_the_table_of_a_deleted_topic_goes_with_its_files(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 100)
     await compact(cluster, topic)

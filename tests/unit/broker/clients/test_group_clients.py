@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker.group_members import JOINS, TOPIC, Member
+from tests.support.broker.group_members import JOINS, TOPIC, ClientMember
 from tests.support.broker.serving import PARTITIONS, call, port_of, serving
 
 ZEROS = [b"zero"] * PARTITIONS
@@ -39,7 +39,7 @@ def produce(address: str, values: Sequence[bytes]) -> None:
     assert producer.flush(20) == 0
 
 
-async def until_shared(members: Sequence[Member]) -> None:
+async def until_shared(members: Sequence[ClientMember]) -> None:
     """Poll until every member has its share and nobody another's."""
     share = PARTITIONS // len(members)
     while True:
@@ -50,7 +50,7 @@ async def until_shared(members: Sequence[Member]) -> None:
             return
 
 
-async def read(members: Sequence[Member], wanted: Sequence[bytes]) -> list[bytes]:
+async def read(members: Sequence[ClientMember], wanted: Sequence[bytes]) -> list[bytes]:
     """Everything that arrived by the time that all that is wanted has."""
     found: list[bytes] = []
     while Counter(wanted) - Counter(found):
@@ -67,7 +67,7 @@ async def test_group_shares_partitions_and_goes_on_over_a_restart(
     join = JOINS[client]
     async with serving(tmp_path) as address:
         await asyncio.to_thread(produce, address, ZEROS)
-        members: list[Member] = [await join(address, "g")]
+        members: list[ClientMember] = [await join(address, "g")]
         assert await read(members, ZEROS) == ZEROS
         await members[0].commit()
         members.append(await join(address, "g"))

@@ -24,7 +24,7 @@ from headwater.telemetry.metrics import Metrics
 from tests.unit.broker.cluster.test_membership import eventually, ids
 
 
-class Broker:
+class DrainingMember:
     """A member that drains when it is asked; its groups go at the first hand-over."""
 
     def __init__(self, database: MemoryDatabase, broker_id: int, rack: str | None = None) -> None:
@@ -57,7 +57,7 @@ class Broker:
         self.groups = 0
 
     @asynccontextmanager
-    async def joined(self) -> AsyncIterator["Broker"]:
+    async def joined(self) -> AsyncIterator["DrainingMember"]:
         await self.member.join()
         tasks = [asyncio.create_task(self.member.run()), asyncio.create_task(self.drainer.run())]
         try:
@@ -77,7 +77,7 @@ def ask(database: MemoryDatabase, broker_id: int, epoch: int) -> None:
 
 async def test_a_broker_that_drains_is_shown_to_nobody_and_says_when_it_is_done() -> None:
     database = MemoryDatabase()
-    first, second = Broker(database, 1), Broker(database, 2)
+    first, second = DrainingMember(database, 1), DrainingMember(database, 2)
     async with first.joined(), second.joined():
         await eventually(lambda: ids(first.member) == [1, 2])
         ask(database, 2, second.member.joined_epoch)
@@ -103,11 +103,11 @@ async def test_a_broker_that_drains_is_shown_to_nobody_and_says_when_it_is_done(
 
 async def test_a_request_to_an_earlier_process_of_the_broker_is_forgotten() -> None:
     database = MemoryDatabase()
-    first, second = Broker(database, 1), Broker(database, 2)
+    first, second = DrainingMember(database, 1), DrainingMember(database, 2)
     async with first.joined():
         async with second.joined():
             pass
-        again = Broker(database, 2)
+        again = DrainingMember(database, 2)
         ask(database, 2, second.member.joined_epoch)
         async with again.joined():
             await eventually(lambda: keys.drain(2) not in database.entries)
@@ -116,7 +116,7 @@ async def test_a_request_to_an_earlier_process_of_the_broker_is_forgotten() -> N
 
 async def test_the_only_broker_serves_on_whatever_it_is_asked() -> None:
     database = MemoryDatabase()
-    only = Broker(database, 1)
+    only = DrainingMember(database, 1)
     async with only.joined():
         ask(database, 1, only.member.joined_epoch)
         await eventually(lambda: only.member.state == DRAINING)
@@ -128,7 +128,7 @@ async def test_the_only_broker_serves_on_whatever_it_is_asked() -> None:
 
 async def test_a_broker_that_stops_lets_its_clients_go_first() -> None:
     database = MemoryDatabase()
-    first, second = Broker(database, 1), Broker(database, 2)
+    first, second = DrainingMember(database, 1), DrainingMember(database, 2)
     async with first.joined(), second.joined():
         await eventually(lambda: ids(second.member) == [1, 2])
         await second.drainer.drain_before_stop(10)
@@ -138,7 +138,7 @@ async def test_a_broker_that_stops_lets_its_clients_go_first() -> None:
 
 async def test_brokers_that_stop_together_wait_for_no_client() -> None:
     database = MemoryDatabase()
-    first, second = Broker(database, 1), Broker(database, 2)
+    first, second = DrainingMember(database, 1), DrainingMember(database, 2)
     async with first.joined(), second.joined():
         await eventually(lambda: ids(first.member) == ids(second.member) == [1, 2])
 
@@ -156,14 +156,14 @@ async def test_brokers_that_stop_together_wait_for_no_client() -> None:
         asking.cancel()
 
 
-def services(broker: Broker, **settings: object) -> Services:
+def services(broker: DrainingMember, **settings: object) -> Services:
     own = BrokerSettings(**settings)  # type: ignore[arg-type]
     return cast("Services", SimpleNamespace(cluster=broker.member, settings=own))
 
 
 async def test_only_the_owner_serves_where_that_is_enforced() -> None:
     database = MemoryDatabase()
-    first, second = Broker(database, 1, "a"), Broker(database, 2, "b")
+    first, second = DrainingMember(database, 1, "a"), DrainingMember(database, 2, "b")
     async with first.joined(), second.joined():
         await eventually(lambda: ids(first.member) == [1, 2])
         elsewhere = next(s for s in range(99) if first.member.leader(s) == 2)
@@ -176,7 +176,7 @@ async def test_only_the_owner_serves_where_that_is_enforced() -> None:
 
 async def test_a_consumer_is_sent_to_the_broker_of_its_rack_where_there_is_one() -> None:
     database = MemoryDatabase()
-    first, second = Broker(database, 1, "a"), Broker(database, 2, "b")
+    first, second = DrainingMember(database, 1, "a"), DrainingMember(database, 2, "b")
     async with first.joined(), second.joined():
         await eventually(lambda: ids(first.member) == [1, 2])
         own = services(first, rack="a")

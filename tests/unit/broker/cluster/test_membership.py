@@ -16,12 +16,12 @@ from headwater.errors import ConfigurationError, UnknownOutcome
 from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from tests.support.broker.running import RunningBroker
-from tests.support.meta.faulty import Faults, FaultyStore
+from tests.support.meta.faulty import FaultyStore, MetadataFaults
 
 TTL = 0.5
 
 
-class World:
+class MembershipWorld:
     """One database, and what was fenced in it."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ def ids(member: Membership) -> list[int]:
 
 
 async def test_brokers_see_each_other_come_and_go() -> None:
-    world = World()
+    world = MembershipWorld()
     async with world.broker(1, "one") as (first, _), world.broker(2, "two") as (second, _):
         await first.join()
         following = asyncio.ensure_future(first.run())
@@ -88,7 +88,7 @@ async def test_brokers_see_each_other_come_and_go() -> None:
 
 
 async def test_listeners_hear_of_brokers_and_of_another_session() -> None:
-    world = World()
+    world = MembershipWorld()
     async with world.broker(1, "one") as (first, _), world.broker(2, "two") as (second, _):
         heard = asyncio.Event()
         first.listen(heard.set)
@@ -110,7 +110,7 @@ async def test_listeners_hear_of_brokers_and_of_another_session() -> None:
 
 
 async def test_id_of_a_broker_that_answers_is_refused_with_one_line() -> None:
-    world = World()
+    world = MembershipWorld()
     world.answering = True
     async with world.broker(1, "old") as (old, _), world.broker(1, "new") as (new, _):
         await old.join()
@@ -123,7 +123,7 @@ async def test_id_of_a_broker_that_answers_is_refused_with_one_line() -> None:
 async def test_id_of_a_dead_broker_is_taken_over_and_its_incarnation_fenced(
     exclusive: bool,
 ) -> None:
-    world = World()
+    world = MembershipWorld()
     world.answering = exclusive  # who holds the lock file need not ask
     async with (
         world.broker(1, "old") as (old, _),
@@ -136,7 +136,7 @@ async def test_id_of_a_dead_broker_is_taken_over_and_its_incarnation_fenced(
 
 
 async def test_broker_that_was_taken_over_stops() -> None:
-    world = World()
+    world = MembershipWorld()
     async with world.broker(1, "old") as (old, store), world.broker(1, "new") as (new, _):
         await old.join()
         for session in list(store._sessions):
@@ -149,7 +149,7 @@ async def test_broker_that_was_taken_over_stops() -> None:
 
 
 async def test_lost_session_is_registered_again() -> None:
-    world = World()
+    world = MembershipWorld()
     async with world.broker(1, "one") as (member, store), world.broker(2, "two") as (other, _):
         await member.join()
         for session in list(store._sessions):
@@ -183,7 +183,7 @@ async def test_probe_tells_a_broker_from_silence(broker: RunningBroker) -> None:
 
 
 async def test_a_session_that_ends_while_its_broker_registers_is_opened_again() -> None:
-    world = World()
+    world = MembershipWorld()
     async with world.broker(1, "old") as (old, _), world.broker(1, "new") as (new, store):
         await old.join()
         fence = world.fence
@@ -199,10 +199,10 @@ async def test_a_session_that_ends_while_its_broker_registers_is_opened_again() 
 
 
 async def test_answers_that_are_lost_while_it_registers_again_do_not_end_a_broker() -> None:
-    world = World()
+    world = MembershipWorld()
     async with world.broker(1, "one") as (member, store):
         await member.join()
-        faulty = FaultyStore(store, Random(1), Faults(lost_request=1.0))
+        faulty = FaultyStore(store, Random(1), MetadataFaults(lost_request=1.0))
         member._meta = faulty
         for session in list(store._sessions):
             await session.abandon()

@@ -15,12 +15,12 @@ from headwater.broker.services import RequestContext
 from headwater.broker.topics.access import TopicAccess
 from headwater.errors import CoordinatorNotAvailable, KafkaStorageError
 from headwater.groups.requests import CommittedOffset, Partition
-from tests.support.groups.cluster import Topics
+from tests.support.groups.cluster import SharedTopics
 
 SESSION = ClientSession(PLAINTEXT, 1)
 
 
-class Away(Topics):
+class UnavailableTopics(SharedTopics):
     """Topics that cannot be looked up; says which partition was asked for."""
 
     async def find(self, name: str, *, partition: int = 0) -> Any:
@@ -33,7 +33,7 @@ class Away(Topics):
 def services() -> Any:
     clock = SimpleNamespace(now_ms=lambda: 0)
     authorizer = AllowAll()
-    topics = TopicAccess(Away(), authorizer)
+    topics = TopicAccess(UnavailableTopics(), authorizer)
     return SimpleNamespace(topics=topics, authorizer=authorizer, clock=clock)
 
 

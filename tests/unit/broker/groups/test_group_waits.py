@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.support.broker.running import Client
+from tests.support.broker.running import WireClient
 from tests.support.broker.serving import call, port_of, serving
 
 JOIN, HEARTBEAT, LIST = 11, 12, 16
@@ -21,8 +21,8 @@ FIRST_JOIN = {
 """Of a version that needs no member id beforehand: it waits for as long as the group does."""
 
 
-async def connect(address: str) -> Client:
-    return Client(*await asyncio.open_connection("127.0.0.1", port_of(address)))
+async def connect(address: str) -> WireClient:
+    return WireClient(*await asyncio.open_connection("127.0.0.1", port_of(address)))
 
 
 async def until_gathering(address: str, group: str) -> None:

@@ -13,8 +13,8 @@ from headwater.broker.settings import BrokerSettings
 from headwater.engine import Appended
 from headwater.errors import ConfigurationError
 from tests.support.broker.running import (
-    Client,
     RunningBroker,
+    WireClient,
     batch,
     fetch_fields,
     produce_fields,
@@ -30,7 +30,7 @@ async def still_serves(broker: RunningBroker) -> None:
     assert response.error_code == 0
 
 
-async def send_raw(broker: RunningBroker, data: bytes) -> Client:
+async def send_raw(broker: RunningBroker, data: bytes) -> WireClient:
     client = await broker.connect()
     client.writer.write(data)
     await client.writer.drain()

@@ -21,7 +21,7 @@ from headwater.broker.network.connection_limits import (
 )
 from headwater.broker.network.server import listen
 from headwater.broker.settings import BrokerSettings
-from tests.support.broker.running import Client, RunningBroker, request_frame, running_broker
+from tests.support.broker.running import RunningBroker, WireClient, request_frame, running_broker
 from tests.unit.broker.configs.test_dynamic_configs import BROKER, SET, alter, describe
 
 SOMAXCONN = int(Path("/proc/sys/net/core/somaxconn").read_text())
@@ -29,7 +29,7 @@ TCP_INFO_BACKLOG = slice(28, 32)
 """A listening socket's backlog in ``struct tcp_info``."""
 
 
-async def closed(client: Client) -> bool:
+async def closed(client: WireClient) -> bool:
     async with asyncio.timeout(5):
         return await client.is_closed()
 

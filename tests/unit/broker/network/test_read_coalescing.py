@@ -23,8 +23,8 @@ from headwater.engine import Backpressure
 from headwater.log.engine import LogEngine
 from headwater.log.settings import LogSettings
 from tests.support.broker.running import (
-    Client,
     RunningBroker,
+    WireClient,
     batch,
     produce_fields,
     running_broker,
@@ -81,14 +81,14 @@ async def run_broker_on_paid_store() -> AsyncIterator[RunningBroker]:
         yield broker
 
 
-async def _begin(broker: RunningBroker, topic: str) -> Client:
+async def _begin(broker: RunningBroker, topic: str) -> WireClient:
     """A client right after a flush: the next one is an interval away."""
     client = await broker.connect()
     await client.call(0, 9, **produce_fields(topic, batch(b"first")))
     return client
 
 
-async def _send(client: Client, topic: str, count: int) -> None:
+async def _send(client: WireClient, topic: str, count: int) -> None:
     for number in range(count):
         await client.send(0, 9, **produce_fields(topic, batch(f"{number}".encode())))
         await asyncio.sleep(0.004)

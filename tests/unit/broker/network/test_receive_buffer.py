@@ -22,7 +22,7 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-class Sender:
+class BufferFeeder:
     """Feeds one of the connections that share a buffer, as the event loop does."""
 
     def __init__(self, shared: memoryview) -> None:
@@ -55,7 +55,7 @@ def test_frames_of_several_connections_come_out_whole_and_in_order(
 ) -> None:
     random = Random(seed)
     shared = shared_buffer()
-    senders = [Sender(shared) for _ in streams]
+    senders = [BufferFeeder(shared) for _ in streams]
     bodies = [[random.randbytes(size) for size in stream] for stream in streams]
     left = [b"".join(map(frame, each)) for each in bodies]
     while any(left):
@@ -70,14 +70,14 @@ def test_frames_of_several_connections_come_out_whole_and_in_order(
 
 
 def test_a_connection_holds_nothing_between_small_requests() -> None:
-    sender = Sender(shared_buffer())
+    sender = BufferFeeder(shared_buffer())
     sender.send(frame(b"x" * 50_000) * 5)
     assert len(sender.frames) == 5
     assert sender.buffer.capacity == 0
 
 
 def test_a_claimed_length_costs_no_more_than_the_bytes_that_came() -> None:
-    sender = Sender(shared_buffer())
+    sender = BufferFeeder(shared_buffer())
     sender.send(struct.pack(">i", LIMIT) + b"x")
     assert sender.buffer.capacity == 5
     sender.send(b"x" * SHARED_SIZE)
@@ -86,7 +86,7 @@ def test_a_claimed_length_costs_no_more_than_the_bytes_that_came() -> None:
 
 @pytest.mark.parametrize("size", [KEPT_SIZE - 8, KEPT_SIZE + 8])
 def test_a_busy_producer_keeps_its_buffer_until_it_is_idle(size: int) -> None:
-    sender = Sender(shared_buffer())
+    sender = BufferFeeder(shared_buffer())
     sender.send(frame(b"x" * size))
     assert len(sender.frames) == 1
     assert sender.buffer.capacity == (size + 4 if size < KEPT_SIZE else 0)
@@ -97,7 +97,7 @@ def test_a_busy_producer_keeps_its_buffer_until_it_is_idle(size: int) -> None:
 
 
 def test_an_idle_connection_does_not_lose_half_a_large_frame() -> None:
-    sender = Sender(shared_buffer())
+    sender = BufferFeeder(shared_buffer())
     whole = frame(b"x" * 3 * SHARED_SIZE)
     sender.send(whole[:SHARED_SIZE])
     sender.buffer.release()
@@ -108,4 +108,4 @@ def test_an_idle_connection_does_not_lose_half_a_large_frame() -> None:
 @pytest.mark.parametrize("length", [0, -1, LIMIT + 1])
 def test_a_length_that_cannot_be_is_refused_at_once(length: int) -> None:
     with pytest.raises(FrameTooLarge, match=f"{length} bytes"):
-        Sender(shared_buffer()).send(struct.pack(">i", length))
+        BufferFeeder(shared_buffer()).send(struct.pack(">i", length))

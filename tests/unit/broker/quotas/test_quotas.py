@@ -9,8 +9,8 @@ from headwater.broker.quotas import throttle as quotas_throttle
 from headwater.broker.quotas.throttle import TimedAwaitable
 from headwater.meta.memory import MemoryStore
 from tests.support.broker.running import (
-    Client,
     RunningBroker,
+    WireClient,
     batch,
     dynamic_state,
     fetch_fields,
@@ -155,7 +155,7 @@ async def test_quotas_reach_every_broker() -> None:
     await meta.close()
 
 
-async def timed(client: Client, api: int, version: int, **fields: Any) -> tuple[float, Any]:
+async def timed(client: WireClient, api: int, version: int, **fields: Any) -> tuple[float, Any]:
     loop = asyncio.get_running_loop()
     began = loop.time()
     response = await client.call(api, version, **fields)

@@ -6,7 +6,13 @@ from uuid import UUID
 import pytest
 
 from headwater.broker.records.fetch_sessions import FetchPartition, FetchSessions, SessionRefused
-from tests.support.broker.running import Client, RunningBroker, batch, fetch_fields, produce_fields
+from tests.support.broker.running import (
+    RunningBroker,
+    WireClient,
+    batch,
+    fetch_fields,
+    produce_fields,
+)
 
 SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
 
@@ -105,7 +111,7 @@ async def test_empty_answer_when_the_time_is_over(broker: RunningBroker) -> None
     assert not (await fetch(broker, 0, max_wait=50)).records
 
 
-async def session(client: Client, number: int, epoch: int, /, **fields: Any) -> Any:
+async def session(client: WireClient, number: int, epoch: int, /, **fields: Any) -> Any:
     return await client.call(1, 11, **{**fields, "session_id": number, "session_epoch": epoch})
 
 

@@ -26,7 +26,7 @@ from tests.support.wire.batches import resealed
 CODECS = list(Codec)
 
 
-class Threads:
+class CountingOffload:
     """An offload that counts."""
 
     def __init__(self) -> None:
@@ -37,9 +37,9 @@ class Threads:
         return function()
 
 
-class Checker:
+class CountingChecker:
     def __init__(self, *, compiled: bool) -> None:
-        self.threads = Threads()
+        self.threads = CountingOffload()
         work = RecordWork(self.threads)
         if compiled:
             work.walk, work.walks_all = walk_kernel.walk, True
@@ -52,8 +52,8 @@ class Checker:
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "compiled"])
-def checker(request: pytest.FixtureRequest) -> Checker:
-    return Checker(compiled=request.param)
+def checker(request: pytest.FixtureRequest) -> CountingChecker:
+    return CountingChecker(compiled=request.param)
 
 
 def rules(**configs: str) -> TopicRules:
@@ -70,14 +70,16 @@ GOOD = [(b"k", NOW)] * 20
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("size", [10, SCRATCH // 4])
-async def test_good_records_stay_as_they_are(checker: Checker, codec: int, size: int) -> None:
+async def test_good_records_stay_as_they_are(
+    checker: CountingChecker, codec: int, size: int
+) -> None:
     data = batch_of(*GOOD, codec=codec, size=size)
     assert (await checker(data, rules())).data == data
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 async def test_small_batches_are_opened_on_the_loop_and_others_in_a_thread(codec: int) -> None:
-    checker = Checker(compiled=True)
+    checker = CountingChecker(compiled=True)
     await checker(batch_of(*GOOD, codec=codec), rules())
     assert checker.threads.jobs == 0
     await checker(batch_of(*GOOD, codec=codec, size=SCRATCH // 4), rules())
@@ -85,7 +87,7 @@ async def test_small_batches_are_opened_on_the_loop_and_others_in_a_thread(codec
 
 
 async def test_only_so_many_are_opened_in_one_turn_of_the_loop() -> None:
-    checker = Checker(compiled=True)
+    checker = CountingChecker(compiled=True)
     (batch,) = split_batches(batch_of(*GOOD, codec=Codec.ZSTD))
     outcomes = [checker.checks.check(batch, rules(), NOW) for _ in range(10)]
     later = [one for one in outcomes if not isinstance(one, Batch)]
@@ -97,7 +99,7 @@ async def test_only_so_many_are_opened_in_one_turn_of_the_loop() -> None:
 @pytest.mark.parametrize("codec", CODECS[1:])
 @pytest.mark.parametrize("cut", [0, 5, 30])
 async def test_records_that_do_not_decompress_are_invalid(
-    checker: Checker, codec: int, cut: int
+    checker: CountingChecker, codec: int, cut: int
 ) -> None:
     data = batch_of(*GOOD, codec=codec)
     broken = data[: HEADER_SIZE + cut]
@@ -107,7 +109,7 @@ async def test_records_that_do_not_decompress_are_invalid(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-async def test_a_count_that_is_too_large_is_refused(checker: Checker, codec: int) -> None:
+async def test_a_count_that_is_too_large_is_refused(checker: CountingChecker, codec: int) -> None:
     data = bytearray(batch_of(*GOOD, codec=codec))
     for count, error in ((21, InvalidRecord), (MAX_RECORDS, InvalidRecord), (2**31 - 1, None)):
         data[23:27] = (count - 1).to_bytes(4, "big")
@@ -118,7 +120,7 @@ async def test_a_count_that_is_too_large_is_refused(checker: Checker, codec: int
 
 @pytest.mark.parametrize("codec", CODECS)
 async def test_records_without_a_key_are_named_on_a_compacted_topic(
-    checker: Checker, codec: int
+    checker: CountingChecker, codec: int
 ) -> None:
     rows = [(None if n % 10 == 3 else b"k", NOW) for n in range(100)]
     check = partial(checker, batch_of(*rows, codec=codec))
@@ -130,7 +132,7 @@ async def test_records_without_a_key_are_named_on_a_compacted_topic(
 
 @pytest.mark.parametrize("codec", CODECS)
 async def test_records_with_a_timestamp_out_of_bounds_are_named(
-    checker: Checker, codec: int
+    checker: CountingChecker, codec: int
 ) -> None:
     hour = 3_600_000
     rows = [(b"k", NOW), (b"k", NOW + 2 * hour), (b"k", -1), (b"k", NOW - 2 * hour)]
@@ -146,7 +148,7 @@ async def test_records_with_a_timestamp_out_of_bounds_are_named(
 async def test_a_header_that_exaggerates_the_largest_timestamp_is_put_right() -> None:
     data = bytearray(batch_of((b"k", NOW - 5), (b"k", NOW - 9)))
     data[35:43] = (NOW + 100).to_bytes(8, "big")
-    checked = await Checker(compiled=True)(resealed(bytes(data)), rules())
+    checked = await CountingChecker(compiled=True)(resealed(bytes(data)), rules())
     assert checked.max_timestamp == NOW - 5
     assert HEADER.unpack_from(checked.data)[8] == NOW - 5
     assert split_batches(checked.data) == [checked]
@@ -155,7 +157,7 @@ async def test_a_header_that_exaggerates_the_largest_timestamp_is_put_right() ->
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("wanted", ["uncompressed", "lz4", "zstd"])
 async def test_records_are_stored_in_the_topics_codec(
-    checker: Checker, codec: int, wanted: str
+    checker: CountingChecker, codec: int, wanted: str
 ) -> None:
     data = batch_of(*GOOD, codec=codec, size=3_000)
     wants = rules(compression_type=wanted, cleanup_policy="compact")
@@ -166,7 +168,7 @@ async def test_records_are_stored_in_the_topics_codec(
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
 async def test_a_record_that_is_too_large_is_refused_by_its_length(
-    checker: Checker, codec: int
+    checker: CountingChecker, codec: int
 ) -> None:
     data = batch_of((b"k", NOW), codec=codec, size=MAX_UNCOMPRESSED + 1)
     with pytest.raises(MessageTooLarge):
@@ -174,7 +176,9 @@ async def test_a_record_that_is_too_large_is_refused_by_its_length(
     assert checker.threads.jobs <= 1
 
 
-async def test_a_batch_that_grows_above_the_topics_bound_is_refused(checker: Checker) -> None:
+async def test_a_batch_that_grows_above_the_topics_bound_is_refused(
+    checker: CountingChecker,
+) -> None:
     data = batch_of(*GOOD, codec=Codec.ZSTD, size=10_000)
     with pytest.raises(MessageTooLarge):
         await checker(data, rules(compression_type="uncompressed", max_message_bytes="100000"))

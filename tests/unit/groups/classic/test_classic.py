@@ -3,14 +3,14 @@
 from headwater.groups.machine import SUPERSEDED
 from headwater.groups.requests import JoinReply, LeavingMember, SyncReply
 from headwater.groups.settings import GroupSettings
-from tests.support.groups.classic_harness import Group, assignment, subscription
+from tests.support.groups.classic_harness import DrivenGroup, assignment, subscription
 
 BOTH = (("range", b"r"), ("sticky", b"s"))
 BOTH_REVERSED = (("sticky", b"s"), ("range", b"r"))
 
 
 def test_a_group_that_was_empty_waits_for_more_members() -> None:
-    group = Group()
+    group = DrivenGroup()
     first = group.join()
     group.pass_time(2)
     assert group.machine.state == "PreparingRebalance"
@@ -30,7 +30,7 @@ def test_a_group_that_was_empty_waits_for_more_members() -> None:
 
 
 def test_the_first_delay_is_never_longer_than_the_rebalance_timeout() -> None:
-    group = Group()
+    group = DrivenGroup()
     tickets = []
     for _ in range(8):
         tickets.append(group.join(rebalance_ms=7_000))
@@ -39,7 +39,7 @@ def test_the_first_delay_is_never_longer_than_the_rebalance_timeout() -> None:
 
 
 def test_a_member_is_first_given_an_id_where_its_version_asks_for_one() -> None:
-    group = Group()
+    group = DrivenGroup()
     given = group.answer(group.join(known=True, client="app"), JoinReply)
     assert given.error == 79
     assert given.member_id.startswith("app-")
@@ -50,7 +50,7 @@ def test_a_member_is_first_given_an_id_where_its_version_asks_for_one() -> None:
 
 
 def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
-    group = Group()
+    group = DrivenGroup()
     (leader,) = group.stable(1)
     pending = group.answer(group.join(known=True), JoinReply).member_id
     again = group.join(leader)
@@ -60,7 +60,7 @@ def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
 
 
 def test_a_follower_that_joins_again_unchanged_gets_the_present_generation() -> None:
-    group = Group()
+    group = DrivenGroup()
     _, follower = group.stable()
     reply = group.joined(group.join(follower))
     assert (reply.generation, reply.members) == (1, ())
@@ -69,7 +69,7 @@ def test_a_follower_that_joins_again_unchanged_gets_the_present_generation() -> 
 
 
 def test_a_leader_that_joins_again_makes_a_rebalance() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, follower = group.stable()
     again = group.join(leader)
     assert again not in group.replies
@@ -79,7 +79,7 @@ def test_a_leader_that_joins_again_makes_a_rebalance() -> None:
 
 
 def test_a_member_whose_metadata_changed_makes_a_rebalance() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, follower = group.stable()
     again = group.join(follower, protocols=(("range", b"other"),))
     assert group.heartbeat(leader) == 27
@@ -89,7 +89,7 @@ def test_a_member_whose_metadata_changed_makes_a_rebalance() -> None:
 
 
 def test_while_the_assignment_is_awaited_a_member_may_ask_again() -> None:
-    group = Group()
+    group = DrivenGroup()
     tickets = [group.join(), group.join()]
     group.pass_time(6)
     leader, follower = (group.joined(ticket).member_id for ticket in tickets)
@@ -103,7 +103,7 @@ def test_while_the_assignment_is_awaited_a_member_may_ask_again() -> None:
 
 
 def test_members_that_the_leader_left_out_get_an_empty_assignment() -> None:
-    group = Group()
+    group = DrivenGroup()
     tickets = [group.join(), group.join()]
     group.pass_time(6)
     leader, follower = (group.joined(ticket).member_id for ticket in tickets)
@@ -113,7 +113,7 @@ def test_members_that_the_leader_left_out_get_an_empty_assignment() -> None:
 
 
 def test_a_request_that_is_sent_again_takes_the_place_of_the_first() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, follower = group.stable()
     first = group.join(leader)
     second = group.join(leader)
@@ -127,7 +127,7 @@ def test_a_request_that_is_sent_again_takes_the_place_of_the_first() -> None:
 
 
 def test_the_protocol_with_the_most_votes_wins_among_those_that_all_know() -> None:
-    group = Group()
+    group = DrivenGroup()
     tickets = [
         group.join(protocols=(("mine", b""), *BOTH)),
         group.join(protocols=BOTH_REVERSED),
@@ -140,7 +140,7 @@ def test_the_protocol_with_the_most_votes_wins_among_those_that_all_know() -> No
 
 
 def test_a_leave_of_some_members_makes_one_rebalance_of_the_others() -> None:
-    group = Group()
+    group = DrivenGroup()
     ids = group.stable(4)
     assert group.leave(ids[1], ids[2], "nobody") == [0, 0, 25]
     assert [group.heartbeat(member) for member in ids] == [27, 25, 25, 27]
@@ -149,7 +149,7 @@ def test_a_leave_of_some_members_makes_one_rebalance_of_the_others() -> None:
 
 
 def test_a_group_that_all_members_left_is_empty() -> None:
-    group = Group()
+    group = DrivenGroup()
     ids = group.stable()
     group.pass_time(1)
     assert group.machine.empty_since_ms is None
@@ -162,7 +162,7 @@ def test_a_group_that_all_members_left_is_empty() -> None:
 
 
 def test_who_leaves_while_its_requests_wait_gets_answers_to_them() -> None:
-    group = Group()
+    group = DrivenGroup()
     tickets = [group.join(), group.join()]
     group.pass_time(6)
     _, follower = (group.joined(ticket).member_id for ticket in tickets)
@@ -174,14 +174,14 @@ def test_who_leaves_while_its_requests_wait_gets_answers_to_them() -> None:
 
 
 def test_an_administrator_removes_static_members_by_their_instance_ids() -> None:
-    group = Group()
+    group = DrivenGroup()
     kept, removed = group.stable_static("a", "b")
     assert group.leave(LeavingMember("", "b"), LeavingMember("", "x")) == [0, 25]
     assert (group.heartbeat(kept), group.heartbeat(removed)) == (27, 25)
 
 
 def test_a_full_group_takes_no_more_members() -> None:
-    group = Group(GroupSettings(max_size=2))
+    group = DrivenGroup(GroupSettings(max_size=2))
     leader, follower = group.stable(2)
     assert group.answer(group.join(), JoinReply) == JoinReply(error=81)
     assert group.machine.state == "Stable"
@@ -190,7 +190,7 @@ def test_a_full_group_takes_no_more_members() -> None:
 
 
 def test_of_a_group_that_became_too_large_the_last_to_join_again_have_to_go() -> None:
-    group = Group()
+    group = DrivenGroup()
     ids = group.stable(3)
     group.restart(GroupSettings(max_size=2))
     assert group.machine.state == "PreparingRebalance"
@@ -201,7 +201,7 @@ def test_of_a_group_that_became_too_large_the_last_to_join_again_have_to_go() ->
 
 
 def test_topics_of_consumers_are_known_from_their_metadata() -> None:
-    group = Group()
+    group = DrivenGroup()
     group.join(protocols=(("range", subscription("a", "b")),))
     assert group.machine.subscribed_to("z"), "nothing is known before the first generation"
     group.join(protocols=(("range", b"\0\3" + subscription("c")[2:] + b"later fields"),))
@@ -213,16 +213,16 @@ def test_topics_of_consumers_are_known_from_their_metadata() -> None:
 
 def test_consumers_with_metadata_that_cannot_be_read_count_for_every_topic() -> None:
     for broken in (b"", b"\0", b"\xff\xff" + subscription("a")[2:], b"\0\0\x7f\xff\xff\xff"):
-        group = Group()
+        group = DrivenGroup()
         group.stable(1, protocols=(("range", broken),))
         assert group.machine.subscribed_to("a")
-    group = Group()
+    group = DrivenGroup()
     group.stable(1, protocol_type="connect")
     assert not group.machine.subscribed_to("a")
 
 
 def test_a_description_has_metadata_only_while_the_group_is_stable() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, follower = group.stable()
     stable = group.machine.describe()
     assert (stable.state, stable.protocol_type, stable.protocol_name) == (

@@ -3,25 +3,27 @@
 import pytest
 
 from headwater.groups.requests import JoinReply, LeavingMember, SyncReply
-from tests.support.groups.classic_harness import Call, Group
+from tests.support.groups.classic_harness import Call, DrivenGroup
 
 
-def join_code(group: Group, member_id: str = "", **changes: object) -> int:
+def join_code(group: DrivenGroup, member_id: str = "", **changes: object) -> int:
     ticket = group.join(member_id, **changes)  # type: ignore[arg-type]
     return group.answer(ticket, JoinReply).error
 
 
-def sync_code(group: Group, member_id: str, **changes: object) -> int:
+def sync_code(group: DrivenGroup, member_id: str, **changes: object) -> int:
     ticket = group.sync(member_id, **changes)  # type: ignore[arg-type]
     return group.answer(ticket, SyncReply).error
 
 
-def leader(group: Group) -> str:
+def leader(group: DrivenGroup) -> str:
     assert group.machine.leader is not None
     return group.machine.leader
 
 
-def commit_code(group: Group, member_id: str, generation: int, instance: str | None = None) -> int:
+def commit_code(
+    group: DrivenGroup, member_id: str, generation: int, instance: str | None = None
+) -> int:
     return group.machine.check_commit(member_id, instance, generation, group.now)
 
 
@@ -103,13 +105,13 @@ DEAD: dict[str, tuple[int, Call]] = {
 @pytest.mark.parametrize("case", NEW)
 def test_codes_of_a_group_without_members(case: str) -> None:
     code, call = NEW[case]
-    assert call(Group()) == code
+    assert call(DrivenGroup()) == code
 
 
 @pytest.mark.parametrize("case", STABLE)
 def test_codes_of_a_stable_group(case: str) -> None:
     code, call = STABLE[case]
-    group = Group()
+    group = DrivenGroup()
     group.stable_static("a", "b")
     before = group.machine.describe()
     assert call(group) == code
@@ -119,7 +121,7 @@ def test_codes_of_a_stable_group(case: str) -> None:
 @pytest.mark.parametrize("case", PREPARING)
 def test_codes_of_a_group_that_waits_for_members(case: str) -> None:
     code, call = PREPARING[case]
-    group = Group()
+    group = DrivenGroup()
     group.stable_static("a", "b")
     group.join(instance="c")
     assert group.machine.state == "PreparingRebalance"
@@ -129,7 +131,7 @@ def test_codes_of_a_group_that_waits_for_members(case: str) -> None:
 @pytest.mark.parametrize("case", COMPLETING)
 def test_codes_of_a_group_that_waits_for_its_assignment(case: str) -> None:
     code, call = COMPLETING[case]
-    group = Group()
+    group = DrivenGroup()
     (member,) = group.stable_static("a")
     group.join(member, instance="a")
     assert group.machine.state == "CompletingRebalance"
@@ -139,7 +141,7 @@ def test_codes_of_a_group_that_waits_for_its_assignment(case: str) -> None:
 @pytest.mark.parametrize("case", DEAD)
 def test_codes_of_a_group_that_is_gone(case: str) -> None:
     code, call = DEAD[case]
-    group = Group()
+    group = DrivenGroup()
     group.stable()
     group.take(group.machine.retire(27, group.now, group.now_ms))
     assert call(group) == code
@@ -147,13 +149,13 @@ def test_codes_of_a_group_that_is_gone(case: str) -> None:
 
 @pytest.mark.parametrize("case", ["join", "sync", "heartbeat", "leave"])
 def test_a_group_needs_a_name(case: str) -> None:
-    group = Group(name="")
+    group = DrivenGroup(name="")
     _, call = DEAD[case]
     assert call(group) == 24
 
 
 def test_a_refused_join_leaves_nothing_behind() -> None:
-    group = Group()
+    group = DrivenGroup()
     join_code(group, "me")
     assert group.machine.unwritten
     assert group.written == []

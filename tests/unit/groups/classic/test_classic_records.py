@@ -18,11 +18,11 @@ from headwater.groups.classic.records import (
 )
 from headwater.groups.requests import Client, JoinReply, SyncReply
 from headwater.meta.values import decode
-from tests.support.groups.classic_harness import SETTINGS, Group, assignment, subscription
+from tests.support.groups.classic_harness import SETTINGS, DrivenGroup, assignment, subscription
 
 
 def test_a_restored_group_goes_on_with_its_generation() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, follower = group.stable(2, protocols=(("range", b"r"), ("sticky", b"s")))
     described = group.machine.describe()
     group.restart()
@@ -33,7 +33,7 @@ def test_a_restored_group_goes_on_with_its_generation() -> None:
 
 
 def test_a_restored_group_knows_all_protocols_of_its_members() -> None:
-    group = Group()
+    group = DrivenGroup()
     both = (("range", b"r"), ("sticky", b"s"))
     _, follower = group.stable(2, protocols=both)
     group.restart()
@@ -41,7 +41,7 @@ def test_a_restored_group_knows_all_protocols_of_its_members() -> None:
 
 
 def test_sessions_start_anew_in_a_restored_group() -> None:
-    group = Group()
+    group = DrivenGroup()
     _, follower = group.stable(2, session_ms=10_000)
     group.pass_time(9)
     group.restart()
@@ -53,7 +53,7 @@ def test_sessions_start_anew_in_a_restored_group() -> None:
 
 
 def test_a_generation_without_an_assignment_is_not_stored() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, follower = group.stable()
     stored = dict(group.records)
     group.join(leader)
@@ -65,7 +65,7 @@ def test_a_generation_without_an_assignment_is_not_stored() -> None:
 
 
 def test_only_what_changed_is_written() -> None:
-    group = Group()
+    group = DrivenGroup()
     ids = group.stable(20)
     again = [group.join(member) for member in ids]
     assert group.joined(again[0]).generation == 2
@@ -81,7 +81,7 @@ def test_only_what_changed_is_written() -> None:
 
 
 def test_an_empty_group_keeps_its_generation_and_the_time_at_which_it_became_empty() -> None:
-    group = Group()
+    group = DrivenGroup()
     group.leave(*group.stable())
     since, described = group.machine.empty_since_ms, group.machine.describe()
     assert set(group.records) == {HEADER}
@@ -94,7 +94,7 @@ def test_an_empty_group_keeps_its_generation_and_the_time_at_which_it_became_emp
 
 
 def test_a_group_is_stored_when_it_is_first_heard_of() -> None:
-    group = Group()
+    group = DrivenGroup()
     group.join(known=True)
     assert set(group.records) == {HEADER}
     assert not group.machine.unwritten
@@ -103,7 +103,7 @@ def test_a_group_is_stored_when_it_is_first_heard_of() -> None:
 
 
 def test_records_of_two_generations_mixed_are_an_empty_group() -> None:
-    group = Group()
+    group = DrivenGroup()
     ids = group.stable(3)
     before = dict(group.records)
     for member in ids:
@@ -129,7 +129,7 @@ def test_records_of_two_generations_mixed_are_an_empty_group() -> None:
 
 @pytest.mark.parametrize("client", ["a/b c%", "ünï", "x" * 5000])
 def test_names_of_records_are_short_and_plain(client: str) -> None:
-    group = Group()
+    group = DrivenGroup()
     (member,) = group.stable(1, client=client)
     name = member_name(member)
     assert set(group.records) == {HEADER, name}
@@ -147,7 +147,7 @@ def test_a_newer_format_is_refused(kind: type[Any]) -> None:
 
 
 def test_fields_of_newer_releases_are_kept() -> None:
-    group = Group()
+    group = DrivenGroup()
     (member,) = group.stable(1)
     name = member_name(member)
     newer = msgspec.msgpack.decode(group.records[name]) | {"rack": "r1"}
@@ -178,7 +178,7 @@ def state(member_id: str, *protocols: str, instance: str | None = None) -> Class
 
 def test_a_group_can_be_made_of_members_of_the_other_kind() -> None:
     members = [state("a", "range", "sticky"), state("b", "sticky", instance="i")]
-    group = Group()
+    group = DrivenGroup()
     group.machine, effects = ClassicGroup.from_members(
         "g",
         members,
@@ -205,7 +205,7 @@ def test_a_group_can_be_made_of_members_of_the_other_kind() -> None:
 
 
 def test_a_group_that_retires_answers_all_and_deletes_its_records() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, _ = group.stable()
     waiting = group.join(leader)
     group.take(group.machine.retire(27, group.now, group.now_ms))
@@ -213,7 +213,7 @@ def test_a_group_that_retires_answers_all_and_deletes_its_records() -> None:
     assert group.records == {}
     assert group.machine.deadline is None
     assert group.machine.state == "Dead"
-    other = Group()
+    other = DrivenGroup()
     tickets = [other.join(), other.join()]
     other.pass_time(6)
     sync = other.sync(other.joined(tickets[1]).member_id)

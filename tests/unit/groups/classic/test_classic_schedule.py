@@ -40,7 +40,7 @@ PROTOCOLS = st.sampled_from(
 
 
 @dataclass
-class Consumer:
+class ScheduledMember:
     """A client as it sees itself."""
 
     instance: str | None
@@ -53,7 +53,7 @@ class Consumer:
 
 
 @dataclass
-class Asked:
+class UnansweredRequest:
     """A request that the machine has to answer."""
 
     client: int
@@ -80,8 +80,8 @@ class Schedule(RuleBasedStateMachine):
         self.nonces = count(1)
         self.durable: dict[str, bytes] = {}
         self.queue: deque[Given] = deque()
-        self.asked: dict[Ticket, Asked] = {}
-        self.clients = [Consumer(f"i{n}" if n < 2 else None) for n in range(5)]
+        self.asked: dict[Ticket, UnansweredRequest] = {}
+        self.clients = [ScheduledMember(f"i{n}" if n < 2 else None) for n in range(5)]
         self.machine = ClassicGroup("g", self.settings, self.rng, self.now_ms)
         self.highest_synced = 0
         self.source_of: dict[int, bytes] = {}
@@ -128,7 +128,9 @@ class Schedule(RuleBasedStateMachine):
                 consumer.waits = None
                 self.learn(consumer, asked.request, reply)
 
-    def learn(self, consumer: Consumer, request: JoinRequest | SyncRequest, reply: Any) -> None:
+    def learn(
+        self, consumer: ScheduledMember, request: JoinRequest | SyncRequest, reply: Any
+    ) -> None:
         if reply.error in {25, 82}:
             consumer.member_id = ""
         elif isinstance(reply, JoinReply) and reply.error in {0, 79}:
@@ -191,7 +193,7 @@ class Schedule(RuleBasedStateMachine):
 
     def ask(self, n: int, request: JoinRequest | SyncRequest) -> None:
         ticket = Ticket(next(self.tickets))
-        self.asked[ticket] = Asked(n, request)
+        self.asked[ticket] = UnansweredRequest(n, request)
         self.clients[n].waits = ticket
         if isinstance(request, JoinRequest):
             self.take(self.machine.join(ticket, request, self.now, self.now_ms))
@@ -201,7 +203,7 @@ class Schedule(RuleBasedStateMachine):
     @rule(n=CLIENTS)
     def start_again(self, n: int) -> None:
         """The client's process dies and another one takes its place."""
-        self.clients[n] = Consumer(self.clients[n].instance)
+        self.clients[n] = ScheduledMember(self.clients[n].instance)
 
     @rule(n=CLIENTS)
     def heartbeat(self, n: int) -> None:

@@ -2,11 +2,11 @@
 
 from headwater.groups.requests import Client, JoinReply, SyncReply
 from headwater.groups.settings import GroupSettings
-from tests.support.groups.classic_harness import Group, assignment
+from tests.support.groups.classic_harness import DrivenGroup, assignment
 
 
 def test_a_static_member_that_starts_again_gets_its_assignment_without_a_rebalance() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, old = group.stable_static("a", "b")
     reply = group.joined(group.join(instance="b", client="again"))
     assert reply.member_id.startswith("b-")
@@ -19,7 +19,7 @@ def test_a_static_member_that_starts_again_gets_its_assignment_without_a_rebalan
 
 
 def test_the_old_id_of_a_static_member_is_fenced() -> None:
-    group = Group()
+    group = DrivenGroup()
     _, old = group.stable_static("a", "b")
     group.join(instance="b")
     assert group.heartbeat(old, instance="b") == 82
@@ -30,7 +30,7 @@ def test_the_old_id_of_a_static_member_is_fenced() -> None:
 
 
 def test_a_leader_that_starts_again_is_told_to_skip_the_assignment() -> None:
-    group = Group()
+    group = DrivenGroup()
     old, _ = group.stable_static("a", "b")
     reply = group.joined(group.join(instance="a"))
     assert reply.leader == reply.member_id == group.machine.leader != old
@@ -39,7 +39,7 @@ def test_a_leader_that_starts_again_is_told_to_skip_the_assignment() -> None:
 
 
 def test_an_old_client_that_led_is_not_told_that_it_leads() -> None:
-    group = Group()
+    group = DrivenGroup()
     old, _ = group.stable_static("a", "b")
     reply = group.joined(group.join(instance="a", skips=False))
     assert (reply.leader, reply.members, reply.skip_assignment) == (old, (), False)
@@ -47,7 +47,7 @@ def test_an_old_client_that_led_is_not_told_that_it_leads() -> None:
 
 
 def test_another_choice_of_protocol_makes_a_rebalance() -> None:
-    group = Group()
+    group = DrivenGroup()
     both = (("range", b"r"), ("sticky", b"s"))
     group.stable_static("a", "b", protocols=both)
     ticket = group.join(instance="b", protocols=(("sticky", b"s"),))
@@ -56,7 +56,7 @@ def test_another_choice_of_protocol_makes_a_rebalance() -> None:
 
 
 def test_a_static_member_that_starts_again_in_mid_rebalance_takes_its_place_there() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, follower = group.stable_static("a", "b")
     waiting = group.join(leader, instance="a")
     fencing = group.join(instance="a")
@@ -71,14 +71,14 @@ def test_a_static_member_that_starts_again_in_mid_rebalance_takes_its_place_ther
 
 
 def test_a_full_group_lets_its_static_members_start_again() -> None:
-    group = Group(GroupSettings(max_size=2))
+    group = DrivenGroup(GroupSettings(max_size=2))
     group.stable_static("a", "b")
     assert group.joined(group.join(instance="b")).generation == 1
     assert group.answer(group.join(instance="c"), JoinReply).error == 81
 
 
 def test_static_members_that_do_not_join_in_time_stay_until_their_session_ends() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, missing = group.stable_static("a", "b", session_ms=100_000, rebalance_ms=20_000)
     ticket = group.join(leader, instance="a", session_ms=100_000, rebalance_ms=20_000)
     group.pass_time(21)
@@ -87,7 +87,7 @@ def test_static_members_that_do_not_join_in_time_stay_until_their_session_ends()
 
 
 def test_a_leader_that_does_not_join_in_time_leads_no_more() -> None:
-    group = Group()
+    group = DrivenGroup()
     old, follower = group.stable_static("a", "b", session_ms=100_000, rebalance_ms=20_000)
     changed = (("range", b"x"),)
     ticket = group.join(
@@ -99,7 +99,7 @@ def test_a_leader_that_does_not_join_in_time_leads_no_more() -> None:
 
 
 def test_a_rebalance_that_no_static_member_joins_is_tried_until_their_sessions_end() -> None:
-    group = Group()
+    group = DrivenGroup()
     _, kept = group.stable_static("a", "b", session_ms=30_000, rebalance_ms=500)
     group.leave(group.machine.leader or "")
     group.pass_time(20)
@@ -110,7 +110,7 @@ def test_a_rebalance_that_no_static_member_joins_is_tried_until_their_sessions_e
 
 
 def test_a_rebalance_that_nobody_joined_in_time_goes_on_with_the_first_who_does() -> None:
-    group = Group()
+    group = DrivenGroup()
     ids = group.stable_static("a", "b", "c", session_ms=30_000, rebalance_ms=20_000)
     group.leave(ids[0])
     group.pass_time(25, alive=ids[1:])
@@ -120,7 +120,7 @@ def test_a_rebalance_that_nobody_joined_in_time_goes_on_with_the_first_who_does(
 
 
 def test_a_static_member_that_starts_again_before_its_sync_may_still_sync() -> None:
-    group = Group()
+    group = DrivenGroup()
     tickets = [group.join(instance=name, rebalance_ms=20_000) for name in "ab"]
     group.pass_time(6)
     leader = group.joined(tickets[0]).member_id
@@ -132,7 +132,7 @@ def test_a_static_member_that_starts_again_before_its_sync_may_still_sync() -> N
 
 
 def test_a_static_member_that_starts_again_and_never_syncs_is_removed() -> None:
-    group = Group()
+    group = DrivenGroup()
     tickets = [group.join(instance=name, rebalance_ms=20_000) for name in "ab"]
     group.pass_time(6)
     leader = group.joined(tickets[0]).member_id
@@ -143,7 +143,7 @@ def test_a_static_member_that_starts_again_and_never_syncs_is_removed() -> None:
 
 
 def test_a_replaced_id_outlives_the_coordinator() -> None:
-    group = Group()
+    group = DrivenGroup()
     _, old = group.stable_static("a", "b")
     new = group.joined(group.join(instance="b")).member_id
     assert len(group.written[-1]) == 3, "the group, the new id and the end of the old one"

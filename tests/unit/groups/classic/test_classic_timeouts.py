@@ -3,11 +3,11 @@
 import pytest
 
 from headwater.groups.requests import JoinReply
-from tests.support.groups.classic_harness import Group
+from tests.support.groups.classic_harness import DrivenGroup
 
 
 def test_a_silent_member_is_removed_and_the_others_rebalance() -> None:
-    group = Group()
+    group = DrivenGroup()
     silent, alive = group.stable(2, session_ms=10_000)
     group.pass_time(11, alive=[alive])
     assert group.heartbeat(silent) == 25
@@ -16,7 +16,7 @@ def test_a_silent_member_is_removed_and_the_others_rebalance() -> None:
 
 
 def test_heartbeats_in_a_rebalance_keep_the_session() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, slow = group.stable(2, session_ms=10_000)
     ticket = group.join(leader)
     group.pass_time(30, alive=[slow])
@@ -26,7 +26,7 @@ def test_heartbeats_in_a_rebalance_keep_the_session() -> None:
 
 
 def test_a_member_that_does_not_join_in_time_is_left_out_of_the_generation() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, slow = group.stable(2, session_ms=10_000, rebalance_ms=20_000)
     ticket = group.join(leader, rebalance_ms=20_000)
     group.pass_time(21, alive=[slow])
@@ -35,7 +35,7 @@ def test_a_member_that_does_not_join_in_time_is_left_out_of_the_generation() -> 
 
 
 def test_a_join_that_waits_keeps_its_member_alive() -> None:
-    group = Group()
+    group = DrivenGroup()
     leader, slow = group.stable(2, session_ms=10_000, rebalance_ms=60_000)
     ticket = group.join(leader)
     group.pass_time(50, alive=[slow])
@@ -46,7 +46,7 @@ def test_a_join_that_waits_keeps_its_member_alive() -> None:
 
 
 def test_a_new_members_join_does_not_wait_for_ever() -> None:
-    group = Group()
+    group = DrivenGroup()
     old, other = group.stable(2, rebalance_ms=1_000_000)
     ticket = group.join(rebalance_ms=1_000_000)
     group.pass_time(301, alive=[old, other])
@@ -55,7 +55,7 @@ def test_a_new_members_join_does_not_wait_for_ever() -> None:
 
 
 def test_an_id_that_was_given_out_is_forgotten_after_its_session() -> None:
-    group = Group()
+    group = DrivenGroup()
     (leader,) = group.stable(1, session_ms=10_000)
     pending = group.answer(group.join(known=True, session_ms=6_000), JoinReply).member_id
     waiting = group.join(leader)
@@ -65,7 +65,7 @@ def test_an_id_that_was_given_out_is_forgotten_after_its_session() -> None:
 
 
 def test_members_that_do_not_fetch_their_assignment_in_time_are_removed() -> None:
-    group = Group()
+    group = DrivenGroup()
     tickets = [group.join(rebalance_ms=20_000) for _ in range(3)]
     group.pass_time(6)
     leader, good, bad = (group.joined(ticket).member_id for ticket in tickets)
@@ -76,7 +76,7 @@ def test_members_that_do_not_fetch_their_assignment_in_time_are_removed() -> Non
 
 
 def test_a_leader_that_brings_no_assignment_in_time_is_removed() -> None:
-    group = Group()
+    group = DrivenGroup()
     tickets = [group.join(rebalance_ms=20_000) for _ in range(2)]
     group.pass_time(6)
     leader, follower = (group.joined(ticket).member_id for ticket in tickets)
@@ -88,7 +88,7 @@ def test_a_leader_that_brings_no_assignment_in_time_is_removed() -> None:
 
 
 def test_a_commit_keeps_its_member_alive() -> None:
-    group = Group()
+    group = DrivenGroup()
     (leader,) = group.stable(1, session_ms=10_000)
     for _ in range(5):
         group.pass_time(5)
@@ -100,7 +100,7 @@ def test_a_commit_keeps_its_member_alive() -> None:
 
 @pytest.mark.parametrize("early", [0.0, 0.5])
 def test_expire_before_its_time_does_nothing(early: float) -> None:
-    group = Group()
+    group = DrivenGroup()
     group.join()
     before = group.machine.describe()
     effects = group.machine.expire(group.now + early, group.now_ms)

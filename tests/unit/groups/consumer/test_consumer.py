@@ -14,11 +14,11 @@ from headwater.groups.requests import (
 )
 from headwater.groups.settings import GroupSettings
 from headwater.wire.error_codes import Code
-from tests.support.groups.consumer_world import CLIENT, World, settle
+from tests.support.groups.consumer_world import CLIENT, ConsumerGroupWorld, settle
 
 
 def test_first_member_gets_everything_at_once() -> None:
-    world = World(t=3)
+    world = ConsumerGroupWorld(t=3)
     reply = world.join("a")
     assert reply == ConsumerHeartbeatReply(
         member_id="a",
@@ -30,7 +30,7 @@ def test_first_member_gets_everything_at_once() -> None:
 
 
 def test_plain_heartbeat_says_nothing_new_and_stores_nothing() -> None:
-    world = World(t=3)
+    world = ConsumerGroupWorld(t=3)
     world.join("a")
     reply = world.beat("a", 1)
     assert (reply.error, reply.epoch, reply.assignment) == (0, 1, None)
@@ -38,7 +38,7 @@ def test_plain_heartbeat_says_nothing_new_and_stores_nothing() -> None:
 
 
 def test_plain_heartbeat_looks_at_no_topic_and_no_other_member() -> None:
-    world = World(t=3)
+    world = ConsumerGroupWorld(t=3)
     world.join("a")
 
     class Untouchable(dict[str, Member]):
@@ -53,7 +53,7 @@ def test_plain_heartbeat_looks_at_no_topic_and_no_other_member() -> None:
 
 
 def test_full_heartbeat_is_answered_with_the_assignment() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a")
     reply = world.join("a")
     assert reply.assignment == world.partitions("t", 0, 1)
@@ -61,7 +61,7 @@ def test_full_heartbeat_is_answered_with_the_assignment() -> None:
 
 
 def test_partition_moves_only_after_its_holder_gave_it_up() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a")
     reply = world.join("b")
     assert (reply.epoch, reply.assignment) == (2, {})
@@ -78,7 +78,7 @@ def test_partition_moves_only_after_its_holder_gave_it_up() -> None:
 
 
 def test_heartbeat_that_still_owns_what_it_must_give_up_changes_nothing() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a")
     world.join("b")
     world.beat("a", 1)
@@ -88,7 +88,7 @@ def test_heartbeat_that_still_owns_what_it_must_give_up_changes_nothing() -> Non
 
 
 def test_member_that_does_not_give_up_within_its_rebalance_timeout_is_fenced() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a", rebalance_timeout_ms=10_000)
     world.join("b")
     world.beat("a", 1)
@@ -101,7 +101,7 @@ def test_member_that_does_not_give_up_within_its_rebalance_timeout_is_fenced() -
 
 
 def test_giving_up_in_time_ends_the_rebalance_timeout() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a", rebalance_timeout_ms=10_000)
     world.join("b")
     world.beat("a", 1)
@@ -112,7 +112,7 @@ def test_giving_up_in_time_ends_the_rebalance_timeout() -> None:
 
 
 def test_silent_member_is_fenced_after_its_session() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a")
     world.join("b")
     world.pass_time(44)
@@ -123,7 +123,7 @@ def test_silent_member_is_fenced_after_its_session() -> None:
 
 
 def test_commit_keeps_a_member_alive() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     world.join("a")
     world.pass_time(40)
     assert world.group.check_commit("a", None, 1, world.now) == 0
@@ -132,7 +132,7 @@ def test_commit_keeps_a_member_alive() -> None:
 
 
 def test_settings_may_change_while_members_live() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     world.join("a")
     world.group.settings = GroupSettings(
         consumer_session_timeout_ms=5_000, consumer_heartbeat_interval_ms=1_000
@@ -143,7 +143,7 @@ def test_settings_may_change_while_members_live() -> None:
 
 
 def test_last_member_leaves_an_empty_group_that_remembers_when() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     world.join("a")
     assert world.group.empty_since_ms is None
     world.now += 5
@@ -158,7 +158,7 @@ def test_last_member_leaves_an_empty_group_that_remembers_when() -> None:
 
 
 def test_leaving_member_frees_its_partitions_at_once() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a")
     world.join("b")
     world.leave("a")
@@ -166,7 +166,7 @@ def test_leaving_member_frees_its_partitions_at_once() -> None:
 
 
 def test_lost_reply_is_made_good_by_the_epoch_before() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a")
     world.join("b")
     world.beat("a", 1)
@@ -176,7 +176,7 @@ def test_lost_reply_is_made_good_by_the_epoch_before() -> None:
 
 
 def test_member_may_join_again_with_its_id_and_gets_back_what_it_had() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a")
     world.beat("a", 1)
     reply = world.join("a")
@@ -185,7 +185,7 @@ def test_member_may_join_again_with_its_id_and_gets_back_what_it_had() -> None:
 
 
 def test_server_makes_an_id_for_old_clients() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     reply = world.send(
         ConsumerHeartbeatRequest(
             client=CLIENT,
@@ -206,7 +206,7 @@ def test_server_makes_an_id_for_old_clients() -> None:
 
 
 def test_static_member_comes_back_to_what_it_had_without_a_rebalance() -> None:
-    world = World(t=4)
+    world = ConsumerGroupWorld(t=4)
     world.join("a", instance="i")
     world.join("b")
     before = settle(world)
@@ -218,7 +218,7 @@ def test_static_member_comes_back_to_what_it_had_without_a_rebalance() -> None:
 
 
 def test_static_member_keeps_its_place_for_a_session_only() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a", instance="i")
     world.leave("a", instance="i", epoch=-2)
     world.pass_time(46)
@@ -226,7 +226,7 @@ def test_static_member_keeps_its_place_for_a_session_only() -> None:
 
 
 def test_static_member_may_join_again_when_the_reply_was_lost() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     first = world.join("s", instance="i")
     again = world.join("s", instance="i")
     assert (again.error, again.assignment) == (Code.NONE, first.assignment)
@@ -234,7 +234,7 @@ def test_static_member_may_join_again_when_the_reply_was_lost() -> None:
 
 
 def test_static_member_that_was_replaced_is_fenced() -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a", instance="i")
     world.leave("a", instance="i", epoch=-2)
     world.join("a2", instance="i")
@@ -245,13 +245,13 @@ def test_static_member_that_was_replaced_is_fenced() -> None:
 
 
 def test_describe_groups_does_not_know_a_consumer_group() -> None:
-    assert World().group.describe_classic() == ClassicDescription(
+    assert ConsumerGroupWorld().group.describe_classic() == ClassicDescription(
         error=Code.GROUP_ID_NOT_FOUND, message="Group g is not a classic group."
     )
 
 
 def test_group_that_nothing_was_stored_of_says_so() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     assert world.beat("a", 5).error == Code.GROUP_ID_NOT_FOUND
     assert world.group.unwritten
     world.join("a")
@@ -259,7 +259,7 @@ def test_group_that_nothing_was_stored_of_says_so() -> None:
 
 
 def test_restored_group_goes_on_where_it_was() -> None:
-    world = World(t=4, logs_a=2)
+    world = ConsumerGroupWorld(t=4, logs_a=2)
     world.join("a", instance="i")
     world.join("b", None, regex="logs.*", assignor="range")
     world.beat("a", 1)
@@ -272,7 +272,7 @@ def test_restored_group_goes_on_where_it_was() -> None:
 
 
 def test_group_that_was_written_in_part_is_assigned_anew() -> None:
-    world = World(t=4)
+    world = ConsumerGroupWorld(t=4)
     world.join("a")
     before = dict(world.records)
     world.join("b")
@@ -292,12 +292,12 @@ def test_group_that_was_written_in_part_is_assigned_anew() -> None:
 
 
 def test_consumer_group_is_a_machine() -> None:
-    machine: Machine = World().group
+    machine: Machine = ConsumerGroupWorld().group
     assert (machine.kind, machine.protocol_type, machine.state) == ("consumer", "consumer", "Empty")
 
 
 def test_fields_that_a_newer_release_stored_are_kept() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     world.join("a")
     for name in ("consumer/group", "consumer/member/a", "consumer/current/a"):
         fields = msgspec.msgpack.decode(world.records[name])

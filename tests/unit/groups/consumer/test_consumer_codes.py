@@ -9,7 +9,7 @@ from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.requests import ConsumerHeartbeatRequest
 from headwater.groups.settings import GroupSettings
 from headwater.wire.error_codes import Code
-from tests.support.groups.consumer_world import CLIENT, World
+from tests.support.groups.consumer_world import CLIENT, ConsumerGroupWorld
 
 
 def request(
@@ -152,7 +152,7 @@ def test_bad_heartbeat_is_refused_and_changes_nothing(
     bad: ConsumerHeartbeatRequest, code: Code, message: str
 ) -> None:
     full = code == Code.GROUP_MAX_SIZE_REACHED
-    world = World(GroupSettings(max_size=2 if full else 100), t=4)
+    world = ConsumerGroupWorld(GroupSettings(max_size=2 if full else 100), t=4)
     world.join("a")
     world.join("s", instance="i")
     world.beat("a", 1)
@@ -166,7 +166,7 @@ def test_bad_heartbeat_is_refused_and_changes_nothing(
 
 
 def test_empty_group_id_is_an_invalid_request() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     world.group = ConsumerGroup("", world.settings, Random(1))
     assert world.join("a").message == "GroupId can't be empty."
 
@@ -187,7 +187,7 @@ COMMITS = [
 def test_commits_and_fetches_are_checked_by_member_and_epoch(
     member_id: str, epoch: int, code: Code
 ) -> None:
-    world = World(t=2)
+    world = ConsumerGroupWorld(t=2)
     world.join("a")
     world.join("b")
     world.beat("a", 1)
@@ -197,7 +197,7 @@ def test_commits_and_fetches_are_checked_by_member_and_epoch(
 
 
 def test_anyone_may_commit_to_an_empty_group_and_fetch_without_a_name() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     world.join("a")
     assert world.group.check_fetch(None, -1) == Code.NONE
     world.leave("a")
@@ -205,7 +205,7 @@ def test_anyone_may_commit_to_an_empty_group_and_fetch_without_a_name() -> None:
 
 
 def test_commit_with_an_earlier_epoch_is_good_for_what_the_member_held_then_and_holds() -> None:
-    world = World(t=2, u=1)
+    world = ConsumerGroupWorld(t=2, u=1)
     world.join("a")
     world.join("b")
     world.beat("a", 1)

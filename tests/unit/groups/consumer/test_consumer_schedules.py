@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headwater.groups.settings import GroupSettings
 from tests.support.groups.consumer_client import ClassicClient, ConsumerClient
-from tests.support.groups.consumer_world import World
+from tests.support.groups.consumer_world import ConsumerGroupWorld
 
 TOPICS = ("t0", "t1", "t2")
 MOST_CLIENTS = 5
@@ -30,7 +30,7 @@ class Schedules(RuleBasedStateMachine):
         settings = GroupSettings(
             consumer_session_timeout_ms=30_000, consumer_migration_policy="upgrade"
         )
-        self.world = World(settings, t0=partitions)
+        self.world = ConsumerGroupWorld(settings, t0=partitions)
         self.clients: list[ConsumerClient | ClassicClient | None] = [None] * MOST_CLIENTS
         self.started = 0
 
@@ -156,7 +156,7 @@ TestSchedules.settings = settings(max_examples=60, stateful_step_count=40, deadl
 
 
 def test_a_classic_member_that_was_fenced_unheard_does_not_keep_what_it_owned() -> None:
-    world = World(GroupSettings(consumer_migration_policy="upgrade"), t0=2)
+    world = ConsumerGroupWorld(GroupSettings(consumer_migration_policy="upgrade"), t0=2)
     new, old = ConsumerClient("new", None), ClassicClient(cooperative=True)
     new.subscribe(("t0",), "")
     for _ in range(6):

@@ -11,8 +11,8 @@ from headwater.groups.consumer import patterns
 from headwater.groups.consumer.patterns import Matched, TopicPatterns, match
 from headwater.groups.requests import Client, ConsumerHeartbeatRequest
 from headwater.wire.error_codes import Code
-from tests.support.groups.cluster import Topics, one_node
-from tests.support.groups.consumer_world import World
+from tests.support.groups.cluster import SharedTopics, one_node
+from tests.support.groups.consumer_world import ConsumerGroupWorld
 
 LONG_NAMES = frozenset(f"topic-{'ab' * 60}-{n:04d}" for n in range(2_000))
 
@@ -34,7 +34,7 @@ def joining(member: str, pattern: str | None, epoch: int = 0) -> ConsumerHeartbe
     ids=["length", "memory", "syntax", "repetition"],
 )
 def test_pattern_beyond_the_bounds_is_refused(pattern: str) -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     reply = world.join("a", None, regex=pattern)
     assert reply.error == Code.INVALID_REGULAR_EXPRESSION
     assert len(reply.message or "") < 500
@@ -70,7 +70,7 @@ async def test_only_what_changed_is_matched_and_never_on_the_loop(
         return match(pattern, names, before)
 
     monkeypatch.setattr(patterns, "match", counted)
-    topics = Topics(**{f"logs{n}": 1 for n in range(50)})
+    topics = SharedTopics(**{f"logs{n}": 1 for n in range(50)})
     async with one_node(topics) as node:
 
         async def beat(group: str, member: str, pattern: str | None, epoch: int = 0) -> int:
@@ -92,7 +92,7 @@ async def test_only_what_changed_is_matched_and_never_on_the_loop(
 
 
 async def test_topics_that_come_while_patterns_are_matched_are_matched_too() -> None:
-    topics = Topics(a1=1)
+    topics = SharedTopics(a1=1)
     image = TopicPatterns(topics)
     preparing = asyncio.create_task(image.prepare(["a.*"]))
     await asyncio.sleep(0)
@@ -108,7 +108,7 @@ async def test_no_more_patterns_are_remembered_than_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(patterns, "MAX_KNOWN", 3)
-    image = TopicPatterns(Topics(a=1, b=1))
+    image = TopicPatterns(SharedTopics(a=1, b=1))
     for pattern in ("a", "b", "a|b", "b|a"):
         await image.prepare([pattern])
     assert [image.ready([pattern]) for pattern in ("a", "b", "a|b", "b|a")] == [
@@ -121,7 +121,7 @@ async def test_no_more_patterns_are_remembered_than_the_bound(
 
 
 def test_a_group_has_a_bounded_number_of_patterns() -> None:
-    world = World(t=1)
+    world = ConsumerGroupWorld(t=1)
     for number in range(MAX_PATTERNS):
         assert world.join(f"m{number}", None, regex=f"t{number}").error == 0
     assert world.join("more", None, regex="another").error == Code.UNKNOWN_SERVER_ERROR

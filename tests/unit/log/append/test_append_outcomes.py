@@ -14,13 +14,13 @@ from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, read_all, running_engine
-from tests.support.log.writing import Bench, outcomes, simulate
-from tests.support.meta.faulty import Faults, FaultyStore
+from tests.support.log.writing import TroubledLogWriter, outcomes, simulate
+from tests.support.meta.faulty import FaultyStore, MetadataFaults
 from tests.unit.simulation.loop import SimulatedLoop, run_simulated
 
 
 def test_fence_after_a_lost_answer_leaves_the_outcome_open() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.meta_faults.strike(range(1), UnknownOutcome("lost"), after=True)
         landed = bench.append()
         await asyncio.sleep(0.002)
@@ -35,7 +35,7 @@ def test_fence_after_a_lost_answer_leaves_the_outcome_open() -> None:
 
 
 def test_fence_alone_says_that_nothing_landed() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         await fence(bench.store, "a")
         with pytest.raises(NotLeaderOrFollower):
             await bench.append()
@@ -45,7 +45,7 @@ def test_fence_alone_says_that_nothing_landed() -> None:
 
 
 def test_failure_that_nobody_expected_leaves_the_outcome_open_once_the_commit_is_begun() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         class Failing:
             def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
                 raise RuntimeError(f"{len(landed)} chunks landed and nobody can be told")
@@ -65,7 +65,7 @@ async def append_under_faults(seed: int) -> tuple[int, int]:
     """
     rng, database = Random(seed), MemoryDatabase()
     objects = MemoryObjects(clock=SystemClock())
-    faults = Faults()
+    faults = MetadataFaults()
     store = FaultyStore(MemoryStore(database=database), rng, faults)
     told: dict[bytes, KafkaError | None] = {}
     settings = LogSettings(inline_bytes=rng.choice((0, 1_000)), append_timeout_ms=2_000)
@@ -94,7 +94,7 @@ async def append_under_faults(seed: int) -> tuple[int, int]:
             if rng.random() < 0.1:
                 await fence(MemoryStore(database=database), engine.incarnation)
         await asyncio.gather(*tasks)
-        for name in Faults.__slots__:
+        for name in MetadataFaults.__slots__:
             setattr(faults, name, 0.0)
         await asyncio.sleep(10)
         seen = [payload for _, payload in await read_all(reader, "t")]

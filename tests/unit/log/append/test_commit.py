@@ -31,7 +31,7 @@ OWN = keys.incarnation(0, "a")
 FILE = Section("s", "wal/a/1.wo", 0, 1234, grows=False, part_numbers=iter(()))
 
 
-class Table:
+class CommittedValues:
     """The committed values, as a store would keep them."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ def test_a_part_never_exceeds_the_stores_limit(limit: int, inline: bool, refused
     step = chunks_per_part(Limits(operations=limit))
     assert step is not None
     assert step >= 1
-    table = Table()
+    table = CommittedValues()
     streams = range(1, step + 1)
     if refused:
         for stream in streams:
@@ -90,7 +90,7 @@ def test_a_store_without_limits_commits_everything_at_once() -> None:
 
 
 def test_entries_start_at_the_high_watermark_and_tails_follow() -> None:
-    table = Table()
+    table = CommittedValues()
     first = make_batch(b"abc", count=3, timestamp=9)
     table.commit(part_of({1: [first], 2: [make_batch(count=2)]}))
     later = [make_batch(count=2, timestamp=5), make_batch(timestamp=4)]
@@ -109,7 +109,7 @@ def test_entries_start_at_the_high_watermark_and_tails_follow() -> None:
 
 
 def test_inline_bytes_stand_in_the_index_and_not_in_what_watchers_follow() -> None:
-    table = Table()
+    table = CommittedValues()
     part = part_of({1: [make_batch(b"abc")]}, section=None)
     _, (commit,) = table.commit(part)
     stored = decode(IndexEntry, table.values[keys.index_entry(0, 1, 1)])
@@ -126,7 +126,7 @@ def test_inline_bytes_stand_in_the_index_and_not_in_what_watchers_follow() -> No
 def test_a_repeated_commit_returns_the_first_outcome_and_writes_nothing(
     file: Section | None,
 ) -> None:
-    table = Table()
+    table = CommittedValues()
     part = part_of({1: [sent(0), sent(0), sent(5)], 2: [make_batch()]}, section=file)
     _, first = table.commit(part)
     before = dict(table.values)
@@ -138,14 +138,14 @@ def test_a_repeated_commit_returns_the_first_outcome_and_writes_nothing(
 
 
 def test_a_fenced_incarnation_commits_nothing() -> None:
-    table = Table()
+    table = CommittedValues()
     del table.values[OWN]
     with pytest.raises(Fenced):
         table.commit(part_of({1: [make_batch()]}))
 
 
 def test_a_stream_whose_batches_are_all_refused_leaves_no_entry() -> None:
-    table = Table()
+    table = CommittedValues()
     table.commit(part_of({1: [sent(0)], 2: [sent(0)]}))
     before = dict(table.values)
     second = Section("s", "wal/a/2.wo", 0, 99, grows=False, part_numbers=iter(()))
@@ -159,7 +159,7 @@ def test_a_stream_whose_batches_are_all_refused_leaves_no_entry() -> None:
 
 
 def test_an_object_in_which_nothing_lives_is_released_at_once() -> None:
-    table = Table()
+    table = CommittedValues()
     table.values[keys.tail(0, 1)] = encode(Tail(deleted=True, high_watermark=4))
     _, (commit,) = table.commit(part_of({1: [make_batch(), make_batch()]}))
     code = UnknownTopicOrPartition.code
@@ -172,7 +172,7 @@ def test_an_object_in_which_nothing_lives_is_released_at_once() -> None:
 
 
 def test_left_out_batches_count_in_nothing() -> None:
-    table = Table()
+    table = CommittedValues()
     late = make_batch(b"x" * 500, timestamp=10**13, producer_id=7, epoch=0, sequence=3)
     table.commit(part_of({1: [sent(0, count=2), late, sent(2)]}))
     entry = decode(IndexEntry, table.values[keys.index_entry(0, 1, 3)])
@@ -182,7 +182,7 @@ def test_left_out_batches_count_in_nothing() -> None:
 
 
 def test_producers_idle_for_long_are_forgotten_by_a_later_commit() -> None:
-    table = Table()
+    table = CommittedValues()
     table.commit(part_of({1: [sent(0, producer=1)]}), now_ms=0)
     table.commit(part_of({1: [sent(0, producer=2)]}, 2), now_ms=900)
     assert set(table.tail(1).producers) == {1, 2}
@@ -193,7 +193,7 @@ def test_producers_idle_for_long_are_forgotten_by_a_later_commit() -> None:
 @pytest.mark.parametrize("batches", [1, REMEMBERED_BATCHES])
 def test_a_tail_stays_small_however_many_producers_come_and_go(batches: int) -> None:
     """Every commit to a stream reads and writes it, so its size is the time that commits take."""
-    table = Table()
+    table = CommittedValues()
     for number in range(50):
         new = range(number * 400, number * 400 + 400)
         sent_now = [sent(sequence, producer) for producer in new for sequence in range(batches)]
@@ -207,7 +207,7 @@ def test_a_tail_stays_small_however_many_producers_come_and_go(batches: int) -> 
 
 
 def test_very_many_producers_in_one_commit_are_bounded_too() -> None:
-    table = Table()
+    table = CommittedValues()
     table.commit(part_of({1: [sent(0, producer) for producer in range(20_000)]}))
     assert max(table.tail(1).producers) == 19_999
     assert len(table.values[keys.tail(0, 1)]) <= TAIL_BYTES
@@ -220,7 +220,7 @@ def test_very_many_producers_in_one_commit_are_bounded_too() -> None:
 @settings(max_examples=40)
 @given(st.data())
 def test_the_live_set_is_the_streams_with_an_entry(data: st.DataObject) -> None:
-    table = Table()
+    table = CommittedValues()
     for number in range(1, 5):
         batches = data.draw(
             st.dictionaries(

@@ -24,7 +24,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, T, Values, Writes, prefix_end
 from headwater.meta.values import decode
 from tests.support.log.harness import make_batch
-from tests.support.log.writing import WHOLE, Bench, outcomes, simulate
+from tests.support.log.writing import WHOLE, TroubledLogWriter, outcomes, simulate
 
 LARGEST_OF_ONE = 1_500
 """Bytes that a transaction of one stream and one batch stays below."""
@@ -67,7 +67,7 @@ def test_a_flush_lands_whole_and_in_order_however_little_a_transaction_holds(
 ) -> None:
     store = NarrowStore(most)
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         rng = Random(seed)
         sent = [rng.randrange(40) for _ in range(150)]
         futures = []
@@ -90,7 +90,7 @@ def test_a_flush_lands_whole_and_in_order_however_little_a_transaction_holds(
 def test_what_was_learnt_holds_for_later_flushes() -> None:
     store = NarrowStore(2_500)
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([bench.append(stream=n) for n in range(30)]) == [0] * 30
         first = store.refused
         assert await outcomes([bench.append(stream=n) for n in range(30)]) == [1] * 30
@@ -102,7 +102,7 @@ def test_what_was_learnt_holds_for_later_flushes() -> None:
 def test_parts_grow_again_when_the_store_takes_more() -> None:
     store = NarrowStore(LARGEST_OF_ONE)
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([bench.append(stream=n) for n in range(30)]) == [0] * 30
         store.most = 10**6
         for number in range(1, 4):
@@ -120,7 +120,7 @@ def test_a_stream_that_alone_is_too_large_is_an_error_and_no_other_is(
 ) -> None:
     store = NarrowStore(10**6)
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         many = [make_batch(producer_id=n, epoch=0, sequence=0) for n in range(200)]
         await bench.writer.append(5, many)
         store.most = 2_500
@@ -138,7 +138,7 @@ def test_a_flush_is_not_cut_anew_while_an_attempt_may_still_land() -> None:
     """Its parts would have numbers of their own, and land beside it."""
     store = NarrowStore(20_000)
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.meta_faults.strike(range(1), UnknownOutcome("lost"))
         store.most = 2_500
         failed = await outcomes([bench.append(stream=n) for n in range(30)])
@@ -152,7 +152,7 @@ def test_a_flush_is_not_cut_anew_while_an_attempt_may_still_land() -> None:
 def test_a_refusal_after_a_lost_answer_is_doubted(last: StoreError) -> None:
     """What may have landed is not known to readers until they look again."""
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.meta_faults.strike(range(1), UnknownOutcome("lost"), after=True)
         pending = bench.append()
         await asyncio.sleep(0.002)
@@ -165,7 +165,7 @@ def test_a_refusal_after_a_lost_answer_is_doubted(last: StoreError) -> None:
 
 
 def test_a_refusal_alone_is_no_doubt() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.meta_faults.strike(range(1), StorageFull("full"))
         assert await outcomes([bench.append()]) == ["KafkaStorageError"]
         assert not bench.doubts
@@ -175,7 +175,7 @@ def test_a_refusal_alone_is_no_doubt() -> None:
 
 
 def test_a_writer_closes_though_the_store_stays_away() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.meta_faults.strike(range(10**6), StoreUnavailable("away"))
         pending = [bench.append(), bench.append(stream=2)]
         await bench.writer.close()

@@ -10,7 +10,7 @@ from headwater.engine import Appended
 from headwater.log.append.write_buffer import Buffer
 from headwater.log.settings import LogSettings
 from tests.support.log.harness import make_batch
-from tests.support.log.writing import Bench, SlowCommits, outcomes, simulate
+from tests.support.log.writing import SlowCommits, TroubledLogWriter, outcomes, simulate
 
 PAID = LogSettings(inline_bytes=1_000, flush_interval_ms=250, flush_bytes=100_000)
 
@@ -35,7 +35,7 @@ def test_a_buffer_knows_what_of_it_is_cheap(appends: list[tuple[int, int, bool]]
 
 
 def test_on_a_paid_store_small_flushes_wait_for_no_interval_and_no_upload() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1))  # the upload of a large flush hangs
         large = bench.append(b"x" * 2_000, stream=2)
         await asyncio.sleep(0.3)
@@ -51,7 +51,7 @@ def test_on_a_paid_store_small_flushes_wait_for_no_interval_and_no_upload() -> N
 
 
 def test_what_follows_a_large_flush_of_its_own_stream_waits_for_it() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1))
         large = bench.append(b"x" * 2_000)
         await asyncio.sleep(0.3)
@@ -65,7 +65,7 @@ def test_what_follows_a_large_flush_of_its_own_stream_waits_for_it() -> None:
 
 
 def test_a_cheap_topic_waits_for_an_object_and_holds_no_other_back() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([bench.append(stream=1)]) == [0]
         bench.object_faults.strike(range(1))  # the object's upload hangs
         cheap = [bench.writer.append(2, [make_batch()], cheap=True) for _ in range(3)]
@@ -83,7 +83,7 @@ def test_a_cheap_topic_waits_for_an_object_and_holds_no_other_back() -> None:
 
 
 def test_what_is_produced_fast_goes_to_objects_on_a_paid_store() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         futures = []
         for _ in range(1_000):
             futures.append(bench.append(b"x" * 100))
@@ -95,7 +95,7 @@ def test_what_is_produced_fast_goes_to_objects_on_a_paid_store() -> None:
 
 
 def test_a_busy_stream_goes_to_objects_alone_and_takes_nothing_from_a_quiet_one() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         busy = []
         for number in range(1_000):
             busy.append(bench.append(b"x" * 100))
@@ -114,7 +114,7 @@ def test_a_busy_stream_goes_to_objects_alone_and_takes_nothing_from_a_quiet_one(
 
 @pytest.mark.parametrize("pause", [0.01, 3.0])
 def test_a_stream_that_was_busy_is_not_for_long(pause: float) -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([bench.append(b"x" * 2_000)]) == [0]
         sent = 1
         while bench.loop.time() < 3:  # a tenth of an inline flush each time
@@ -131,7 +131,7 @@ def test_a_stream_that_was_busy_is_not_for_long(pause: float) -> None:
 
 
 def test_what_is_busy_is_flushed_though_small_flushes_never_cease() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         await bench.append(b"x" * 70_000, stream=1)
         quiet = []
         busy = bench.append(b"x", stream=1)
@@ -145,7 +145,7 @@ def test_what_is_busy_is_flushed_though_small_flushes_never_cease() -> None:
 
 
 def test_quiet_streams_do_not_wait_for_the_upload_of_what_is_cut_beside_them() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         await bench.append(b"x" * 2_000, stream=1)
         bench.object_faults.strike(range(2))  # from here on uploads hang
         busy, quiet = [], []

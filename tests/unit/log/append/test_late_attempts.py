@@ -19,7 +19,7 @@ from headwater.meta.values import decode
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, payloads, poll, read_all, running_engine
 from tests.support.log.late_store import LateStore
-from tests.support.log.restoring import OBJECTS_ONLY, Place, values
+from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, values
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class StoppingStore(LateStore):
 
 async def test_a_fenced_name_does_not_come_back() -> None:
     """Its objects were deleted as orphans: what it committed then would not be there."""
-    place, store = Place(whole=True), StoppingStore()
+    place, store = RestorePlace(whole=True), StoppingStore()
     async with running_engine(
         store, place.objects, clock=place.clock, housekeeping=False, settings=OBJECTS_ONLY
     ) as engine:
@@ -78,7 +78,7 @@ async def test_a_fenced_name_does_not_come_back() -> None:
 
 
 async def test_a_restored_cluster_is_not_wiped_again() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"a")])
@@ -92,7 +92,7 @@ async def test_a_restored_cluster_is_not_wiped_again() -> None:
 
 
 async def test_a_restored_log_is_not_set_back() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"a")])

@@ -149,7 +149,7 @@ def test_a_newer_epoch_without_a_marker_continues_the_open_transaction() -> None
 
 
 @dataclass(frozen=True)
-class Step:
+class SentBatch:
     """What a producer sends; ``skew`` is off its next sequence and ``bump`` off its epoch."""
 
     kind: str
@@ -161,7 +161,7 @@ class Step:
 
 STEPS = st.lists(
     st.builds(
-        Step,
+        SentBatch,
         st.sampled_from(["data", "part", "part", "commit", "abort", "forget"]),
         st.integers(-1, 3),
         st.integers(1, 4),
@@ -172,13 +172,13 @@ STEPS = st.lists(
 )
 
 
-class Sender:
+class ProducerModel:
     """What producers would send next, by what was appended of theirs."""
 
     def __init__(self) -> None:
         self.next: dict[int, tuple[int, int]] = {}
 
-    def batch(self, step: Step) -> Batch:
+    def batch(self, step: SentBatch) -> Batch:
         producer = step.producer
         if producer < 0:
             return make_batch(count=step.count)
@@ -206,10 +206,10 @@ class Sender:
 
 @given(STEPS, st.lists(st.integers(1, 5), min_size=60, max_size=60))
 def test_the_last_stable_offset_is_the_oldest_open_transactions_and_never_goes_back(
-    steps: list[Step], sizes: list[int]
+    steps: list[SentBatch], sizes: list[int]
 ) -> None:
     """The invariants of ``open_transactions``, beside a model that knows what was appended."""
-    tail, sender = Tail(), Sender()
+    tail, sender = Tail(), ProducerModel()
     opened: dict[int, int] = {}
     while steps:
         taken, steps = steps[: sizes[0]], steps[sizes[0] :]

@@ -21,28 +21,28 @@ from headwater.log.reclaim.orphans import fence
 from headwater.log.settings import LogSettings
 from headwater.wire.batches.batch import MAX_SEQUENCE, Batch
 from tests.support.log.harness import make_batch
-from tests.support.log.writing import Bench, outcomes, simulate
+from tests.support.log.writing import TroubledLogWriter, outcomes, simulate
 
 OVERLAPPING = LogSettings(inline_bytes=0, flush_bytes=1, uploads=4)
 DOWN = StoreUnavailable("down")
 
 
 def send(
-    bench: Bench, sequence: int, producer: int = 7, stream: int = 1, epoch: int = 0
+    bench: TroubledLogWriter, sequence: int, producer: int = 7, stream: int = 1, epoch: int = 0
 ) -> asyncio.Future[Appended]:
     batch = make_batch(b"%d" % sequence, producer_id=producer, epoch=epoch, sequence=sequence)
     return bench.writer.append(stream, [batch])
 
 
-async def another(bench: Bench) -> Bench:
+async def another(bench: TroubledLogWriter) -> TroubledLogWriter:
     """A second broker on the same metadata."""
-    other = Bench(bench.loop, OVERLAPPING, bench.store, name="b")
+    other = TroubledLogWriter(bench.loop, OVERLAPPING, bench.store, name="b")
     await other.start()
     return other
 
 
 def test_batches_behind_one_that_failed_may_be_retried() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([send(bench, 0), send(bench, 0, producer=8)]) == [0, 1]
         bench.object_faults.strike(range(1), DOWN)
         first = send(bench, 1)
@@ -59,7 +59,7 @@ def test_batches_behind_one_that_failed_may_be_retried() -> None:
 
 
 def test_a_batch_behind_a_producers_first_is_not_taken_for_it() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1), DOWN)
         first = send(bench, 0)
         await asyncio.sleep(0.1)
@@ -70,7 +70,7 @@ def test_a_batch_behind_a_producers_first_is_not_taken_for_it() -> None:
 
 
 def test_a_producer_that_was_forgotten_goes_on_where_it_was() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
         await asyncio.sleep(BEGIN_SECONDS * 0.8)
         assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
@@ -83,7 +83,7 @@ def test_a_producer_that_was_forgotten_goes_on_where_it_was() -> None:
 def test_a_producer_that_was_forgotten_does_not_go_on_behind_its_foremost_batch() -> None:
     """Its client would take the answer for one that all before it arrived."""
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([send(bench, 18)]) == ["KafkaStorageError"]
         assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
         await asyncio.sleep(BEGIN_SECONDS * 2)
@@ -94,7 +94,7 @@ def test_a_producer_that_was_forgotten_does_not_go_on_behind_its_foremost_batch(
 
 
 def test_a_producer_that_was_forgotten_goes_on_with_the_batch_that_failed() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1), DOWN)
         assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
         assert await outcomes([send(bench, 17)]) == ["KafkaStorageError"]
@@ -105,7 +105,7 @@ def test_a_producer_that_was_forgotten_goes_on_with_the_batch_that_failed() -> N
 
 
 def test_a_gap_is_another_one_where_another_sequence_is_missing() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         other = await another(bench)
         assert await outcomes([send(bench, 0)]) == [0]
         assert await outcomes([send(bench, 2)]) == ["KafkaStorageError"]
@@ -121,7 +121,7 @@ def test_a_gap_is_another_one_where_another_sequence_is_missing() -> None:
 
 
 def test_a_batch_behind_the_expected_sequence_leaves_no_gap() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         sent = [send(bench, sequence) for sequence in range(8)]
         assert await outcomes(sent) == list(range(8))
         assert await outcomes([send(bench, 1)]) == ["OutOfOrderSequence"]
@@ -132,7 +132,7 @@ def test_a_batch_behind_the_expected_sequence_leaves_no_gap() -> None:
 
 
 def test_only_producers_of_a_commit_are_asked_about() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         for producer in (7, 8):
             assert await outcomes([send(bench, 17, producer)]) == ["KafkaStorageError"]
         await asyncio.sleep(BEGIN_SECONDS)
@@ -154,7 +154,7 @@ async def test_when_too_many_gaps_are_known_the_next_is_excused(
 
 
 def test_a_new_producers_batch_waits_for_the_first_that_another_broker_holds() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         other = await another(bench)
         bench.object_faults.strike(range(1))  # an upload that takes its time
         held = send(bench, 0)
@@ -172,7 +172,7 @@ def test_a_new_producers_batch_waits_for_the_first_that_another_broker_holds() -
 def test_a_batch_does_not_begin_an_epoch_while_another_broker_holds_the_one_in_front() -> None:
     """librdkafka may send a batch to the next broker before the one in front of it."""
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         other = await another(bench)
         assert await outcomes([send(bench, 0)]) == [0]
         bench.object_faults.strike(range(1))
@@ -188,7 +188,7 @@ def test_a_batch_does_not_begin_an_epoch_while_another_broker_holds_the_one_in_f
 
 
 def test_a_gap_that_stays_is_the_producers_own() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([send(bench, 0)]) == [0]
         for _ in range(6):
             assert await outcomes([send(bench, 2)]) == ["KafkaStorageError"]
@@ -200,7 +200,7 @@ def test_a_gap_that_stays_is_the_producers_own() -> None:
 
 
 def test_a_gap_is_another_one_where_nobody_came_for_a_while() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([send(bench, 0)]) == [0]
         for _ in range(3):
             assert await outcomes([send(bench, 2)]) == ["KafkaStorageError"]
@@ -210,7 +210,7 @@ def test_a_gap_is_another_one_where_nobody_came_for_a_while() -> None:
 
 
 def test_an_earlier_batch_that_lands_late_does_not_explain_the_gap_away() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([send(bench, 0)]) == [0]
         bench.meta_faults.strike(range(1))  # the commit of 1 hangs
         sent = [send(bench, 1)]
@@ -228,7 +228,7 @@ def test_an_earlier_batch_that_lands_late_does_not_explain_the_gap_away() -> Non
 
 
 def test_what_expires_before_and_after_a_commit_began_is_remembered() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([send(bench, 0)]) == [0]
         bench.meta_faults.strike(range(1))
         sent = [send(bench, 1)]
@@ -246,7 +246,7 @@ def test_what_expires_before_and_after_a_commit_began_is_remembered() -> None:
 
 
 def test_batches_behind_one_that_a_fenced_name_refused_may_be_retried() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([send(bench, 0)]) == [0]
         await fence(bench.store, "a")
         for sequence in (1, 2):
@@ -263,7 +263,7 @@ def test_batches_behind_one_that_a_fenced_name_refused_may_be_retried() -> None:
 def test_a_fenced_name_refuses_what_is_under_way_at_once(first: int) -> None:
     """What its producers send next goes to the broker's next name, and may be there sooner."""
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         for sequence in range(first):
             await send(bench, sequence)
         bench.meta_faults.strike(range(1))
@@ -287,7 +287,7 @@ def test_a_fenced_name_refuses_what_is_under_way_at_once(first: int) -> None:
 
 
 def test_a_new_producer_does_not_begin_behind_a_batch_that_failed() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1), DOWN)
         assert await outcomes([send(bench, 0)]) == ["KafkaStorageError"]
         for _ in range(59):
@@ -335,7 +335,7 @@ def test_a_client_with_five_under_way_never_gets_45_and_loses_nothing(seed: int)
     """Stores hang and fail at random; the client sends again what failed, in its order."""
     count = 12
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         random = Random(seed)
         bench.meta_faults.stop()
         acknowledged = -1

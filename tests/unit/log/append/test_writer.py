@@ -21,11 +21,11 @@ from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits
 from headwater.objects.store import Buffer
-from tests.support.log.writing import Bench, outcomes, simulate
+from tests.support.log.writing import TroubledLogWriter, outcomes, simulate
 
 
 def test_commits_keep_the_order_of_appends_though_uploads_overlap() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1))  # the first upload hangs
         first = bench.append(b"1" * 50)
         await asyncio.sleep(0.1)
@@ -41,7 +41,7 @@ def test_commits_keep_the_order_of_appends_though_uploads_overlap() -> None:
 
 
 def test_appends_of_any_number_of_streams_land_in_order_in_parts() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         rng = Random(3)
         sent = [rng.randrange(9) for _ in range(200)]
         futures = []
@@ -59,7 +59,7 @@ def test_appends_of_any_number_of_streams_land_in_order_in_parts() -> None:
 
 
 def test_a_lost_answer_appends_nothing_twice() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         for number in range(4):
             bench.meta_faults.strike(range(2), UnknownOutcome("lost"), after=True)
             assert await outcomes([bench.append(), bench.append()]) == [2 * number, 2 * number + 1]
@@ -69,7 +69,7 @@ def test_a_lost_answer_appends_nothing_twice() -> None:
 
 
 def test_a_failed_upload_fails_its_own_batches_and_no_others() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1, 2), StoreUnavailable("down"))
         first = bench.append()
         await asyncio.sleep(0.1)
@@ -87,7 +87,7 @@ def test_a_failed_upload_fails_its_own_batches_and_no_others() -> None:
 
 
 def test_a_full_store_is_a_storage_error() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1), StorageFull("no space left"))
         with pytest.raises(KafkaStorageError, match="no space left"):
             await bench.append()
@@ -100,7 +100,7 @@ def test_a_full_store_is_a_storage_error() -> None:
 
 
 def test_a_fenced_writer_refuses_everything_at_once() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         await fence(bench.store, "a")
         bench.object_faults.strike(range(1))
         first = bench.append()
@@ -120,7 +120,7 @@ def test_a_fenced_writer_refuses_everything_at_once() -> None:
 
 @pytest.mark.parametrize("objects", [True, False])
 def test_appends_time_out_while_a_store_hangs_whenever_they_came(objects: bool) -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         faults = bench.object_faults if objects else bench.meta_faults
         faults.strike(range(10**6))
         ended: dict[int, float] = {}
@@ -145,7 +145,7 @@ def test_appends_time_out_while_a_store_hangs_whenever_they_came(objects: bool) 
 
 
 def test_buffered_bytes_are_bounded_by_closing_the_room() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.meta_faults.strike(range(10**6), StoreUnavailable("down"))
         futures = []
         while bench.writer.held.room:
@@ -163,7 +163,7 @@ def test_buffered_bytes_are_bounded_by_closing_the_room() -> None:
 
 
 def test_a_client_that_goes_away_disturbs_nobody() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1))
         futures = [bench.append() for _ in range(4)]
         await asyncio.sleep(0.1)
@@ -176,7 +176,7 @@ def test_a_client_that_goes_away_disturbs_nobody() -> None:
 
 
 def test_closing_flushes_what_is_buffered_even_before_the_next_flush_is_due() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([bench.append()]) == [0]
         pending = [bench.append(stream=stream) for stream in range(3)]
         await bench.writer.close()
@@ -189,7 +189,7 @@ def test_closing_flushes_what_is_buffered_even_before_the_next_flush_is_due() ->
 
 
 def test_flushes_keep_their_interval_on_a_paid_store() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         futures = []
         for _ in range(100):
             futures.append(bench.append())
@@ -201,7 +201,7 @@ def test_flushes_keep_their_interval_on_a_paid_store() -> None:
 
 
 def test_a_flush_comes_later_for_a_merge_unless_flushes_are_slow() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         async def flush() -> float:
             """Seconds between two flushes, the first of them after a merge."""
             await bench.append()
@@ -220,7 +220,7 @@ def test_a_flush_comes_later_for_a_merge_unless_flushes_are_slow() -> None:
 
 
 def test_the_time_of_an_upload_leaves_no_room_for_merges() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         put = bench.objects.put
 
         async def slow(key: str, parts: Sequence[Buffer]) -> None:
@@ -240,7 +240,7 @@ def test_the_time_of_an_upload_leaves_no_room_for_merges() -> None:
 
 
 def test_a_slow_upload_does_not_hold_up_the_next_flush_on_a_paid_store() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1))  # the first upload hangs
         first = bench.append()
         await asyncio.sleep(0.1)
@@ -255,7 +255,7 @@ def test_a_slow_upload_does_not_hold_up_the_next_flush_on_a_paid_store() -> None
 
 
 def test_small_flushes_travel_without_an_object() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([bench.append(b"x" * 30)]) == [0]
         assert bench.objects.traffic.puts == 0
         assert await outcomes([bench.append(b"x" * 100)]) == [1]
@@ -268,7 +268,7 @@ PAID = LogSettings(inline_bytes=1_000, flush_interval_ms=250, flush_bytes=100_00
 
 
 def test_other_work_waits_for_the_time_between_two_flushes() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         await bench.writer.wait_for_pause(0.1)
         assert bench.loop.time() == 0  # nobody produces
         bench.object_faults.strike(range(1))
@@ -293,7 +293,7 @@ def test_other_work_waits_for_the_time_between_two_flushes() -> None:
 
 
 def test_a_store_that_is_slow_all_the_time_is_not_waited_for_again_and_again() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1))
         large = bench.append(b"x" * 2_000)
         await asyncio.sleep(0.01)
@@ -312,7 +312,7 @@ def test_a_store_that_is_slow_all_the_time_is_not_waited_for_again_and_again() -
 
 
 def test_small_flushes_go_to_objects_while_the_metadata_store_is_crowded() -> None:
-    async def work(bench: Bench) -> None:
+    async def work(bench: TroubledLogWriter) -> None:
         for _ in range(20):
             await bench.append(b"x" * 39)  # a hundred bytes
         assert bench.objects.traffic.puts == 0

@@ -15,11 +15,11 @@ from headwater.meta import keys
 from headwater.meta.store import Limits
 from tests.support.log.compaction import read_range
 from tests.support.log.harness import read_all
-from tests.support.log.job_place import GRACE, Place, created, read_all_values
+from tests.support.log.job_place import GRACE, JobPlace, created, read_all_values
 
 
 async def test_what_is_set_aside_stays_as_it_is_and_says_so() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         job = await created(place, topic)
@@ -45,7 +45,7 @@ async def test_what_is_set_aside_stays_as_it_is_and_says_so() -> None:
 
 
 async def test_files_below_log_start_are_not_put_in() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         job = await created(place, topic, start=0, end=12)
@@ -75,7 +75,7 @@ async def test_files_below_log_start_are_not_put_in() -> None:
 
 
 async def test_a_trim_of_the_whole_range_under_a_job_leaves_nothing_in_the_index() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         job = await created(place, topic, start=0, end=12)
@@ -92,7 +92,7 @@ async def test_a_trim_of_the_whole_range_under_a_job_leaves_nothing_in_the_index
 
 @pytest.mark.parametrize("state", [CREATED, PARQUET_WRITTEN, ICEBERG_COMMITTED, INDEX_SWAPPED])
 async def test_deleting_a_topic_ends_its_job(state: int) -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         job = await created(place, topic)
@@ -118,7 +118,7 @@ async def test_deleting_a_topic_ends_its_job(state: int) -> None:
 
 
 async def test_files_are_let_go_one_by_one_and_once() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         for start in range(0, 20, 4):
@@ -138,7 +138,7 @@ async def test_files_are_let_go_one_by_one_and_once() -> None:
 
 
 async def test_a_pin_holds_back_what_was_released_after_it() -> None:
-    place = Place()
+    place = JobPlace()
     pins = Pins(place.meta, place.clock)
     async with place.engine() as engine:
         topic = await place.fill(engine)
@@ -163,7 +163,7 @@ async def test_a_pin_holds_back_what_was_released_after_it() -> None:
 
 
 async def test_only_files_that_no_manifest_can_name_are_lost() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         job = await created(place, topic)
@@ -179,7 +179,7 @@ async def test_only_files_that_no_manifest_can_name_are_lost() -> None:
 
 
 async def test_a_job_ends_early_where_the_store_takes_no_more() -> None:
-    place = Place(Limits(operations=13))
+    place = JobPlace(Limits(operations=13))
     async with place.engine() as engine:
         topic = await place.fill(engine)
         job = await created(place, topic, start=0, end=20)

@@ -19,14 +19,14 @@ from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.meta import keys, transactions
 from headwater.meta.values import decode
 from headwater.retry import Backoff
-from tests.support.log.compaction import Compactor, read_range
+from tests.support.log.compaction import StepwiseCompactor, read_range
 from tests.support.log.harness import read_all
 from tests.support.log.interrupted import Crash, InterruptedObjects, InterruptedStore, Interruption
-from tests.support.log.job_place import Place, created, read_all_values
+from tests.support.log.job_place import JobPlace, created, read_all_values
 
 
 async def test_every_step_may_be_repeated() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         job = await created(place, topic, start=4, end=12)
@@ -61,7 +61,7 @@ async def test_every_step_may_be_repeated() -> None:
 
 
 async def test_steps_out_of_order_are_refused() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         job = await created(place, topic)
@@ -76,7 +76,7 @@ async def test_steps_out_of_order_are_refused() -> None:
 
 
 async def test_a_swap_leaves_sizes_times_and_bounds_as_they_were() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         before = await place.index(topic)
@@ -100,7 +100,7 @@ async def test_a_swap_leaves_sizes_times_and_bounds_as_they_were() -> None:
 
 
 async def test_one_manifest_wins_and_the_rival_deletes_only_its_own() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         job = await created(place, topic)
@@ -116,7 +116,7 @@ async def test_one_manifest_wins_and_the_rival_deletes_only_its_own() -> None:
 
 
 async def test_a_stale_plan_opens_no_job() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         stream = topic.streams[0]
@@ -139,7 +139,7 @@ async def test_a_stale_plan_opens_no_job() -> None:
 
 
 async def test_merges_keep_out_of_an_open_job() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         stream = topic.streams[0]
@@ -172,7 +172,7 @@ def test_merges_leave_files_and_what_was_set_aside_alone() -> None:
     assert [one.start for one in mergeable(entries, None)] == [0, 2]
 
 
-async def attempt(place: Place, topic: Topic, compactor: Compactor) -> None:
+async def attempt(place: JobPlace, topic: Topic, compactor: StepwiseCompactor) -> None:
     """One driver's try at the stream's job, from wherever it stands."""
     steps = compactor.steps
     job = await steps.get(topic.streams[0])
@@ -200,11 +200,11 @@ async def test_a_driver_cut_off_between_any_two_calls_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setattr(transactions, "BACKOFF", Backoff(first=0, longest=0, attempts=3))
     for call in range(60):
-        place = Place()
+        place = JobPlace()
         async with place.engine() as engine:
             topic = await place.fill(engine)
         interruption = Interruption()
-        compactor = Compactor(
+        compactor = StepwiseCompactor(
             InterruptedStore(place.meta, interruption),
             InterruptedObjects(place.objects, interruption),
             place.clock,
@@ -233,7 +233,7 @@ async def test_a_driver_cut_off_between_any_two_calls_leaves_nothing_behind(
 
 
 async def test_layout_and_release_say_whose_they_are() -> None:
-    place = Place()
+    place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)
         await place.compactor.compact(engine, topic, end=12)

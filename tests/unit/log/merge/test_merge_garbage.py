@@ -9,7 +9,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide, Limits, Writes
 from headwater.meta.values import encode
 from tests.support.log.harness import append, make_batch
-from tests.support.log.restoring import Place
+from tests.support.log.restoring import RestorePlace
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class Rival(MemoryStore):
 
 
 async def test_an_object_whose_part_lost_all_of_its_streams_goes_with_its_last_chunk() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     place.meta = store = Rival(Limits(operations=7))  # one stream in a transaction
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 2, {})

@@ -22,7 +22,7 @@ SETTINGS = {
 }
 
 
-class Model:
+class TimestampModel:
     """Every record's timestamp by its offset."""
 
     def __init__(self, rng: Random) -> None:
@@ -59,7 +59,7 @@ class Model:
         return self.first_at_or_after(latest) if latest >= 0 else None
 
 
-async def check(model: Model, engine: LogEngine, topic: Topic) -> None:
+async def check(model: TimestampModel, engine: LogEngine, topic: Topic) -> None:
     assert await engine.max_timestamp(topic, 0) == model.largest()
     edges = {time + step for time in model.times for step in (-1, 0, 1)}
     for timestamp in sorted(edge for edge in edges if edge >= 0):
@@ -71,7 +71,7 @@ async def check(model: Model, engine: LogEngine, topic: Topic) -> None:
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: codec.name.lower())
 @pytest.mark.parametrize("name", SETTINGS)
 async def test_look_ups_are_exact_to_the_record(name: str, codec: Codec, seed: int) -> None:
-    model = Model(Random(seed))
+    model = TimestampModel(Random(seed))
     meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(meta, objects, settings=SETTINGS[name], housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {"retention.ms": "-1"})

@@ -38,7 +38,7 @@ GROWN = LogSettings(
 )
 
 
-class Place:
+class GarbagePlace:
     """Stores that outlive the brokers that work on them."""
 
     def __init__(self, settings: LogSettings = WHOLE) -> None:
@@ -77,7 +77,7 @@ class Place:
         return {info.key async for info in self.objects.list("wal/")}
 
 
-async def fill(place: Place) -> None:
+async def fill(place: GarbagePlace) -> None:
     """Two topics in shared objects, by a broker that then leaves."""
     async with running_engine(
         place.meta,
@@ -108,7 +108,7 @@ async def work(engine: LogEngine, clock: ClockByHand) -> None:
     await engine._maintenance.collect()
 
 
-async def recover(place: Place) -> None:
+async def recover(place: GarbagePlace) -> None:
     """Another broker finishes what the first one left; then nothing may be left over."""
     async with running_engine(
         place.meta,
@@ -144,7 +144,7 @@ async def recover(place: Place) -> None:
 
 @pytest.mark.parametrize("settings", [WHOLE, GROWN], ids=["whole", "grown"])
 async def test_without_a_crash_only_what_is_referenced_stays(settings: LogSettings) -> None:
-    place = Place(settings)
+    place = GarbagePlace(settings)
     await fill(place)
     await recover(place)
 
@@ -156,7 +156,7 @@ async def test_a_crash_at_any_call_leaves_nothing_broken_and_nothing_behind(
     number, crashed = 0, True
     while crashed:
         crashed = False
-        place = Place(GROWN if number % 2 else WHOLE)
+        place = GarbagePlace(GROWN if number % 2 else WHOLE)
         await fill(place)
         interruption = Interruption()
         async with running_engine(
@@ -177,7 +177,7 @@ async def test_a_crash_at_any_call_leaves_nothing_broken_and_nothing_behind(
     assert number > 30
 
 
-async def prepare_two_parts(place: Place, *, second: bool) -> None:
+async def prepare_two_parts(place: GarbagePlace, *, second: bool) -> None:
     """An object of two parts whose first has lost its only chunk."""
     await place.objects.put("wal/old/1.wo", [b"data"])
     record = ObjectRecord(size=4, parts=2, live=[], created_ms=0)
@@ -191,13 +191,13 @@ async def prepare_two_parts(place: Place, *, second: bool) -> None:
         await commit_second_part(place)
 
 
-async def commit_second_part(place: Place) -> None:
+async def commit_second_part(place: GarbagePlace) -> None:
     record = ObjectRecord(size=4, parts=2, live=[2], created_ms=0)
     await place.write({keys.object_record(0, "wal/old/1.wo", 1): encode(record)})
 
 
 async def test_a_part_not_yet_committed_counts_while_its_writer_lives() -> None:
-    place = Place()
+    place = GarbagePlace()
     await prepare_two_parts(place, second=False)
     assert await place.collector.collect_released() == 0
     assert await place.stored() == {"wal/old/1.wo"}
@@ -208,7 +208,7 @@ async def test_a_part_not_yet_committed_counts_while_its_writer_lives() -> None:
 
 
 async def test_parts_that_became_more_are_waited_for() -> None:
-    place = Place()
+    place = GarbagePlace()
     await prepare_two_parts(place, second=False)
     record = ObjectRecord(size=4, parts=3, live=[], created_ms=0)
     await place.write({keys.object_record(0, "wal/old/1.wo", 1): encode(record)})
@@ -220,7 +220,7 @@ async def test_a_part_committed_just_before_its_writer_is_fenced_is_seen() -> No
     # Whichever call the last commit and the fencing fall before, the object stays.
     number, struck = 0, True
     while struck:
-        place = Place()
+        place = GarbagePlace()
         await prepare_two_parts(place, second=False)
         interruption = Interruption()
         collector = GarbageCollector(
@@ -246,7 +246,7 @@ async def test_a_part_committed_just_before_its_writer_is_fenced_is_seen() -> No
 
 
 async def test_objects_stay_for_their_grace_time() -> None:
-    place = Place()
+    place = GarbagePlace()
     await place.objects.put("wal/old/1.wo", [b"data"])
     now = place.clock.now
     release = Release(chunks=[("wal/old/1.wo", 0, 1)], released_ms=now)
@@ -264,7 +264,7 @@ async def test_objects_stay_for_their_grace_time() -> None:
 
 
 async def test_many_releases_take_few_transactions() -> None:
-    place = Place()
+    place = GarbagePlace()
     objects = [f"wal/old/{number:04d}.wo" for number in range(1_500)]
     for number, key in enumerate(objects):
         await place.objects.put(key, [b"data"])
@@ -285,7 +285,7 @@ async def test_many_releases_take_few_transactions() -> None:
     assert len(await place.keys(keys.releases(0))) == len(await place.keys(keys.objects(0))) == 9
 
 
-async def put_released(place: Place, objects: list[str], *, parts: int = 1) -> None:
+async def put_released(place: GarbagePlace, objects: list[str], *, parts: int = 1) -> None:
     """Objects of a writer that lives, all of whose parts are released."""
     await place.write({keys.incarnation(0, "old"): encode(Incarnation(broker=1))})
     for key in objects:
@@ -300,7 +300,7 @@ async def put_released(place: Place, objects: list[str], *, parts: int = 1) -> N
 async def test_an_object_of_several_parts_is_never_left_looking_as_if_it_grew() -> None:
     number, struck = 0, True
     while struck:
-        place = Place()
+        place = GarbagePlace()
         await put_released(place, [f"wal/old/{n:04d}.wo" for n in range(40)], parts=3)
         interruption = Interruption()
         collector = GarbageCollector(
@@ -329,7 +329,7 @@ async def test_an_object_that_cannot_be_deleted_holds_up_nothing_else() -> None:
                 raise StoreUnavailable(f"deleting {key} is forbidden")
             await super().delete(key)
 
-    place = Place()
+    place = GarbagePlace()
     place.objects = Stubborn(clock=place.clock)
     await put_released(place, [f"wal/old/{n:04d}.wo" for n in range(10)])
     collector = GarbageCollector(
@@ -342,7 +342,7 @@ async def test_an_object_that_cannot_be_deleted_holds_up_nothing_else() -> None:
 
 
 async def test_a_release_clears_its_own_streams_only() -> None:
-    place = Place()
+    place = GarbagePlace()
     await place.objects.put("wal/old/1.wo", [b"data"])
     release = Release(chunks=[("wal/old/1.wo", 0, 1)], released_ms=0)
     record = ObjectRecord(size=4, parts=1, live=[1, 2], created_ms=0)
@@ -356,7 +356,7 @@ async def test_a_release_clears_its_own_streams_only() -> None:
 
 
 async def test_an_incarnation_that_comes_back_is_not_fenced() -> None:
-    place = Place()
+    place = GarbagePlace()
     own = keys.incarnation(0, "old")
     await place.write({own: encode(Incarnation(broker=1))})
     await place.collector.collect_orphans([])
@@ -372,7 +372,7 @@ async def test_an_incarnation_that_comes_back_is_not_fenced() -> None:
 
 
 async def test_what_a_living_writer_uploads_is_never_an_orphan() -> None:
-    place = Place()
+    place = GarbagePlace()
     await place.write({keys.incarnation(0, "new"): encode(Incarnation(broker=1))})
     await place.objects.put("wal/new/1.wo", [b"data"])
     await place.objects.put("wal/old/1.wo", [b"data"])

@@ -12,7 +12,7 @@ from headwater.meta.store import Writes
 from headwater.meta.values import encode
 from headwater.objects.store import ObjectInfo
 from tests.support.log.harness import WholeObjects
-from tests.support.log.restoring import OBJECTS_ONLY, Place
+from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace
 
 OBJECTS = 5_000
 PAGE = 1_000
@@ -33,7 +33,7 @@ class CountedLists(WholeObjects):
             yield info
 
 
-async def dead_broker(place: Place, name: str, count: int) -> None:
+async def dead_broker(place: RestorePlace, name: str, count: int) -> None:
     """Objects with their records, of an incarnation that is registered no more."""
     puts = {keys.incarnation(0, name): encode(Incarnation(broker=1))}
     for number in range(count):
@@ -45,7 +45,7 @@ async def dead_broker(place: Place, name: str, count: int) -> None:
 
 
 async def test_objects_are_listed_by_one_broker_and_once_a_day() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     place.objects = objects = CountedLists(clock=place.clock)
     await dead_broker(place, "old", OBJECTS)
     await fence(place.meta, "old")
@@ -68,7 +68,7 @@ async def test_objects_are_listed_by_one_broker_and_once_a_day() -> None:
 
 
 async def test_an_object_that_lands_after_its_writer_was_fenced_is_found() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     await place.claim()
     collector = place.collector()
     assert await collector.collect_orphans(()) == 0

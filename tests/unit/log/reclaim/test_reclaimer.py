@@ -12,7 +12,7 @@ from headwater.objects import store
 from headwater.objects.memory import MemoryObjects
 from headwater.telemetry.metrics import Metrics
 from tests.support.log.harness import ClockByHand
-from tests.support.log.restoring import OBJECTS_ONLY, Place
+from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace
 
 SRC = Path(store.__file__).parent.parent
 OPENERS = {"DeletableObjects", "open_objects", "open_object_store"}
@@ -55,7 +55,7 @@ async def test_a_deletion_that_fails_leaves_what_is_behind_it() -> None:
 
 
 async def test_a_collection_of_orphans_is_counted_as_such() -> None:
-    place, metrics = Place(whole=True), Metrics()
+    place, metrics = RestorePlace(whole=True), Metrics()
     await place.claim()
     await place.objects.put("wal/dead/000000000001.wo", [b"x"])
     await fence(place.meta, "dead")

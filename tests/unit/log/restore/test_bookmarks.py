@@ -13,7 +13,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Writes
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, read_all
-from tests.support.log.restoring import OBJECTS_ONLY, Place, values
+from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, values
 from tests.unit.log.restore.test_rival_clusters import PagedObjects, YieldingObjects
 
 WENT_BACK = "went back to an earlier state: .* run headwater restore"
@@ -33,7 +33,7 @@ async def objects_below(objects: MemoryObjects, prefix: str) -> list[str]:
 
 
 async def test_a_store_older_than_the_last_snapshot_is_refused_and_a_restore_goes_on() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     record = await place.claim()
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
@@ -55,7 +55,7 @@ async def test_a_store_older_than_the_last_snapshot_is_refused_and_a_restore_goe
 
 
 async def test_a_store_that_went_back_deletes_nothing() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     await place.claim()
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
@@ -76,7 +76,7 @@ async def test_a_store_that_went_back_deletes_nothing() -> None:
 
 
 async def test_a_store_that_goes_back_during_a_collection_deletes_nothing_more() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     place.objects = objects = PagedObjects(clock=place.clock)
     await place.claim()
     files = [f"wal/0-1-dead/{number:012d}.wo" for number in range(3)]
@@ -102,7 +102,7 @@ async def test_a_running_broker_notices_that_its_store_went_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headwater.log.restore.claim.LOOK_SECONDS", 0.01)
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         backup = copy_of(place.meta)
         await place.snapshot()
@@ -117,7 +117,7 @@ async def test_a_running_broker_notices_that_its_store_went_back(
 
 
 async def test_an_emptied_store_is_told_from_one_that_went_back() -> None:
-    place = Place()
+    place = RestorePlace()
     record = await place.claim()
     await add_bookmark(place.meta, place.objects, Reclaimer(place.objects), record)
     place.meta.database.entries.clear()
@@ -126,7 +126,7 @@ async def test_an_emptied_store_is_told_from_one_that_went_back() -> None:
 
 
 async def test_brokers_that_start_at_once_do_not_refuse_each_other() -> None:
-    place = Place()
+    place = RestorePlace()
     place.objects = YieldingObjects(clock=place.clock)
     record = await place.claim()
     for _ in range(3):

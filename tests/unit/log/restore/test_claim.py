@@ -15,17 +15,17 @@ from headwater.meta.store import Writes
 from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch
-from tests.support.log.restoring import Place
+from tests.support.log.restoring import RestorePlace
 from tests.unit.log.restore.test_rival_clusters import YieldingObjects
 
 
-async def record_of(place: Place) -> Cluster:
+async def record_of(place: RestorePlace) -> Cluster:
     stored = await place.meta.get(keys.CLUSTER)
     assert stored is not None
     return decode(Cluster, stored.value)
 
 
-def forget_store_id(place: Place) -> None:
+def forget_store_id(place: RestorePlace) -> None:
     """Make the cluster one of a release that gave its object store no id."""
     entries = place.meta.database.entries
     record = decode(Cluster, entries[keys.CLUSTER].value)
@@ -33,14 +33,14 @@ def forget_store_id(place: Place) -> None:
     place.meta.database.apply(Writes(puts={keys.CLUSTER: encode(record)}))
 
 
-async def legacy_mark(place: Place) -> None:
+async def legacy_mark(place: RestorePlace) -> None:
     await place.objects.delete(OWNER)
     mark = json.dumps({"cluster": (await record_of(place)).id}).encode()
     await place.objects.put(OWNER, [mark])
 
 
 async def test_another_object_store_is_refused_with_both_urls() -> None:
-    place = Place()
+    place = RestorePlace()
     await place.claim()
     other = MemoryObjects(clock=place.clock)
     record = await open_cluster(place.meta, Random(2))
@@ -54,7 +54,7 @@ async def test_another_object_store_is_refused_with_both_urls() -> None:
 
 
 async def test_a_store_that_moved_is_known_by_its_id() -> None:
-    place = Place()
+    place = RestorePlace()
     before = await place.claim()
     moved = MemoryObjects(clock=place.clock)
     async for info in place.objects.list(""):
@@ -65,7 +65,7 @@ async def test_a_store_that_moved_is_known_by_its_id() -> None:
 
 
 async def test_of_two_stores_that_are_claimed_at_once_one_is_refused() -> None:
-    place = Place()
+    place = RestorePlace()
     stores = [YieldingObjects(clock=place.clock) for _ in range(2)]
     record = await open_cluster(place.meta, Random(1))
     done = await asyncio.gather(
@@ -82,7 +82,7 @@ async def test_of_two_stores_that_are_claimed_at_once_one_is_refused() -> None:
 
 
 async def test_brokers_that_start_at_once_claim_the_same_store() -> None:
-    place = Place()
+    place = RestorePlace()
     objects = YieldingObjects(clock=place.clock)
     record = await open_cluster(place.meta, Random(1))
     done = await asyncio.gather(
@@ -92,14 +92,14 @@ async def test_brokers_that_start_at_once_claim_the_same_store() -> None:
 
 
 async def test_a_broker_that_died_between_the_marks_and_the_record_is_followed_up() -> None:
-    place = Place()
+    place = RestorePlace()
     marked = (await place.claim()).objects
     forget_store_id(place)
     assert (await place.claim()).objects == marked
 
 
 async def test_a_claim_without_an_id_is_completed_where_the_objects_are() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     await place.claim()
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
@@ -117,7 +117,7 @@ async def test_a_claim_without_an_id_is_completed_where_the_objects_are() -> Non
 
 
 async def test_a_restored_cluster_keeps_its_object_store() -> None:
-    place = Place()
+    place = RestorePlace()
     claimed = await place.claim()
     async with place.engine():
         await place.snapshot()
@@ -131,7 +131,7 @@ async def test_a_restored_cluster_keeps_its_object_store() -> None:
 
 async def test_a_cluster_restored_from_a_copy_takes_the_copys_id() -> None:
     """A copy of the data alone, without the marks, is a store of its own."""
-    place = Place()
+    place = RestorePlace()
     await place.claim()
     async with place.engine():
         await place.snapshot()

@@ -24,13 +24,13 @@ from headwater.meta.store import Committed, Decide, Limits, Writes
 from headwater.meta.values import decode, encode
 from headwater.producer_ids import StoredProducerIds
 from tests.support.log.harness import WholeObjects, append, make_batch, read_all, running_engine
-from tests.support.log.restoring import OBJECTS_ONLY, ClockByHand, Place, values
+from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, TickingClock, values
 
 T = TypeVar("T")
 
 
 async def test_what_a_snapshot_has_is_read_from_a_restored_cluster() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine(settings=LogSettings()) as engine:
         topic = await engine.topics.create("t", 2, {"retention.ms": "5000"})
         for number in range(5):
@@ -53,7 +53,7 @@ async def test_records_in_objects_that_are_newer_than_the_snapshot_come_back(
     whole: bool,
     operations: int | None,
 ) -> None:
-    place = Place(whole=whole, limits=Limits(operations=operations))
+    place = RestorePlace(whole=whole, limits=Limits(operations=operations))
     async with place.engine() as engine:
         await engine.topics.create("t", 20, {})
         await append(engine, "t", [make_batch(b"before")])
@@ -81,7 +81,7 @@ async def test_records_in_objects_that_are_newer_than_the_snapshot_come_back(
 
 
 async def test_a_section_that_was_half_committed_comes_back_whole_and_once() -> None:
-    place = Place(limits=Limits(operations=9))  # three streams a commit
+    place = RestorePlace(limits=Limits(operations=9))  # three streams a commit
 
     class Slow(MemoryStore):
         async def transact(
@@ -108,7 +108,7 @@ async def test_a_section_that_was_half_committed_comes_back_whole_and_once() -> 
 
 
 async def test_an_idempotent_producers_retry_is_found_after_a_restore() -> None:
-    place = Place()
+    place = RestorePlace()
     batches = [
         make_batch(str(sequence).encode(), producer_id=7, epoch=0, sequence=sequence)
         for sequence in range(6)
@@ -132,7 +132,7 @@ async def test_an_idempotent_producers_retry_is_found_after_a_restore() -> None:
 
 
 async def test_a_producer_that_went_on_at_a_broker_whose_clock_is_behind_loses_nothing() -> None:
-    place = Place()
+    place = RestorePlace()
     batches = [
         make_batch(str(sequence).encode(), producer_id=7, epoch=0, sequence=sequence)
         for sequence in range(10)
@@ -156,12 +156,12 @@ async def test_a_producer_that_went_on_at_a_broker_whose_clock_is_behind_loses_n
 
 
 async def test_records_of_a_broker_whose_clock_is_far_behind_come_back() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"a")])
         await place.snapshot()
-    behind = ClockByHand()
+    behind = TickingClock()
     behind.now -= 2 * SKEW_MS
     async with running_engine(
         place.meta,
@@ -179,7 +179,7 @@ async def test_records_of_a_broker_whose_clock_is_far_behind_come_back() -> None
 
 
 async def test_a_copy_of_the_objects_in_another_kind_of_store_is_read_there() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"a")])
@@ -210,7 +210,7 @@ def open_job(topic: Topic, store: str) -> Job:
 
 
 async def test_clients_learn_where_the_cluster_was_set_back_to() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"x", count=10)])
@@ -232,7 +232,7 @@ async def test_clients_learn_where_the_cluster_was_set_back_to() -> None:
 
 
 async def test_each_restore_of_one_snapshot_has_an_epoch_of_its_own() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine():
         await place.snapshot()
     for epoch in (1, 2, 3):
@@ -241,7 +241,7 @@ async def test_each_restore_of_one_snapshot_has_an_epoch_of_its_own() -> None:
 
 
 async def test_streams_of_newer_topics_are_told_of_and_their_ids_never_used_again() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await place.snapshot()
@@ -256,7 +256,7 @@ async def test_streams_of_newer_topics_are_told_of_and_their_ids_never_used_agai
 
 
 async def test_a_broken_off_restore_lets_no_broker_start_and_can_be_run_again() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"kept")])
@@ -275,7 +275,7 @@ async def test_a_broken_off_restore_lets_no_broker_start_and_can_be_run_again() 
 
 
 async def test_a_dry_run_says_the_same_and_writes_nothing() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await place.snapshot()
@@ -287,7 +287,7 @@ async def test_a_dry_run_says_the_same_and_writes_nothing() -> None:
 
 
 async def test_a_store_that_is_in_use_is_not_restored_into() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine():
         await place.snapshot()
         with pytest.raises(ConfigurationError, match=r"holds cluster .* already"):
@@ -299,7 +299,7 @@ async def test_a_store_that_is_in_use_is_not_restored_into() -> None:
 
 
 async def test_what_a_broker_counted_in_an_emptied_store_is_not_in_the_way() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine():
         await place.snapshot()
     place.lose_metadata()
@@ -309,7 +309,7 @@ async def test_what_a_broker_counted_in_an_emptied_store_is_not_in_the_way() -> 
 
 
 async def test_an_empty_metadata_store_in_the_place_of_a_lost_one_deletes_nothing() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"x")])
@@ -327,7 +327,7 @@ async def test_an_empty_metadata_store_in_the_place_of_a_lost_one_deletes_nothin
 
 
 async def test_a_metadata_store_that_comes_back_after_a_restore_deletes_nothing() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"x")])
@@ -354,7 +354,7 @@ async def test_a_broker_that_was_left_running_ends_after_a_restore_elsewhere(
 ) -> None:
     """It would go on to acknowledge what the restored cluster does not have."""
     monkeypatch.setattr("headwater.log.restore.claim.LOOK_SECONDS", 0.01)
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         running = asyncio.create_task(engine.run())
         await place.snapshot()
@@ -373,7 +373,7 @@ async def test_no_acknowledged_record_in_an_object_is_lost_whenever_the_metadata
 ) -> None:
     """Two brokers, an idempotent producer, merges, trims, garbage; then the metadata is gone."""
     rng = Random(seed)
-    place = Place(whole=rng.random() < 0.5)
+    place = RestorePlace(whole=rng.random() < 0.5)
     acknowledged: dict[bytes, int] = {}
     start = 0
     async with place.engine(1) as first, place.engine(2) as second:

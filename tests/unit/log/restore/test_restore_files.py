@@ -19,9 +19,9 @@ from headwater.log.restore.restore import restore, snapshots_in
 from headwater.log.settings import LogSettings
 from headwater.wire.batches.batch import Batch, split_batches
 from headwater.wire.batches.records import Record, encode_batch
-from tests.support.log.compaction import Compactor, follow, read_range
+from tests.support.log.compaction import StepwiseCompactor, follow, read_range
 from tests.support.log.harness import append
-from tests.support.log.restoring import OBJECTS_ONLY, Place
+from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace
 from tests.unit.simulation.test_compaction_schedules import records_of
 
 INLINE_ONLY = replace(OBJECTS_ONLY, inline_bytes=1 << 20)
@@ -48,12 +48,12 @@ async def log_of(engine: LogEngine, name: str = "t") -> dict[int, bytes]:
     return found
 
 
-async def index_of(place: Place, topic: Topic) -> list[IndexEntry]:
+async def index_of(place: RestorePlace, topic: Topic) -> list[IndexEntry]:
     return [one async for one in entries_between(place.meta, topic.streams[0], 0, 1 << 40)]
 
 
-def compactor(place: Place, seed: int = 1) -> Compactor:
-    return Compactor(place.meta, place.objects, place.clock, Random(seed))
+def compactor(place: RestorePlace, seed: int = 1) -> StepwiseCompactor:
+    return StepwiseCompactor(place.meta, place.objects, place.clock, Random(seed))
 
 
 async def add(engine: LogEngine, *values: str, count: int = 1) -> None:
@@ -65,7 +65,7 @@ async def add(engine: LogEngine, *values: str, count: int = 1) -> None:
 async def test_a_file_that_is_newer_than_the_snapshot_is_put_back_at_its_offsets(
     settings: LogSettings,
 ) -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine(settings=settings) as engine:
         topic = await engine.topics.create("t", 1, {})
         await add(engine, "a", "b", count=5)
@@ -92,7 +92,7 @@ async def test_a_restore_that_cannot_read_files_of_tables_names_what_adds_that(
     def missing() -> ModuleType:
         raise ImportError("No module named 'pyarrow'")
 
-    place = Place()
+    place = RestorePlace()
     async with place.engine(settings=OBJECTS_ONLY) as engine:
         topic = await engine.topics.create("t", 1, {})
         await add(engine, "a", count=5)
@@ -107,7 +107,7 @@ async def test_a_restore_that_cannot_read_files_of_tables_names_what_adds_that(
 
 
 async def test_what_a_merge_took_from_the_metadata_store_is_put_back_at_its_offsets() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine(settings=INLINE_ONLY) as engine:
         topic = await engine.topics.create("t", 1, {})
         await add(engine, "a", "b")
@@ -128,7 +128,7 @@ async def test_what_a_merge_took_from_the_metadata_store_is_put_back_at_its_offs
 
 
 async def test_records_that_are_lost_between_others_leave_a_hole_that_readers_pass() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine(settings=INLINE_ONLY) as engine:
         topic = await engine.topics.create("t", 1, {})
         await add(engine, "a")
@@ -168,7 +168,7 @@ async def _no_pause(_seconds: float) -> None: ...
 @pytest.mark.parametrize("also_merged", [False, True])
 async def test_a_file_behind_records_that_were_deleted_is_put_back(also_merged: bool) -> None:
     """What was never compacted and was deleted leaves a gap before it."""
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine(settings=INLINE_ONLY) as engine:
         topic = await engine.topics.create("t", 1, {})
         await place.snapshot()
@@ -197,7 +197,7 @@ async def test_a_file_behind_records_that_were_deleted_is_put_back(also_merged: 
 
 
 async def test_a_chunk_takes_the_gap_between_what_its_broker_wrote_before_and_after() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
         await add(engine, "a")
@@ -215,7 +215,7 @@ async def test_a_chunk_takes_the_gap_between_what_its_broker_wrote_before_and_af
 
 
 async def test_a_file_without_a_note_of_its_chunks_is_kept_and_told_of() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
         await add(engine, "a")
@@ -239,7 +239,7 @@ async def test_a_file_without_a_note_of_its_chunks_is_kept_and_told_of() -> None
 
 async def test_a_file_of_a_later_epoch_is_kept_by_a_restore_of_an_older_snapshot() -> None:
     """Its offsets hold other records in that snapshot."""
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine(settings=INLINE_ONLY) as engine:
         topic = await engine.topics.create("t", 1, {})
         await place.snapshot()
@@ -264,7 +264,7 @@ async def test_a_file_of_a_later_epoch_is_kept_by_a_restore_of_an_older_snapshot
 
 
 async def test_objects_with_records_of_unknown_topics_are_kept_and_told_of() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         await place.snapshot()
         await engine.topics.create("lost", 1, {})
@@ -290,7 +290,7 @@ async def test_a_merged_object_that_does_not_state_its_offsets_is_kept_and_told_
         "encode_section",
         lambda chunks, created_ms, _starts: wal_object.encode_section(chunks, created_ms),
     )
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine(settings=INLINE_ONLY) as engine:
         topic = await engine.topics.create("t", 1, {})
         await place.snapshot()
@@ -305,7 +305,7 @@ async def test_a_merged_object_that_does_not_state_its_offsets_is_kept_and_told_
 
 
 async def test_an_idempotent_producers_retry_is_found_in_a_file() -> None:
-    place = Place()
+    place = RestorePlace()
     batches = [
         batch(f"{n}", 2, producer_id=7, producer_epoch=0, base_sequence=2 * n) for n in range(3)
     ]
@@ -325,7 +325,7 @@ async def test_an_idempotent_producers_retry_is_found_in_a_file() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 3])
 async def test_nothing_is_placed_twice_by_one_restore_after_another(rounds: int) -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
         await add(engine, "a")
@@ -347,7 +347,7 @@ async def test_nothing_is_placed_twice_by_one_restore_after_another(rounds: int)
 
 
 async def test_a_segment_is_put_back_beside_the_chunks_that_it_holds() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {"headwater.compact-to": "segment"})
         await add(engine, "a")

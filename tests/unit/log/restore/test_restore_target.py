@@ -18,7 +18,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Committed, Decide
 from headwater.meta.values import decode
 from tests.support.log.harness import append, make_batch, read_all
-from tests.support.log.restoring import Place, values
+from tests.support.log.restoring import RestorePlace, values
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class ReadOnly(MemoryStore):
 
 
 async def test_a_target_that_takes_no_writes_leaves_the_cluster_as_it_was() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"one")])
@@ -53,7 +53,7 @@ async def test_a_target_that_takes_no_writes_leaves_the_cluster_as_it_was() -> N
 async def test_a_restore_that_ends_before_its_epoch_deletes_nothing_and_is_run_again(
     whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Place(whole=whole)
+    place = RestorePlace(whole=whole)
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"kept")])

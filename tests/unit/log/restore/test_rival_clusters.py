@@ -20,7 +20,7 @@ from headwater.meta.store import Committed, Decide
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.store import Buffer, ObjectInfo
 from tests.support.log.harness import WholeObjects, append, make_batch, read_all
-from tests.support.log.restoring import OBJECTS_ONLY, Place, values
+from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, values
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ async def test_of_two_clusters_that_start_at_once_one_is_refused() -> None:
 
 
 async def test_of_two_restores_into_two_stores_at_once_one_is_refused() -> None:
-    place = Place()
+    place = RestorePlace()
     place.objects = YieldingObjects(clock=place.clock)
     async with place.engine():
         await place.snapshot()
@@ -78,7 +78,7 @@ async def test_what_a_superseded_broker_acknowledges_until_it_ends_is_restored(
 ) -> None:
     """A broker notices a restore a while after it has begun; the restore reads objects later."""
     monkeypatch.setattr("headwater.log.restore.claim.LOOK_SECONDS", 0.05)
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     old = place.meta
     async with place.engine() as engine:
         running = asyncio.create_task(engine.run())
@@ -122,7 +122,7 @@ class StoppedStore(MemoryStore):
 
 
 async def test_a_restore_that_another_overtook_writes_no_more() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"a")])
@@ -158,7 +158,7 @@ class PagedObjects(WholeObjects):
 
 
 async def test_a_collection_deletes_nothing_of_a_cluster_restored_meanwhile() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     place.objects = objects = PagedObjects(clock=place.clock)
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})
@@ -189,7 +189,7 @@ async def test_a_file_that_a_restore_kept_meanwhile_is_not_taken_for_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headwater.log.reclaim.garbage.FILES_AT_ONCE", 1)
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     place.objects = objects = PagedObjects(clock=place.clock)
     objects.below = TABLES
     await place.claim()

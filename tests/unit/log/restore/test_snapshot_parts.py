@@ -14,7 +14,7 @@ from headwater.log.restore.snapshots import kept_snapshots, read_snapshot
 from headwater.meta.store import Scan, Writes
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, read_all, running_engine
-from tests.support.log.restoring import OBJECTS_ONLY, Place, values
+from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, values
 from tests.support.meta.faulty import FaultyStore
 
 
@@ -30,7 +30,7 @@ async def below(objects: MemoryObjects, prefix: str) -> list[str]:
 
 @pytest.mark.usefixtures("small_parts")
 async def test_a_snapshot_in_parts_restores_every_key() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         await engine.topics.create("t", 3, {})
         for number in range(5):
@@ -49,7 +49,7 @@ async def test_a_snapshot_in_parts_restores_every_key() -> None:
 
 @pytest.mark.usefixtures("small_parts")
 async def test_no_more_than_a_part_is_given_to_the_object_store_at_once() -> None:
-    place = Place()
+    place = RestorePlace()
     puts = {f"x/{number:04d}": Random(number).randbytes(20) for number in range(400)}
     place.meta.database.apply(Writes(puts=puts))
     async with place.engine():
@@ -63,7 +63,7 @@ async def test_no_more_than_a_part_is_given_to_the_object_store_at_once() -> Non
 
 @pytest.mark.usefixtures("small_parts")
 async def test_a_snapshot_without_one_of_its_parts_is_refused() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine():
         taken = await place.snapshot()
     (key,) = await snapshots_in(place.objects)
@@ -83,7 +83,7 @@ async def test_a_snapshot_without_one_of_its_parts_is_refused() -> None:
 
 @pytest.mark.usefixtures("small_parts")
 async def test_parts_go_with_their_snapshot() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine():
         first = await place.snapshot(kept=1)
         (key,) = await snapshots_in(place.objects)
@@ -112,7 +112,7 @@ class Unscannable(FaultyStore):
 
 
 async def test_snapshots_that_keep_failing_are_told_of_and_hold_garbage_back_for_a_day() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     store = Unscannable(place.meta, Random(1))
     settings = dataclasses.replace(OBJECTS_ONLY, snapshot_interval_ms=1)
     async with running_engine(

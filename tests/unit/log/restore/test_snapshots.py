@@ -13,7 +13,7 @@ from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.restore.restore import restore, snapshots_in
 from headwater.log.restore.snapshots import Snapshotter, horizon, kept_snapshots
 from tests.support.log.harness import append, make_batch, read_all
-from tests.support.log.restoring import OBJECTS_ONLY, ClockByHand, Place, values
+from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, TickingClock, values
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ NO_SNAPSHOTS = dataclasses.replace(OBJECTS_ONLY, snapshot_interval_ms=0)
 
 
 async def test_garbage_that_a_snapshot_refers_to_stays_until_the_snapshot_goes() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
         for number in range(4):
@@ -40,7 +40,7 @@ async def test_garbage_that_a_snapshot_refers_to_stays_until_the_snapshot_goes()
 
 
 async def test_a_trimmed_and_collected_log_comes_back_as_the_oldest_kept_snapshot_has_it() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"old")])
@@ -58,7 +58,7 @@ async def test_a_trimmed_and_collected_log_comes_back_as_the_oldest_kept_snapsho
 
 
 async def test_a_snapshot_that_is_being_taken_holds_garbage_back() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine():
         assert await horizon(place.meta) is None
         before = place.meta.database.revision
@@ -83,7 +83,7 @@ async def test_a_snapshot_that_is_being_taken_holds_garbage_back() -> None:
 
 
 async def test_a_snapshot_that_another_overtook_is_dropped() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine():
 
         async def overtaken(function: Callable[[], T]) -> T:
@@ -106,8 +106,8 @@ async def test_a_snapshot_that_another_overtook_is_dropped() -> None:
 
 async def test_one_that_was_given_up_is_older_than_those_after_it_whatever_its_clock() -> None:
     """What it refers to is not kept: restored, it would lack objects."""
-    place = Place(whole=True)
-    ahead = ClockByHand()
+    place = RestorePlace(whole=True)
+    ahead = TickingClock()
     ahead.now += 3_600_000
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
@@ -143,7 +143,7 @@ async def test_one_that_was_given_up_is_older_than_those_after_it_whatever_its_c
 
 async def test_what_was_restored_is_kept_until_the_next_snapshots() -> None:
     """The metadata may be lost again before there are any."""
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
         for number in range(4):
@@ -165,7 +165,7 @@ async def test_what_was_restored_is_kept_until_the_next_snapshots() -> None:
 
 
 async def test_where_none_are_taken_any_more_the_old_ones_go_after_a_day() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine(settings=NO_SNAPSHOTS) as engine:
         topic = await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"a")])
@@ -182,7 +182,7 @@ async def test_where_none_are_taken_any_more_the_old_ones_go_after_a_day() -> No
 
 
 async def test_where_they_are_taken_the_old_ones_stay_until_newer_ones_are_there() -> None:
-    place = Place(whole=True)
+    place = RestorePlace(whole=True)
     async with place.engine() as engine:
         await place.snapshot()
         place.clock.now += SNAPSHOT_LIFE_MS
@@ -190,7 +190,7 @@ async def test_where_they_are_taken_the_old_ones_stay_until_newer_ones_are_there
         assert len(await snapshots_in(place.objects)) == 1
 
 
-async def wal_objects(place: Place) -> int:
+async def wal_objects(place: RestorePlace) -> int:
     return len([info async for info in place.objects.list("wal/")])
 
 
@@ -209,7 +209,7 @@ def test_a_snapshot_with_a_wrong_byte_is_refused() -> None:
 
 
 async def test_snapshots_are_taken_when_they_are_due_and_not_more_often() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         await engine._maintenance.snapshot()
         await engine._maintenance.snapshot()
@@ -220,7 +220,7 @@ async def test_snapshots_are_taken_when_they_are_due_and_not_more_often() -> Non
 
 
 async def test_one_from_the_future_does_not_put_the_next_off() -> None:
-    place = Place()
+    place = RestorePlace()
     async with place.engine() as engine:
         place.clock.now += 86_400_000
         await engine._maintenance.snapshot()

@@ -16,7 +16,7 @@ from headwater.meta.store import Writes
 from tests.unit.simulation.oxia_shard import ShardState
 
 
-class Machine(Shard):
+class SuspendableShard(Shard):
     """One machine's calls; ``suspend`` runs once, before an answer is looked at."""
 
     def __init__(self, state: ShardState, clock: list[float]) -> None:
@@ -55,8 +55,8 @@ async def test_a_key_that_was_purged_meanwhile_is_not_made_again(
     monkeypatch.setattr("headwater.meta.oxia.committer.OTHERS_APPLY_SECONDS", 0.0)
     state, clock, layout = ShardState(), [0.0], Layout("p")
 
-    def machine() -> tuple[Machine, Committer, Trimmer]:
-        shard = Machine(state, clock)
+    def machine() -> tuple[SuspendableShard, Committer, Trimmer]:
+        shard = SuspendableShard(state, clock)
         reader = Reader(shard, layout)
         committer = Committer(
             shard, layout, reader, Random(1), lambda _n, _items: None, now=lambda: clock[0]
@@ -87,7 +87,7 @@ async def test_a_key_that_was_purged_meanwhile_is_not_made_again(
         # A third one proposed and stopped: the first that comes by applies what it finds.
         _, stopped, _ = machine()
         monkeypatch.setattr(stopped, "_finish", _stop)
-        with pytest.raises(Stopped):
+        with pytest.raises(KilledCommitter):
             await put(stopped, k=b"v")
         await put(late, y=b"")
     else:
@@ -96,9 +96,9 @@ async def test_a_key_that_was_purged_meanwhile_is_not_made_again(
     assert left == (["x", "y"] if on_read else ["x"])
 
 
-class Stopped(BaseException):
+class KilledCommitter(BaseException):
     """Its process is gone."""
 
 
 async def _stop(*_: object) -> None:
-    raise Stopped
+    raise KilledCommitter

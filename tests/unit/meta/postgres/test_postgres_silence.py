@@ -3,7 +3,7 @@
 from headwater.meta.postgres.silence import SeenSession, SilentSessions
 
 
-class Host:
+class HostClock:
     seconds = 0.0
 
     def now(self) -> float:
@@ -11,7 +11,7 @@ class Host:
 
 
 def test_a_session_ends_when_one_version_was_seen_for_longer_than_its_ttl() -> None:
-    host = Host()
+    host = HostClock()
     silent = SilentSessions(host.now)
     one, two = SeenSession("a", "7", 10), SeenSession("b", "8", 20)
     assert silent.look([one, two]) == []
@@ -24,7 +24,7 @@ def test_a_session_ends_when_one_version_was_seen_for_longer_than_its_ttl() -> N
 
 
 def test_a_renewal_begins_the_time_anew() -> None:
-    host = Host()
+    host = HostClock()
     silent = SilentSessions(host.now)
     silent.look([SeenSession("a", "7", 10)])
     host.seconds = 10.1
@@ -36,7 +36,7 @@ def test_a_renewal_begins_the_time_anew() -> None:
 
 
 def test_a_session_that_is_gone_is_forgotten() -> None:
-    host = Host()
+    host = HostClock()
     silent = SilentSessions(host.now)
     silent.look([SeenSession("a", "7", 10)])
     silent.look([])

@@ -12,22 +12,24 @@ from headwater.tables.catalog.metadata_catalog import MetadataCatalog
 from headwater.tables.commit.changes import append_files
 from headwater.tables.settings import TableSettings
 from tests.support.tables.rest_world import SCHEMA
-from tests.support.tables.world import NAME, World, rows, span
+from tests.support.tables.world import NAME, TablesWorld, rows, span
 
 
 @pytest.fixture
-def earlier(world: World) -> World:
+def earlier(world: TablesWorld) -> TablesWorld:
     """The same directory as an earlier release used it."""
     return replace(world, settings=TableSettings(catalog="sql"))
 
 
-def own(world: World) -> MetadataCatalog:
+def own(world: TablesWorld) -> MetadataCatalog:
     catalog = world.catalog()
     assert isinstance(catalog, MetadataCatalog)
     return catalog
 
 
-def test_tables_and_namespaces_are_there_after_an_upgrade(world: World, earlier: World) -> None:
+def test_tables_and_namespaces_are_there_after_an_upgrade(
+    world: TablesWorld, earlier: TablesWorld
+) -> None:
     append_files(earlier.target(), [world.append(0, 0, 5)])
     before: Catalog = earlier.catalog()
     before.create_namespace(("lake", "raw"), {"owner": "me"})
@@ -41,7 +43,7 @@ def test_tables_and_namespaces_are_there_after_an_upgrade(world: World, earlier:
 
 
 def test_a_process_of_the_earlier_release_commits_nothing_afterwards(
-    world: World, earlier: World
+    world: TablesWorld, earlier: TablesWorld
 ) -> None:
     target = earlier.target()
     append_files(target, [world.append(0, 0, 5)])
@@ -52,7 +54,7 @@ def test_a_process_of_the_earlier_release_commits_nothing_afterwards(
 
 
 def test_what_the_earlier_release_added_since_is_taken_over_later(
-    world: World, earlier: World
+    world: TablesWorld, earlier: TablesWorld
 ) -> None:
     world.catalog()
     catalog = earlier.catalog()
@@ -62,7 +64,7 @@ def test_what_the_earlier_release_added_since_is_taken_over_later(
 
 
 def test_a_broken_off_take_over_is_finished(
-    world: World, earlier: World, monkeypatch: pytest.MonkeyPatch
+    world: TablesWorld, earlier: TablesWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append_files(earlier.target(), [world.append(0, 0, 5)])
     with monkeypatch.context() as patch:
@@ -79,7 +81,9 @@ def test_a_broken_off_take_over_is_finished(
     assert rows(world.target(create=False)) == span(0, 0, 9)
 
 
-def test_a_table_of_another_cluster_stays_in_the_file(world: World, earlier: World) -> None:
+def test_a_table_of_another_cluster_stays_in_the_file(
+    world: TablesWorld, earlier: TablesWorld
+) -> None:
     append_files(earlier.target(), [world.append(0, 0, 5)])
     catalog = own(replace(world, directory=world.directory / "other"))
     take_over(world.directory / FILE_NAME, catalog, below="s3://lake/")
@@ -88,7 +92,7 @@ def test_a_table_of_another_cluster_stays_in_the_file(world: World, earlier: Wor
 
 
 def test_a_name_that_the_cluster_has_given_to_another_table_stays_in_the_file(
-    world: World, earlier: World, caplog: pytest.LogCaptureFixture
+    world: TablesWorld, earlier: TablesWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     catalog = world.catalog()
     catalog.create_namespace("lake")
@@ -101,7 +105,7 @@ def test_a_name_that_the_cluster_has_given_to_another_table_stays_in_the_file(
     assert earlier.catalog().load_table("lake.t").location().endswith("/b")
 
 
-def test_a_file_that_is_no_catalog_is_left_alone(world: World) -> None:
+def test_a_file_that_is_no_catalog_is_left_alone(world: TablesWorld) -> None:
     (world.directory / FILE_NAME).touch()
     with pytest.raises(NoSuchTableError):
         world.catalog().load_table(NAME)

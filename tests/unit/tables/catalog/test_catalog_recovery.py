@@ -16,7 +16,7 @@ from headwater.tables.maintenance import delete_orphaned_metadata, expire_snapsh
 from headwater.tables.settings import TableSettings
 from tests.support.tables.catalog_keys import read_keys, write_keys
 from tests.support.tables.rest_world import SCHEMA
-from tests.support.tables.world import OWNER, World, rows, span
+from tests.support.tables.world import OWNER, TablesWorld, rows, span
 
 TOPIC = UUID(int=7)
 COMMITS = 25
@@ -24,8 +24,8 @@ COMMITS = 25
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World.under(tmp_path, owner=replace(OWNER, topic_id=str(TOPIC)))
+def world(tmp_path: Path) -> Iterator[TablesWorld]:
+    made = TablesWorld.under(tmp_path, owner=replace(OWNER, topic_id=str(TOPIC)))
     write_keys(
         made,
         {
@@ -37,13 +37,13 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def restore(world: World, snapshot: dict[str, bytes], *, epoch: int = 1) -> None:
+def restore(world: TablesWorld, snapshot: dict[str, bytes], *, epoch: int = 1) -> None:
     """What a restore leaves in the metadata store."""
     cluster = {keys.CLUSTER: Cluster(id=OWNER.cluster_id, epoch=epoch)}
     write_keys(world, {**snapshot, **cluster}, wipe=True)
 
 
-def test_a_table_is_as_far_as_it_was_when_the_store_was_lost(world: World) -> None:
+def test_a_table_is_as_far_as_it_was_when_the_store_was_lost(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
     snapshot = read_keys(world)
@@ -57,14 +57,14 @@ def test_a_table_is_as_far_as_it_was_when_the_store_was_lost(world: World) -> No
     assert rows(target) == span(0, 0, COMMITS * 5 + 3)
 
 
-def test_a_topics_table_that_the_snapshot_does_not_know_is_registered(world: World) -> None:
+def test_a_topics_table_that_the_snapshot_does_not_know_is_registered(world: TablesWorld) -> None:
     snapshot = read_keys(world)
     append_files(world.target(), [world.append(0, 0, 5)])
     restore(world, snapshot)
     assert rows(world.target(create=False)) == span(0, 0, 5)
 
 
-def test_a_table_that_is_further_back_than_no_restore_stays(world: World) -> None:
+def test_a_table_that_is_further_back_than_no_restore_stays(world: TablesWorld) -> None:
     """Only a restore moves a pointer: the newest file may be of a commit that lost."""
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
@@ -74,7 +74,7 @@ def test_a_table_that_is_further_back_than_no_restore_stays(world: World) -> Non
     assert rows(world.target(create=False)) == span(0, 0, 5)
 
 
-def test_a_commit_that_was_begun_before_the_restore_does_not_land(world: World) -> None:
+def test_a_commit_that_was_begun_before_the_restore_does_not_land(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
     snapshot = read_keys(world)
@@ -94,7 +94,7 @@ def test_a_commit_that_was_begun_before_the_restore_does_not_land(world: World) 
     assert rows(world.target(create=False)) == span(0, 0, 9)
 
 
-def test_users_tables_move_on_too_and_purged_ones_go(world: World) -> None:
+def test_users_tables_move_on_too_and_purged_ones_go(world: TablesWorld) -> None:
     catalog = world.catalog()
     catalog.create_namespace("lake")
     for name in ("kept", "purged"):
@@ -113,7 +113,7 @@ def test_users_tables_move_on_too_and_purged_ones_go(world: World) -> None:
         again.load_table("lake.purged")
 
 
-def test_another_table_in_the_same_place_is_not_taken_for_it(world: World) -> None:
+def test_another_table_in_the_same_place_is_not_taken_for_it(world: TablesWorld) -> None:
     catalog = world.catalog()
     catalog.create_namespace("lake")
     old = catalog.create_table("lake.t", SCHEMA)

@@ -21,15 +21,15 @@ from headwater.tables.commit.changes import append_files
 from headwater.tables.settings import TableSettings
 from tests.support.tables.catalog_keys import write_keys
 from tests.support.tables.rest_world import SCHEMA
-from tests.support.tables.world import NAME, World, rows, span
+from tests.support.tables.world import NAME, TablesWorld, rows, span
 
 
 @pytest.fixture
-def catalog(world: World) -> Catalog:
+def catalog(world: TablesWorld) -> Catalog:
     return world.catalog()
 
 
-def test_every_data_directory_sees_the_same_tables(world: World, tmp_path: Path) -> None:
+def test_every_data_directory_sees_the_same_tables(world: TablesWorld, tmp_path: Path) -> None:
     append_files(world.target(), [world.append(0, 0, 5)])
     target = replace(world, directory=tmp_path / "other", cluster=world.directory).target()
     assert rows(target) == span(0, 0, 5)
@@ -38,7 +38,7 @@ def test_every_data_directory_sees_the_same_tables(world: World, tmp_path: Path)
     assert not list(tmp_path.glob("**/catalog.db"))
 
 
-def test_of_two_commits_on_one_state_one_lands(world: World) -> None:
+def test_of_two_commits_on_one_state_one_lands(world: TablesWorld) -> None:
     target = world.target()
     table = target.catalog.load_table(NAME)
     change = table.transaction().set_properties({"b": "1"})
@@ -117,7 +117,7 @@ def test_properties_of_a_namespace_change(catalog: Catalog) -> None:
     assert catalog.load_namespace_properties("lake") == {"b": "3"}
 
 
-def test_nothing_is_read_or_changed_during_a_restore(world: World, catalog: Catalog) -> None:
+def test_nothing_is_read_or_changed_during_a_restore(world: TablesWorld, catalog: Catalog) -> None:
     catalog.create_namespace("lake")
     restoring = Cluster(id="c1", epoch=1, restoring="a snapshot")
     write_keys(world, {keys.CLUSTER: restoring})
@@ -144,13 +144,13 @@ def test_nothing_is_read_or_changed_during_a_restore(world: World, catalog: Cata
     ],
 )
 def test_a_local_catalog_of_a_remote_cluster_is_refused(
-    world: World, settings: TableSettings, reason: str
+    world: TablesWorld, settings: TableSettings, reason: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         Remote(world.directory, world.objects_url, settings=settings).catalog()
 
 
-class Remote(World):
+class Remote(TablesWorld):
     """A cluster with its metadata on a server, which must not be asked."""
 
     @property
@@ -158,8 +158,8 @@ class Remote(World):
         return "postgres://me:secret@127.0.0.1:9/db"
 
 
-def test_metadata_in_a_brokers_memory_has_no_tables(world: World) -> None:
-    class InMemory(World):
+def test_metadata_in_a_brokers_memory_has_no_tables(world: TablesWorld) -> None:
+    class InMemory(TablesWorld):
         @property
         def metadata_url(self) -> str:
             return "memory://"
@@ -168,6 +168,6 @@ def test_metadata_in_a_brokers_memory_has_no_tables(world: World) -> None:
         InMemory(world.directory, world.objects_url).catalog()
 
 
-def test_a_metadata_store_that_does_not_answer_is_a_typed_error(world: World) -> None:
+def test_a_metadata_store_that_does_not_answer_is_a_typed_error(world: TablesWorld) -> None:
     with pytest.raises(CatalogUnavailable, match="metadata store"):
         Remote(world.directory, world.objects_url).catalog()

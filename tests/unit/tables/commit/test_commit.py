@@ -3,10 +3,10 @@ import pytest
 from headwater.errors import TableMismatch
 from headwater.tables.commit.changes import Rewrite, append_files, remove_files, rewrite_files
 from headwater.tables.commit.watermarks import Append, watermarks
-from tests.support.tables.world import NAME, World, rows, span
+from tests.support.tables.world import NAME, TablesWorld, rows, span
 
 
-def test_files_of_many_streams_land_in_one_snapshot(world: World) -> None:
+def test_files_of_many_streams_land_in_one_snapshot(world: TablesWorld) -> None:
     target = world.target()
     outcome = append_files(target, [world.append(0, 0, 5), world.append(1, 0, 3)])
     assert outcome.landed == {"j0-0-5", "j1-0-3"}
@@ -17,7 +17,7 @@ def test_files_of_many_streams_land_in_one_snapshot(world: World) -> None:
     assert watermarks(table.properties) == {100: 5, 101: 3}
 
 
-def test_a_repeated_append_changes_nothing(world: World) -> None:
+def test_a_repeated_append_changes_nothing(world: TablesWorld) -> None:
     target = world.target()
     appends = [world.append(0, 0, 5)]
     append_files(target, appends)
@@ -27,7 +27,7 @@ def test_a_repeated_append_changes_nothing(world: World) -> None:
     assert rows(target) == span(0, 0, 5)
 
 
-def test_a_commit_that_is_partly_there_is_completed(world: World) -> None:
+def test_a_commit_that_is_partly_there_is_completed(world: TablesWorld) -> None:
     target = world.target()
     first, second = world.append(0, 0, 5), world.append(1, 0, 5)
     append_files(target, [first])
@@ -35,14 +35,14 @@ def test_a_commit_that_is_partly_there_is_completed(world: World) -> None:
     assert rows(target) == span(0, 0, 5) + span(1, 0, 5)
 
 
-def test_a_rival_with_other_files_for_the_same_range_adds_no_row(world: World) -> None:
+def test_a_rival_with_other_files_for_the_same_range_adds_no_row(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
     append_files(target, [world.append(0, 0, 5, job="rival")])
     assert rows(target) == span(0, 0, 5)
 
 
-def test_overlaps_and_gaps_are_refused_and_the_rest_lands(world: World) -> None:
+def test_overlaps_and_gaps_are_refused_and_the_rest_lands(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
     appends = [world.append(0, 3, 8), world.append(1, 2, 4), world.append(2, 0, 2)]
@@ -54,14 +54,14 @@ def test_overlaps_and_gaps_are_refused_and_the_rest_lands(world: World) -> None:
     assert rows(target) == span(0, 0, 5) + span(2, 0, 2)
 
 
-def test_a_hole_that_the_caller_names_is_jumped(world: World) -> None:
+def test_a_hole_that_the_caller_names_is_jumped(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(0, 10, 15, holes=[(0, 10)])])
     append_files(target, [world.append(0, 20, 25, holes=[(0, 10), (15, 18), (18, 20)])])
     assert rows(target) == span(0, 10, 15) + span(0, 20, 25)
 
 
-def test_a_range_without_records_moves_the_watermark(world: World) -> None:
+def test_a_range_without_records_moves_the_watermark(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5, records=[])])
     append_files(target, [Append(job="none", stream=100, start=5, end=9, files=[])])
@@ -69,14 +69,14 @@ def test_a_range_without_records_moves_the_watermark(world: World) -> None:
     assert rows(target) == span(0, 9, 11)
 
 
-def test_consecutive_jobs_of_a_stream_land_together(world: World) -> None:
+def test_consecutive_jobs_of_a_stream_land_together(world: TablesWorld) -> None:
     target = world.target()
     outcome = append_files(target, [world.append(0, 5, 9), world.append(0, 0, 5)])
     assert len(outcome.landed) == 2
     assert rows(target) == span(0, 0, 9)
 
 
-def test_a_rewrite_replaces_files_once(world: World) -> None:
+def test_a_rewrite_replaces_files_once(world: TablesWorld) -> None:
     target = world.target()
     inputs = [world.append(0, 0, 5), world.append(0, 5, 9)]
     append_files(target, [*inputs, world.append(1, 0, 4)])
@@ -92,7 +92,7 @@ def test_a_rewrite_replaces_files_once(world: World) -> None:
     assert watermarks(table.properties) == {100: 9, 101: 4}
 
 
-def test_a_rewrite_whose_input_is_gone_is_refused(world: World) -> None:
+def test_a_rewrite_whose_input_is_gone_is_refused(world: TablesWorld) -> None:
     target = world.target()
     inputs = [world.append(0, 0, 5), world.append(0, 5, 9)]
     append_files(target, inputs)
@@ -104,7 +104,7 @@ def test_a_rewrite_whose_input_is_gone_is_refused(world: World) -> None:
     assert rows(target) == span(0, 5, 9)
 
 
-def test_a_removed_file_does_not_come_back(world: World) -> None:
+def test_a_removed_file_does_not_come_back(world: TablesWorld) -> None:
     target = world.target()
     append = world.append(0, 0, 5)
     append_files(target, [append, world.append(0, 5, 7)])
@@ -118,7 +118,7 @@ def test_a_removed_file_does_not_come_back(world: World) -> None:
     assert summary.summary.operation.value == "delete"
 
 
-def test_a_table_that_someone_else_wrote_to_is_refused(world: World) -> None:
+def test_a_table_that_someone_else_wrote_to_is_refused(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
     table = target.catalog.load_table(NAME)
@@ -127,7 +127,7 @@ def test_a_table_that_someone_else_wrote_to_is_refused(world: World) -> None:
         append_files(target, [world.append(0, 5, 9)])
 
 
-def test_a_table_that_someone_set_back_is_refused_until_it_is_set_forth(world: World) -> None:
+def test_a_table_that_someone_set_back_is_refused_until_it_is_set_forth(world: TablesWorld) -> None:
     target = world.target()
     first = append_files(target, [world.append(0, 0, 5)]).snapshot_id
     second = append_files(target, [world.append(0, 5, 9)]).snapshot_id
@@ -143,7 +143,7 @@ def test_a_table_that_someone_set_back_is_refused_until_it_is_set_forth(world: W
     assert rows(target) == span(0, 0, 12)
 
 
-def test_files_keep_their_protection_when_someone_takes_it_away(world: World) -> None:
+def test_files_keep_their_protection_when_someone_takes_it_away(world: TablesWorld) -> None:
     target = world.target()
     table = target.catalog.load_table(NAME)
     with table.transaction() as transaction:

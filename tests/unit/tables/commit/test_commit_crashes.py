@@ -22,7 +22,7 @@ from headwater.tables.commit.live_files import every_live_file
 from headwater.tables.files.durable_io import DurableFileIO
 from headwater.tables.maintenance import delete_orphaned_metadata, expire_snapshots
 from headwater.tables.settings import TableSettings
-from tests.support.tables.world import NAME, World, rows, span
+from tests.support.tables.world import NAME, TablesWorld, rows, span
 
 CALLS: list[tuple[type, str]] = [
     (DurableFileIO, "new_output"),
@@ -33,7 +33,7 @@ CALLS: list[tuple[type, str]] = [
 NONE_LEFT = 10_000
 
 
-class Crash(BaseException):
+class KilledProcess(BaseException):
     """The process is gone."""
 
 
@@ -55,7 +55,7 @@ class Calls:
 
 
 @contextmanager
-def dying_at(last: int, failure: type[BaseException] = Crash) -> Iterator[Calls]:
+def dying_at(last: int, failure: type[BaseException] = KilledProcess) -> Iterator[Calls]:
     calls = Calls(last, failure)
     with pytest.MonkeyPatch.context() as patch:
         for owner, name in CALLS:
@@ -80,14 +80,16 @@ def _end_threads() -> None:
     ExecutorFactory._instance = None
 
 
-def crash_everywhere(world: World, work: Callable[[TopicTable], object], expected: Any) -> None:
+def crash_everywhere(
+    world: TablesWorld, work: Callable[[TopicTable], object], expected: Any
+) -> None:
     """Die at each call in turn, over and over on one table, then let the work be finished."""
     for last in range(1, NONE_LEFT):
         target = world.target(create=False)
         with dying_at(last) as calls:
             try:
                 work(target)
-            except Crash:
+            except KilledProcess:
                 pass
             else:
                 assert calls.made < last
@@ -95,7 +97,7 @@ def crash_everywhere(world: World, work: Callable[[TopicTable], object], expecte
     assert rows(world.target(create=False)) == expected
 
 
-def orphans(world: World) -> list[str]:
+def orphans(world: TablesWorld) -> list[str]:
     """Metadata that a later sweep finds; a second one finds none."""
     target = world.target(create=False)
     found = delete_orphaned_metadata(target, older_than_ms=-1, now_ms=2**42)
@@ -103,14 +105,14 @@ def orphans(world: World) -> list[str]:
     return found
 
 
-def test_an_append_survives_a_crash_at_every_call(world: World) -> None:
+def test_an_append_survives_a_crash_at_every_call(world: TablesWorld) -> None:
     target = world.target()
     for last in range(1, NONE_LEFT):
         append = world.append(0, last * 10, last * 10 + 10, holes=[(0, 10)])
         with dying_at(last) as calls:
             try:
                 append_files(target, [append])
-            except Crash:
+            except KilledProcess:
                 pass
             else:
                 assert calls.made < last
@@ -123,7 +125,7 @@ def test_an_append_survives_a_crash_at_every_call(world: World) -> None:
     assert rows(target) == span(0, 10, last * 10 + 10)
 
 
-def test_a_rewrite_survives_a_crash_at_every_call(world: World) -> None:
+def test_a_rewrite_survives_a_crash_at_every_call(world: TablesWorld) -> None:
     target = world.target()
     inputs = [world.append(0, 0, 5), world.append(0, 5, 9)]
     append_files(target, inputs)
@@ -138,14 +140,14 @@ def test_a_rewrite_survives_a_crash_at_every_call(world: World) -> None:
     assert rows(target) == span(0, 0, 9)
 
 
-def test_a_removal_survives_a_crash_at_every_call(world: World) -> None:
+def test_a_removal_survives_a_crash_at_every_call(world: TablesWorld) -> None:
     appends = [world.append(0, 0, 5), world.append(0, 5, 9)]
     append_files(world.target(), appends)
     key = appends[0].files[0].key
     crash_everywhere(world, lambda target: remove_files(target, [key]), span(0, 5, 9))
 
 
-def test_an_expiry_survives_a_crash_at_every_call(world: World) -> None:
+def test_an_expiry_survives_a_crash_at_every_call(world: TablesWorld) -> None:
     target = world.target()
     for start in range(0, 30, 5):
         append_files(target, [world.append(0, start, start + 5)])
@@ -161,7 +163,7 @@ def test_an_expiry_survives_a_crash_at_every_call(world: World) -> None:
 
 @pytest.mark.parametrize("last", [1, 2, 7, 9, 11, 12])
 def test_a_catalog_that_does_not_answer_is_a_typed_error_and_a_repeat_is_exact(
-    world: World, last: int
+    world: TablesWorld, last: int
 ) -> None:
     target = world.target()
     append = world.append(0, 0, 5)

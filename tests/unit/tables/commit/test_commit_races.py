@@ -13,7 +13,7 @@ from headwater.tables.commit.live_files import every_live_file
 from headwater.tables.commit.watermarks import Append, watermarks
 from headwater.tables.maintenance import expire_snapshots
 from headwater.tables.settings import TableSettings
-from tests.support.tables.world import NAME, World, rows, span
+from tests.support.tables.world import NAME, TablesWorld, rows, span
 
 RIVALS = 3
 START_S = 50
@@ -57,14 +57,14 @@ def together() -> None:
 
 
 def commit_same(_number: int, directory: Path, jobs: list[list[Append]]) -> None:
-    target = World.under(directory).target(create=False)
+    target = TablesWorld.under(directory).target(create=False)
     for appends in jobs:
         together()
         outcome = append_files(target, appends)
         assert outcome.landed == {one.job for one in appends}
 
 
-def test_rivals_with_the_same_jobs_append_them_once(world: World, rivals: Rivals) -> None:
+def test_rivals_with_the_same_jobs_append_them_once(world: TablesWorld, rivals: Rivals) -> None:
     target = world.target()
     jobs = [[world.append(p, start, start + 4) for p in (0, 1)] for start in range(0, 16, 4)]
     rivals.run(commit_same, world.directory, jobs)
@@ -73,7 +73,7 @@ def test_rivals_with_the_same_jobs_append_them_once(world: World, rivals: Rivals
 
 def commit_overlapping(number: int, directory: Path) -> None:
     """Each rival cuts the stream otherwise, and takes the next range from where the table is."""
-    world = World.under(directory)
+    world = TablesWorld.under(directory)
     target = world.target(create=False)
     together()
     for turn in range(200):
@@ -87,7 +87,9 @@ def commit_overlapping(number: int, directory: Path) -> None:
     raise AssertionError("no end")
 
 
-def test_rivals_with_overlapping_jobs_leave_every_offset_once(world: World, rivals: Rivals) -> None:
+def test_rivals_with_overlapping_jobs_leave_every_offset_once(
+    world: TablesWorld, rivals: Rivals
+) -> None:
     target = world.target()
     rivals.run(commit_overlapping, world.directory)
     found = rows(target)
@@ -96,7 +98,7 @@ def test_rivals_with_overlapping_jobs_leave_every_offset_once(world: World, riva
 
 
 def commit_and_expire(number: int, directory: Path, jobs: list[Append]) -> None:
-    target = World.under(directory).target(create=False)
+    target = TablesWorld.under(directory).target(create=False)
     settings = TableSettings(keep_snapshots=1, max_snapshots=1)
     for turn, append in enumerate(jobs):
         together()
@@ -105,7 +107,7 @@ def commit_and_expire(number: int, directory: Path, jobs: list[Append]) -> None:
             expire_snapshots(target, settings, now_ms=0)
 
 
-def test_expiry_in_between_brings_no_record_twice(world: World, rivals: Rivals) -> None:
+def test_expiry_in_between_brings_no_record_twice(world: TablesWorld, rivals: Rivals) -> None:
     target = world.target()
     jobs = [world.append(0, start, start + 4) for start in range(0, 24, 4)]
     rivals.run(commit_and_expire, world.directory, jobs)
@@ -115,7 +117,7 @@ def test_expiry_in_between_brings_no_record_twice(world: World, rivals: Rivals) 
 def rewrite_and_append(
     number: int, directory: Path, rewrite: Rewrite, appends: list[Append], old: str
 ) -> None:
-    target = World.under(directory).target(create=False)
+    target = TablesWorld.under(directory).target(create=False)
     together()
     if number == 0:
         for append in appends:
@@ -125,7 +127,9 @@ def rewrite_and_append(
         assert rewrite_files(target, [rewrite]).landed == {"big"}
 
 
-def test_rewrites_appends_and_removals_do_not_undo_each_other(world: World, rivals: Rivals) -> None:
+def test_rewrites_appends_and_removals_do_not_undo_each_other(
+    world: TablesWorld, rivals: Rivals
+) -> None:
     target = world.target()
     small = [world.append(0, start, start + 2) for start in range(0, 10, 2)]
     old = world.append(1, 0, 3)
@@ -144,9 +148,9 @@ def test_rewrites_appends_and_removals_do_not_undo_each_other(world: World, riva
 
 def create(_number: int, directory: Path) -> None:
     together()
-    World.under(directory).target()
+    TablesWorld.under(directory).target()
 
 
-def test_rivals_create_one_catalog_and_one_table(world: World, rivals: Rivals) -> None:
+def test_rivals_create_one_catalog_and_one_table(world: TablesWorld, rivals: Rivals) -> None:
     rivals.run(create, world.directory)
     assert rows(world.target(create=False)) == []

@@ -12,7 +12,7 @@ import pytest
 
 import headwater
 from headwater.tables.commit import iceberg_internals
-from tests.support.tables.world import NAME, World
+from tests.support.tables.world import NAME, TablesWorld
 
 ROOT = Path(headwater.__file__).parent
 PROJECT = ROOT.parent.parent / "pyproject.toml"
@@ -55,7 +55,7 @@ def test_a_private_function_is_where_it_was(owner: type, name: str) -> None:
     assert [each for each in parameters if each != "self"] == PRIVATE[owner, name]
 
 
-def test_a_private_attribute_is_where_it_was(world: World) -> None:
+def test_a_private_attribute_is_where_it_was(world: TablesWorld) -> None:
     table = world.target().catalog.load_table(NAME)
     transaction = table.transaction()
     assert (transaction._updates, transaction._requirements) == ((), ())

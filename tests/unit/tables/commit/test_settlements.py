@@ -17,14 +17,14 @@ from headwater.tables.commit.changes import (
 )
 from headwater.tables.commit.watermarks import watermarks
 from headwater.tables.topic_tables import TOPIC_ID
-from tests.support.tables.world import NAME, OWNER, World, rows, span
+from tests.support.tables.world import NAME, OWNER, TablesWorld, rows, span
 
 
-def restored(world: World, epoch: int = 1) -> World:
+def restored(world: TablesWorld, epoch: int = 1) -> TablesWorld:
     return replace(world, owner=replace(world.owner, epoch=epoch))
 
 
-def test_a_table_is_set_to_the_files_of_the_log(world: World) -> None:
+def test_a_table_is_set_to_the_files_of_the_log(world: TablesWorld) -> None:
     before = world.target()
     kept, cut = world.append(0, 0, 5), world.append(0, 5, 9)
     append_files(before, [kept])
@@ -46,7 +46,9 @@ def test_a_table_is_set_to_the_files_of_the_log(world: World) -> None:
     assert rows(target) == span(0, 0, 9)
 
 
-def test_a_table_that_was_never_made_gets_the_files_that_a_restore_put_back(world: World) -> None:
+def test_a_table_that_was_never_made_gets_the_files_that_a_restore_put_back(
+    world: TablesWorld,
+) -> None:
     """A job that wrote its files and ended there made no table: the log has them all the same."""
     topic = StoredTopic("orders", OWNER.topic_id, (OWNER.first_stream,), {})
     found = world.append(0, 0, 5)
@@ -71,7 +73,7 @@ def test_a_table_that_was_never_made_gets_the_files_that_a_restore_put_back(worl
 
 
 def test_the_table_of_a_topic_that_was_created_again_does_not_hold_up_the_next_one(
-    world: World,
+    world: TablesWorld,
 ) -> None:
     append_files(world.target(), [world.append(0, 0, 5)])
     topic = StoredTopic("orders", "id-2", (200,), {})
@@ -91,7 +93,7 @@ def test_the_table_of_a_topic_that_was_created_again_does_not_hold_up_the_next_o
 
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_a_table_takes_nothing_from_a_process_of_another_restore_epoch(
-    world: World, epoch: int
+    world: TablesWorld, epoch: int
 ) -> None:
     target = restored(world).target()
     there = world.append(0, 0, 5)

@@ -17,7 +17,7 @@ from headwater.tables.topic_tables import ensure_table
 from headwater.topic_config.table import parse_partitioning
 from headwater.wire.batches.records import Record, encode_batch
 from headwater.wire.columnar import decode
-from tests.support.tables.world import NAME, OWNER, World, rows, span
+from tests.support.tables.world import NAME, OWNER, TablesWorld, rows, span
 
 HOUR = 3_600_000
 
@@ -66,7 +66,7 @@ def test_the_hash_is_the_reference_one() -> None:
     ["day(timestamp)", "hour(timestamp), bucket(3, key)", "partition, bucket(2, key)"],
 )
 def test_a_copy_has_every_record_in_its_partition(
-    world: World, partitioning: str, max_open: int
+    world: TablesWorld, partitioning: str, max_open: int
 ) -> None:
     catalog = world.catalog()
     ensure_table(catalog, NAME, OWNER, objects_url=world.objects_url, partitioning=partitioning)

@@ -15,7 +15,7 @@ from headwater.tables.files.row_groups import row_ends, row_groups
 from headwater.tables.schema import ARROW, ICEBERG, to_table
 from headwater.wire.batches.records import Record, encode_batch
 from headwater.wire.columnar import decode
-from tests.support.tables.world import NAME, World, record
+from tests.support.tables.world import NAME, TablesWorld, record
 from tests.support.wire.batches import codecs, headers, optional_bytes
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers")
@@ -62,7 +62,7 @@ def read_rows(table: Any) -> list[Any]:
 def test_what_was_produced_is_what_a_table_reader_gets(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Any], codec: int, target: int
 ) -> None:
-    world = World.under(tmp_path_factory.mktemp("world"))
+    world = TablesWorld.under(tmp_path_factory.mktemp("world"))
     records = place(rows)
     cut = len(records) // 2
     batches = [
@@ -87,7 +87,7 @@ def test_what_was_produced_is_what_a_table_reader_gets(
     assert stored.column("record_crc").null_count == len(records)
 
 
-def test_the_table_reads_back_what_was_appended(world: World) -> None:
+def test_the_table_reads_back_what_was_appended(world: TablesWorld) -> None:
     odd = [
         Record(3, 5, None, b"", ((b"\xff\xfe", None), (b"", b"x"), (b"\xff\xfe", b"y"))),
         Record(9, -1, b"", None),
@@ -98,7 +98,7 @@ def test_the_table_reads_back_what_was_appended(world: World) -> None:
     assert read_rows(scanned) == as_rows(odd)
 
 
-def test_columns_have_their_field_ids_for_ever(world: World) -> None:
+def test_columns_have_their_field_ids_for_ever(world: TablesWorld) -> None:
     file = world.write(0, 0, 3)
     found = pq.ParquetFile(world.directory / "objects" / file.key).schema_arrow
     assert found.equals(ARROW)
@@ -113,7 +113,7 @@ def test_columns_have_their_field_ids_for_ever(world: World) -> None:
     assert ICEBERG.find_field("headers.element.value").field_id == 14
 
 
-def test_row_groups_hold_runs_of_offsets_and_say_which(world: World) -> None:
+def test_row_groups_hold_runs_of_offsets_and_say_which(world: TablesWorld) -> None:
     records = [Record(offset, 1000 + offset, b"key", b"x" * 500) for offset in range(100)]
     file = world.write(0, 0, 100, records=records, row_group_bytes=5_000)
     footer = pq.ParquetFile(world.directory / "objects" / file.key).metadata
@@ -135,7 +135,7 @@ def test_row_groups_hold_runs_of_offsets_and_say_which(world: World) -> None:
     assert following == 100
 
 
-def test_iceberg_has_the_statistics_of_a_file(world: World) -> None:
+def test_iceberg_has_the_statistics_of_a_file(world: TablesWorld) -> None:
     target = world.target()
     append_files(target, [world.append(2, 10, 20, holes=[(0, 10)])])
     table = target.catalog.load_table(NAME)
@@ -172,7 +172,7 @@ def test_row_groups_are_no_larger_than_asked_for_or_have_one_row(
 
 @pytest.mark.parametrize("offsets", [(0, 5), (7, 30), (8, 7), (8, 8)])
 def test_offsets_out_of_order_or_range_leave_no_object(
-    world: World, offsets: tuple[int, int]
+    world: TablesWorld, offsets: tuple[int, int]
 ) -> None:
     batches = [decode(encode_batch([record(0, offset)]), 0) for offset in offsets]
     file = FileTarget(
@@ -184,7 +184,7 @@ def test_offsets_out_of_order_or_range_leave_no_object(
     assert not list((world.directory / "objects").rglob("*.parquet"))
 
 
-def test_a_range_without_records_is_a_file_without_rows(world: World) -> None:
+def test_a_range_without_records_is_a_file_without_rows(world: TablesWorld) -> None:
     file = world.write(0, 5, 9, records=[])
     assert (file.rows, file.min_timestamp, file.max_timestamp) == (0, -1, -1)
     assert pq.read_table(world.directory / "objects" / file.key).num_rows == 0

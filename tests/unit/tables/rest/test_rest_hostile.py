@@ -15,14 +15,14 @@ from pyiceberg.manifest import write_manifest_list
 from headwater.tables.catalog.metadata_catalog import MetadataCatalog
 from headwater.tables.rest import purge, server
 from tests.support.tables.rest_world import SCHEMA, Endpoint, serving
-from tests.support.tables.world import World
+from tests.support.tables.world import TablesWorld
 
 TABLE = "/v1/namespaces/lake/tables/t"
 ROWS = pa.table({"id": [1], "name": ["a"]})
 
 
 @pytest.fixture
-def endpoint(world: World) -> Iterator[Endpoint]:
+def endpoint(world: TablesWorld) -> Iterator[Endpoint]:
     with serving(world) as found:
         found.client().create_namespace("lake")
         yield found

@@ -15,14 +15,14 @@ from headwater.tables.rest.server import CatalogServer, catalog_server
 from headwater.tables.rest.vending import vending
 from headwater.tables.settings import TableSettings
 from tests.support.tables.rest_world import SCHEMA, Endpoint, serving
-from tests.support.tables.world import World
+from tests.support.tables.world import TablesWorld
 
 ORDERS = "/v1/namespaces/headwater/tables/orders"
 
 
 @pytest.fixture
 def endpoint(tmp_path: Path) -> Iterator[Endpoint]:
-    world = World.under(tmp_path)
+    world = TablesWorld.under(tmp_path)
     target = world.target()
     append_files(target, [world.append(0, 0, 5)])
     append_files(target, [world.append(0, 5, 9)])
@@ -33,7 +33,7 @@ def endpoint(tmp_path: Path) -> Iterator[Endpoint]:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     """For requests that change nothing."""
-    world = World.under(tmp_path_factory.mktemp("shared"))
+    world = TablesWorld.under(tmp_path_factory.mktemp("shared"))
     append_files(world.target(), [world.append(0, 0, 5)])
     with serving(world) as endpoint:
         yield endpoint
@@ -176,7 +176,7 @@ def test_names_with_odd_characters_are_carried_exactly(endpoint: Endpoint) -> No
 
 
 def test_a_catalog_that_comes_up_later_is_served_then(tmp_path: Path) -> None:
-    world = World.under(tmp_path)
+    world = TablesWorld.under(tmp_path)
     down = True
 
     def opened() -> Catalog:

@@ -9,7 +9,7 @@ import pytest
 from headwater.tables.commit.changes import append_files
 from headwater.tables.settings import TableSettings
 from tests.support.tables.rest_world import SCHEMA, serving
-from tests.support.tables.world import World
+from tests.support.tables.world import TablesWorld
 from tests.unit.objects.conftest import s3_credentials, s3_endpoint, s3_url
 
 __all__ = ["s3_credentials", "s3_endpoint", "s3_url"]
@@ -19,7 +19,7 @@ def test_an_engine_without_settings_of_its_own_reads_and_writes(
     tmp_path: Path, s3_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = TableSettings(catalog_vends_credentials=True)
-    world = replace(World.under(tmp_path, settings=settings), objects_url=s3_url)
+    world = replace(TablesWorld.under(tmp_path, settings=settings), objects_url=s3_url)
     append_files(world.target(), [world.append(0, 0, 20)])
     with serving(world) as endpoint:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):

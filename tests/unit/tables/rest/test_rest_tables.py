@@ -23,14 +23,14 @@ from pyiceberg.types import LongType
 
 from headwater.tables.settings import TableSettings
 from tests.support.tables.rest_world import SCHEMA, Endpoint, serving
-from tests.support.tables.world import World
+from tests.support.tables.world import TablesWorld
 
 ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
 
 
 @pytest.fixture
 def endpoint(tmp_path: Path) -> Iterator[Endpoint]:
-    with serving(World.under(tmp_path)) as endpoint:
+    with serving(TablesWorld.under(tmp_path)) as endpoint:
         yield endpoint
 
 
@@ -252,7 +252,7 @@ def test_a_catalog_over_another_rest_catalog_serves_its_tables(
     endpoint: Endpoint, tmp_path: Path
 ) -> None:
     settings = TableSettings(catalog="rest", catalog_uri=endpoint.url)
-    with serving(World.under(tmp_path, settings=settings)) as front:
+    with serving(TablesWorld.under(tmp_path, settings=settings)) as front:
         catalog = front.client()
         catalog.create_namespace("lake")
         with pytest.raises(NamespaceAlreadyExistsError):

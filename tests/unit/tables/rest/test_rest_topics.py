@@ -11,14 +11,14 @@ from pyiceberg.types import LongType
 
 from headwater.tables.commit.changes import append_files
 from tests.support.tables.rest_world import SCHEMA, Endpoint, serving
-from tests.support.tables.world import World, rows, span
+from tests.support.tables.world import TablesWorld, rows, span
 
 ORDERS = "headwater.orders"
 
 
 @pytest.fixture
 def endpoint(tmp_path: Path) -> Iterator[Endpoint]:
-    world = World.under(tmp_path)
+    world = TablesWorld.under(tmp_path)
     target = world.target()
     append_files(target, [world.append(0, 0, 20), world.append(1, 0, 5)])
     append_files(target, [world.append(0, 20, 30)])

@@ -34,13 +34,13 @@ from headwater.wire.batches.batch import (
 )
 from headwater.wire.batches.codecs import Codec
 from headwater.wire.batches.records import Record, decode_batch, encode_batch, with_log_append_time
-from tests.support.log.compaction import Compactor, follow, read_range
+from tests.support.log.compaction import StepwiseCompactor, follow, read_range
 from tests.support.log.harness import read_once, running_engine
 
 SETTINGS = LogSettings(inline_bytes=0, object_bytes=1, merge_fan_in=1000, read_bytes=1000)
 
 
-class Place:
+class ParquetPlace:
     """Stores, and what was produced to the one stream on them."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -48,7 +48,7 @@ class Place:
         self.clock = SystemClock()
         self.meta = MemoryStore()
         self.objects = MemoryObjects(clock=self.clock)
-        self.compactor = Compactor(self.meta, self.objects, self.clock, self.rng)
+        self.compactor = StepwiseCompactor(self.meta, self.objects, self.clock, self.rng)
         self.records: list[Record] = []
         self.stamped: set[int] = set()
 
@@ -117,7 +117,7 @@ async def consume(
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_a_range_in_parquet_is_served_as_it_was_produced(seed: int) -> None:
-    place = Place(seed)
+    place = ParquetPlace(seed)
     async with running_engine(
         place.meta, place.objects, settings=SETTINGS, housekeeping=False
     ) as engine:
@@ -139,7 +139,7 @@ async def test_a_range_in_parquet_is_served_as_it_was_produced(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_gaps_are_passed_over_and_never_seen_as_loss(seed: int) -> None:
-    place = Place(seed)
+    place = ParquetPlace(seed)
     async with running_engine(
         place.meta, place.objects, settings=SETTINGS, housekeeping=False
     ) as engine:
@@ -157,7 +157,7 @@ async def test_gaps_are_passed_over_and_never_seen_as_loss(seed: int) -> None:
 
 
 async def test_a_range_without_any_record_is_one_control_batch() -> None:
-    place = Place()
+    place = ParquetPlace()
     async with running_engine(place.meta, place.objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         await engine.append(topic, 0, [place.batch(7)])
@@ -188,7 +188,7 @@ def test_fillers_span_any_gap(start: int, length: int) -> None:
 @pytest.mark.parametrize("interval", [1, 20, 10_000])
 @pytest.mark.parametrize("read_bytes", [300, 1 << 20])
 async def test_a_segment_is_served_byte_for_byte(interval: int, read_bytes: int) -> None:
-    place = Place(interval)
+    place = ParquetPlace(interval)
     tuned = LogSettings(inline_bytes=0, object_bytes=1, read_bytes=read_bytes)
     async with running_engine(
         place.meta, place.objects, settings=tuned, housekeeping=False
@@ -215,7 +215,7 @@ async def test_a_segment_is_served_byte_for_byte(interval: int, read_bytes: int)
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_look_ups_by_time_are_exact_to_the_record(seed: int) -> None:
-    place = Place(seed)
+    place = ParquetPlace(seed)
     async with running_engine(
         place.meta, place.objects, settings=SETTINGS, housekeeping=False
     ) as engine:
@@ -238,7 +238,7 @@ async def test_look_ups_by_time_are_exact_to_the_record(seed: int) -> None:
 
 
 async def test_other_files_of_the_same_range_are_not_mixed_up_with_what_is_cached() -> None:
-    place = Place(5)
+    place = ParquetPlace(5)
     tuned = LogSettings(inline_bytes=0, object_bytes=1, read_bytes=100)
     async with running_engine(
         place.meta, place.objects, settings=tuned, housekeeping=False
@@ -261,7 +261,7 @@ async def test_other_files_of_the_same_range_are_not_mixed_up_with_what_is_cache
 
 
 async def test_only_the_footer_and_the_row_groups_asked_for_are_read() -> None:
-    place = Place(1)
+    place = ParquetPlace(1)
     async with running_engine(
         place.meta, place.objects, settings=SETTINGS, housekeeping=False
     ) as engine:
@@ -289,7 +289,7 @@ async def test_many_footers_in_use_stay_within_their_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parquet_source, "FOOTER_BYTES", 1)
-    place = Place(2)
+    place = ParquetPlace(2)
     async with running_engine(
         place.meta, place.objects, settings=SETTINGS, housekeeping=False
     ) as engine:
@@ -305,7 +305,7 @@ async def test_many_footers_in_use_stay_within_their_bound(
 async def test_without_the_extra_the_answer_is_a_storage_error_and_a_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = Place(3)
+    place = ParquetPlace(3)
     async with running_engine(
         place.meta, place.objects, settings=SETTINGS, housekeeping=False
     ) as engine:
@@ -339,7 +339,7 @@ def test_a_damaged_footer_is_never_more_than_a_storage_error(data: st.DataObject
     asyncio.run(damage(data))
 
 
-async def compacted(place: Place) -> DataFile:
+async def compacted(place: ParquetPlace) -> DataFile:
     async with running_engine(
         place.meta, place.objects, settings=SETTINGS, housekeeping=False
     ) as engine:
@@ -354,7 +354,7 @@ async def compacted(place: Place) -> DataFile:
 @pytest.mark.parametrize("mask", [48, 64, 101])
 async def test_no_damage_of_a_footer_ends_the_process(mask: int) -> None:
     """Arrow throws where nobody catches, for one where the sizes of histograms do not fit."""
-    place = Place(4)
+    place = ParquetPlace(4)
     file = await compacted(place)
     content = bytes(await place.objects.get(file.key))
     entry = IndexEntry(
@@ -385,7 +385,7 @@ def test_no_single_byte_of_a_footer_ends_the_process(part: int) -> None:
 
 
 async def damage(data: st.DataObject) -> None:
-    place = Place(4)
+    place = ParquetPlace(4)
     file = await compacted(place)
     content = bytearray(await place.objects.get(file.key))
     at = data.draw(st.integers(len(content) - 600, len(content) - 1))

@@ -13,7 +13,7 @@ from headwater.objects.memory import MemoryObjects
 from headwater.wire.batches.batch import split_batches
 from headwater.wire.batches.records import Record, encode_batch
 from tests.support.broker.running import running_broker
-from tests.support.log.compaction import Compactor
+from tests.support.log.compaction import StepwiseCompactor
 from tests.support.log.harness import running_engine
 
 END = 600
@@ -35,7 +35,7 @@ async def address() -> AsyncIterator[str]:
                 Record(n, 1_700_000_000_000, b"%d" % (start + n), b"v" * 100) for n in range(20)
             ]
             await engine.append(topic, 0, split_batches(encode_batch(records)))
-        compactor = Compactor(meta, objects, SystemClock(), Random(1))
+        compactor = StepwiseCompactor(meta, objects, SystemClock(), Random(1))
         for start, end in ((0, 200), (200, 300), (300, 500)):
             await compactor.compact(
                 engine, topic, start=start, end=end, dropped=DROPPED, row_group_bytes=4000
