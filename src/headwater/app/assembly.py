@@ -5,7 +5,7 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import asdict, fields
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
@@ -13,12 +13,9 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
-import msgspec
-
 from headwater.app.object_store import (
     PAUSE,
     absent_store,
-    is_remote,
     open_object_store,
     patiently,
     unreadiness,
@@ -35,14 +32,12 @@ from headwater.broker.network.server import Server, listen
 from headwater.broker.records.fetch_sessions import FetchSessions
 from headwater.broker.records.record_checks import RecordChecks
 from headwater.broker.services import Services
-from headwater.broker.settings import BrokerSettings
 from headwater.clock import Clock, SystemClock
-from headwater.config import Address, Settings
+from headwater.config import HostPort, Settings
 from headwater.engine import StorageEngine
 from headwater.errors import ConfigurationError, StoreError
 from headwater.extras import missing_modules, require_extra
 from headwater.groups.coordinator import Coordinator
-from headwater.groups.settings import GroupSettings
 from headwater.log.engine import open_cluster
 from headwater.log.read.parquet.use import has_parquet_files
 from headwater.log.reclaim.orphans import fence
@@ -55,8 +50,8 @@ from headwater.meta.store import MetadataStore
 from headwater.meta.urls import is_embedded, open_store, shown
 from headwater.objects.health import State, StoreHealth
 from headwater.objects.store import ObjectStore
+from headwater.objects.urls import is_remote
 from headwater.producer_ids import StoredProducerIds
-from headwater.tables.settings import TableSettings
 from headwater.telemetry.http import TelemetryServer
 from headwater.telemetry.metrics import Metrics
 
@@ -91,7 +86,7 @@ class Broker:
         self._groups: Coordinator
         self._drainer: Drainer
         self._server: Server
-        self.address: Address
+        self.address: HostPort
         """Where it listens."""
 
     async def __aenter__(self) -> Self:
@@ -145,10 +140,10 @@ class Broker:
         settings = self._settings
         self._began = asyncio.get_running_loop().time()
         clock, rng = SystemClock(), Random(SystemRandom().getrandbits(128))  # noqa: S311 - names
-        wanted = Address.parse(settings.broker.listen)
+        wanted = HostPort.parse(settings.broker.listen)
         accepting = listen(wanted.host, wanted.port)
         self._open.callback(accepting.close)
-        self.address = Address(wanted.host, accepting.getsockname()[1])
+        self.address = HostPort(wanted.host, accepting.getsockname()[1])
         executor = ThreadPoolExecutor(IO_THREADS, "headwater-io")
         self._open.callback(executor.shutdown)
         objects = await open_object_store(
@@ -187,7 +182,7 @@ class Broker:
         self._dynamic = DynamicState(
             self._meta,
             broker_id=broker_id,
-            group_settings=group_settings(settings),
+            group_settings=settings.groups,
             now=asyncio.get_running_loop().time,
         )
         await self._dynamic.load()
@@ -215,7 +210,7 @@ class Broker:
             topics=self._engine.topics,
             clock=clock,
             rng=rng,
-            settings=group_settings(settings),
+            settings=settings.groups,
             metrics=self._metrics,
             configs=self._dynamic.groups,
         )
@@ -230,14 +225,14 @@ class Broker:
 
     async def _serve(self, listeners: list[Listener], clock: Clock, rng: Random) -> None:
         """Let clients in, once everything that they need is there."""
-        own = broker_settings(self._settings)
+        own = replace(self._settings.broker, table_names=self._settings.tables.name)
         services = Services(
             engine=self._engine,
             backpressure=self._engine,
             producer_ids=self._producer_ids,
             dynamic=self._dynamic,
             groups=self._groups,
-            group_settings=group_settings(self._settings),
+            group_settings=self._settings.groups,
             cluster=self._membership,
             settings=own,
             clock=clock,
@@ -261,7 +256,7 @@ class Broker:
     async def _start_telemetry(self) -> None:
         if self._settings.metrics.listen is None:
             return
-        address = Address.parse(self._settings.metrics.listen)
+        address = HostPort.parse(self._settings.metrics.listen)
         telemetry = TelemetryServer(self._metrics, self._ready, self._status)
         try:
             await telemetry.start(address.host, address.port)
@@ -279,7 +274,7 @@ class Broker:
         require_extra("table", "--catalog")
         from headwater.tables.rest.server import catalog_server
 
-        address = Address.parse(listen_on)
+        address = HostPort.parse(listen_on)
         if address.host not in ("127.0.0.1", "::1", "localhost"):
             logger.warning(
                 "The catalog asks nobody who they are: whoever reaches it may change users' tables",
@@ -287,7 +282,7 @@ class Broker:
             )
         logging.getLogger("pyiceberg").setLevel(logging.WARNING)  # it tells of every file it opens
         server = catalog_server(
-            TableSettings(**msgspec.structs.asdict(self._settings.tables)),
+            self._settings.tables,
             data=Path(self._settings.data),
             metadata_url=self._settings.metadata_url,
             objects_url=self._settings.objects_url,
@@ -356,16 +351,11 @@ def _first(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def group_settings(settings: Settings) -> GroupSettings:
-    """The groups' own settings."""
-    return GroupSettings(**msgspec.structs.asdict(settings.groups))
-
-
-def advertised_address(settings: Settings, listening: Address) -> Address:
+def advertised_address(settings: Settings, listening: HostPort) -> HostPort:
     """The address that clients are told; raises ``ConfigurationError`` where it must be set."""
     if settings.broker.advertise is not None:
-        return Address.parse(settings.broker.advertise)
-    if listening.is_everywhere:
+        return HostPort.parse(settings.broker.advertise)
+    if listening.is_wildcard:
         raise ConfigurationError(
             f"no client can connect to {listening.host}: "
             "give the address that they reach with --advertise HOST:PORT"
@@ -373,11 +363,11 @@ def advertised_address(settings: Settings, listening: Address) -> Address:
     return listening
 
 
-def metrics_address(settings: Settings, advertised: Address) -> str | None:
+def metrics_address(settings: Settings, advertised: HostPort) -> str | None:
     """Where other hosts read the broker's metrics."""
     if settings.metrics.listen is None:
         return None
-    return str(Address.parse(settings.metrics.listen).seen_from_afar(advertised.host))
+    return str(HostPort.parse(settings.metrics.listen).reachable_at(advertised.host))
 
 
 def lock_broker_id(settings: Settings) -> BrokerLock | None:
@@ -389,11 +379,3 @@ def lock_broker_id(settings: Settings) -> BrokerLock | None:
     if url.scheme != "sqlite":
         return None
     return BrokerLock(Path(unquote(url.path)[1:]).parent, settings.broker.id)
-
-
-def broker_settings(settings: Settings) -> BrokerSettings:
-    """The broker's own settings, by their common names."""
-    given = msgspec.structs.asdict(settings.broker)
-    known = {field.name for field in fields(BrokerSettings)}
-    own = {name: value for name, value in given.items() if name in known}
-    return BrokerSettings(**own, table_names=settings.tables.name)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
@@ -18,12 +17,11 @@ from headwater.errors import (
     UnknownOutcome,
 )
 from headwater.log.restore.claim import OWNER
-from headwater.log.settings import MIB
 from headwater.objects.compatibility import check_compatibility
 from headwater.objects.health import State, StoreHealth, StoreSuspended
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import DeletableObjects, ObjectStore
-from headwater.objects.urls import open_objects
+from headwater.objects.urls import is_remote, open_objects
 
 logger = logging.getLogger(__name__)
 
@@ -79,47 +77,6 @@ def absent_store(error: BaseException, *, embedded: bool) -> str | None:
     if embedded or isinstance(error, ObjectStoreUnavailable) or not isinstance(error, AWAY):
         return None
     return "metadata store"
-
-
-@dataclass(frozen=True, slots=True)
-class FlushRule:
-    """How a kind of store is written to, where the settings of these names are not set."""
-
-    flush_interval_ms: int
-    flush_bytes: int
-    uploads: int
-    buffer_bytes: int
-    merge_bytes: int
-
-
-DIRECT = FlushRule(
-    flush_interval_ms=0,
-    flush_bytes=8 * MIB,
-    uploads=2,
-    buffer_bytes=24 * MIB,
-    merge_bytes=8 * MIB,
-)
-"""Requests cost nothing and answer at once."""
-PAID = FlushRule(
-    flush_interval_ms=200,
-    flush_bytes=16 * MIB,
-    uploads=4,
-    buffer_bytes=64 * MIB,
-    merge_bytes=16 * MIB,
-)
-"""Requests are paid for one by one and take their time: five a second, until they are full.
-
-Four at once: one that takes longer than two intervals does not hold the next flush up."""
-
-
-def flush_rule(objects_url: str) -> FlushRule:
-    """The rule for the kind of store that a URL names."""
-    return PAID if is_remote(objects_url) else DIRECT
-
-
-def is_remote(objects_url: str) -> bool:
-    """Whether requests go over the network."""
-    return not objects_url.startswith(("file:", "memory:"))
 
 
 async def unreadiness(store: ObjectStore, health: StoreHealth, seconds: float) -> str | None:

@@ -1,12 +1,8 @@
 """The storage engine of a broker, made from the settings."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from random import Random
 
-import msgspec
-
-from headwater.app.object_store import flush_rule
 from headwater.broker.cluster.membership import Membership
 from headwater.broker.configs.dynamic_state import DynamicState
 from headwater.clock import Clock
@@ -16,7 +12,6 @@ from headwater.engine import LogDirectory, StorageEngine
 from headwater.log.engine import LogEngine
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.record_work import RecordWork
-from headwater.log.settings import LogSettings
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.objects.urls import local_directory, shown_url
@@ -52,7 +47,7 @@ def make_engine(
         reclaimer=reclaimer,
         broker_id=broker_id,
         cluster=cluster,
-        settings=log_settings(settings),
+        settings=settings.log,
         clock=clock,
         rng=rng,
         metrics=metrics,
@@ -62,15 +57,6 @@ def make_engine(
         record_work=record_work,
         directory=log_directory(settings.objects_url),
     )
-
-
-def log_settings(settings: Settings) -> LogSettings:
-    """The log's own settings; what is not set and is a store's to decide comes from its kind."""
-    given = msgspec.structs.asdict(settings.log)
-    for name, value in asdict(flush_rule(settings.objects_url)).items():
-        if given[name] is None:
-            given[name] = value
-    return LogSettings(**given)
 
 
 def log_directory(objects_url: str) -> LogDirectory:

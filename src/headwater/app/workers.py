@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import click
 
-from headwater.config import Address, Settings
+from headwater.config import HostPort, Settings
 from headwater.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ def worker_flags(settings: Settings, number: int) -> list[str]:
         "--workers=1",
         "--supervised",
         f"--broker-id={broker.id + number}",
-        f"--listen={Address.parse(broker.listen).shifted(number)}",
+        f"--listen={HostPort.parse(broker.listen).shifted(number)}",
     ]
     if broker.advertise is not None:
-        flags.append(f"--advertise={Address.parse(broker.advertise).shifted(number)}")
+        flags.append(f"--advertise={HostPort.parse(broker.advertise).shifted(number)}")
     if settings.metrics.listen is not None:
-        flags.append(f"--metrics={Address.parse(settings.metrics.listen).shifted(number)}")
+        flags.append(f"--metrics={HostPort.parse(settings.metrics.listen).shifted(number)}")
     if settings.tables.catalog_listen is not None:
-        flags.append(f"--catalog={Address.parse(settings.tables.catalog_listen).shifted(number)}")
+        flags.append(f"--catalog={HostPort.parse(settings.tables.catalog_listen).shifted(number)}")
     return flags
 
 

@@ -51,17 +51,15 @@ def fsck(
 async def _check(
     settings: "Settings", progress: "CheckWatcher", master: str | None, *, deep: bool, mend: bool
 ) -> "Report":
-    from headwater.app.storage_engine import log_settings
-    from headwater.cli.table.place import address_of, pipeline_settings, table_settings
+    from headwater.cli.table.place import address_of
     from headwater.pipeline.compaction.compactor import Compactor
     from headwater.pipeline.fsck.check import Checker
     from headwater.pipeline.fsck.repair import repair
     from headwater.pipeline.place import open_place
     from headwater.pipeline.spark.runner import SparkRunner
 
-    own = pipeline_settings(settings)
-    log = log_settings(settings)
-    async with open_place(address_of(settings), table_settings(settings)) as place:
+    own, log = settings.pipeline, settings.log
+    async with open_place(address_of(settings), settings.tables) as place:
         runner = SparkRunner(master or own.master)
         try:
             checker = Checker(place, log, runner=runner if deep else None, watcher=progress)

@@ -119,13 +119,13 @@ async def _settle(settings: "Settings") -> "SettledTables | None":
     """Set tables to what the log holds; None where nothing here reads tables."""
     import importlib.util
 
-    from headwater.cli.table.place import address_of, table_settings
+    from headwater.cli.table.place import address_of
     from headwater.pipeline.place import open_place
     from headwater.pipeline.upkeep.table_restores import settle_tables
 
     if importlib.util.find_spec("pyiceberg") is None:
         return None
-    async with open_place(address_of(settings), table_settings(settings)) as place:
+    async with open_place(address_of(settings), settings.tables) as place:
         return await settle_tables(place)
 
 

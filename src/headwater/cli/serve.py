@@ -165,14 +165,14 @@ def _supervise(settings: "Settings", beside: "Beside") -> None:
 
     from headwater.app.signals import stop_on_signals
     from headwater.app.workers import Supervisor, command_line, worker_flags
-    from headwater.config import Address
+    from headwater.config import HostPort
 
     arguments = sys.argv[1:]
     count = settings.broker.workers
     commands = [
         command_line([*arguments, *worker_flags(settings, number)]) for number in range(count)
     ]
-    listen = Address.parse(settings.broker.listen)
+    listen = HostPort.parse(settings.broker.listen)
 
     async def main() -> None:
         supervisor = Supervisor(commands)

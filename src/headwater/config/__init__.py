@@ -1,17 +1,21 @@
-"""One typed tree of settings, read from a YAML file, the environment and the command line.
+"""Settings, read from a YAML file, the environment and the command line.
 
-Rising priority: the defaults, the file (``--config``), ``HEADWATER_*`` variables, flags.
-A key ``flush_bytes`` of section ``log`` is ``log: {flush_bytes: ...}`` in the file and
-``HEADWATER_LOG_FLUSH_BYTES`` in the environment, where an empty one counts as not set. Every
-key is described where it stands, in a module for each section, and
-``docs/reference/configuration.md`` is generated from that.
+Rising priority: the defaults, the file (``--config``), ``HEADWATER_*`` variables, flags. The
+setting ``log.flush_bytes`` is ``log: {flush_bytes: ...}`` in the file and
+``HEADWATER_LOG_FLUSH_BYTES`` in the environment. An empty variable and a ``null`` in the file
+count as not set. Each section is declared in ``settings.py`` of the package that it configures;
+``docs/reference/configuration.md`` is generated from these declarations.
 
-``load`` raises ``ConfigurationError`` for an unknown key or a value that is not allowed; its
-text names where the value came from, the key, the value, and what is allowed.
+``load`` raises ``ConfigurationError`` for an unknown key or a value that is not allowed. The
+message names the source of the value, the key, the value, and what is allowed.
+
+- ``settings``: the tree of all sections, and a description of each key
+- ``loading``: reading, checking and layering the sources
+- ``host_port``: HOST:PORT
 """
 
-from headwater.config.address import Address
-from headwater.config.layers import load
-from headwater.config.tree import Key, Settings, keys
+from headwater.config.host_port import HostPort
+from headwater.config.loading import load
+from headwater.config.settings import Key, Settings, keys
 
-__all__ = ["Address", "Key", "Settings", "keys", "load"]
+__all__ = ["HostPort", "Key", "Settings", "keys", "load"]

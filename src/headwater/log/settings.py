@@ -1,6 +1,12 @@
-"""The log's own settings, with the defaults of the embedded deployment."""
+"""The section `log`. Its defaults are those of a local object store."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from headwater.setting_types import Natural, Positive
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -10,47 +16,109 @@ MINUTE = 60 * SECOND
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """Sizes in bytes, times in milliseconds."""
+    """The log: flushes, buffers, caches, merges and housekeeping."""
 
-    flush_bytes: int = 8 * MIB
-    """A buffer this full is flushed though another flush is under way."""
-    flush_interval_ms: int = 0
-    """The least time between two flushes; on a paid store it bounds the number of PUTs."""
-    uploads: int = 2
-    """How many full buffers may be uploaded at once; their commits keep their order."""
-    inline_bytes: int = 64 * KIB
-    """A flush up to this size travels inside its metadata transaction."""
+    flush_bytes: Annotated[
+        Positive,
+        Meta(
+            description="A buffer of this size is flushed even if another flush is running. This "
+            "is also the largest object of a flush. 16 MiB on a remote object store."
+        ),
+    ] = 8 * MIB
+    flush_interval_ms: Annotated[
+        Natural,
+        Meta(
+            description="Minimum time between two flushes. It limits the number of paid requests. "
+            "200 on a remote object store."
+        ),
+    ] = 0
+    uploads: Annotated[
+        Positive,
+        Meta(
+            description="Maximum concurrent uploads. Commits keep their order. "
+            "4 on a remote object store."
+        ),
+    ] = 2
+    inline_bytes: Annotated[
+        Natural,
+        Meta(description="A flush up to this size is stored in its metadata transaction."),
+    ] = 64 * KIB
     object_bytes: int = 64 * MIB
-    """Where objects can grow, a new one is begun past this size."""
-    buffer_bytes: int = 24 * MIB
-    """What producers may have in memory before the sockets are no longer read."""
-    append_timeout_ms: int = 30 * SECOND
-    """After this a producer gets an error that it may retry."""
-    cache_bytes: int = 96 * MIB
-    """Recent and read-ahead record data."""
-    read_bytes: int = 2 * MIB
-    """The least that is read of a large chunk at once."""
-    window_entries: int = 128
-    """How many recent index entries of a stream are kept in memory."""
-    merge_interval_ms: int = 1 * SECOND
-    """How often small neighbouring entries are merged into large objects."""
-    merge_fan_in: int = 32
-    """How many entries of about one size make a merge worth while."""
-    merge_small_bytes: int = 1 * MIB
-    """Entries of this size and more are left to compaction."""
-    merge_bytes: int = 8 * MIB
-    """About how much one merge puts into an object."""
-    sweep_interval_ms: int = 5 * MINUTE
-    """How often every stream is looked at for retention and for what others left unmerged."""
-    gc_interval_ms: int = 30 * SECOND
-    """How often objects without a reference are looked for."""
-    gc_grace_ms: int = 10 * MINUTE
-    """How long an object stays after its last reference went; longer than any request."""
-    orphan_grace_ms: int = 10 * MINUTE
-    """How long a broker is gone before its unfinished objects are removed."""
-    snapshot_interval_ms: int = 5 * MINUTE
-    """How often the metadata is copied to the object store; 0: never."""
-    snapshots_kept: int = 3
-    """How many such copies are kept; what they refer to is not deleted."""
-    producer_expiration_ms: int = 24 * 60 * MINUTE
-    """How long an idle idempotent producer is remembered."""
+    """Size at which an object that can grow is closed. Operators cannot set it."""
+    buffer_bytes: Annotated[
+        Positive,
+        Meta(
+            description="Memory for uncommitted records (their bytes, and 3 KiB for each batch). "
+            "When it is full, the broker stops reading from sockets. The in-flight requests of "
+            "one connection may take about half of it. 64 MiB on a remote object store."
+        ),
+    ] = 24 * MIB
+    append_timeout_ms: Annotated[
+        Positive, Meta(description="After this time a producer gets a retriable error.")
+    ] = 30 * SECOND
+    cache_bytes: Annotated[
+        Positive, Meta(description="Memory for cached record data, recent and prefetched.")
+    ] = 96 * MIB
+    read_bytes: Annotated[
+        Positive, Meta(description="Minimum size of one read from a large chunk.")
+    ] = 2 * MIB
+    window_entries: Annotated[
+        Positive, Meta(description="Recent index entries of a stream that are kept in memory.")
+    ] = 128
+    merge_interval_ms: Annotated[
+        Positive, Meta(description="Interval between merges of small index entries.")
+    ] = 1 * SECOND
+    merge_fan_in: Annotated[
+        Annotated[int, Meta(ge=2)],
+        Meta(description="Number of index entries of similar size that starts a merge."),
+    ] = 32
+    merge_small_bytes: Annotated[
+        Positive,
+        Meta(description="Index entries of this size or larger are left to compaction."),
+    ] = 1 * MIB
+    merge_bytes: Annotated[
+        Positive,
+        Meta(
+            description="Approximate size of a merged object. A merge holds one such object in "
+            "memory, or five on a remote object store. 16 MiB on a remote object store."
+        ),
+    ] = 8 * MIB
+    sweep_interval_ms: Annotated[
+        Positive, Meta(description="Interval between checks of all streams for retention.")
+    ] = 5 * MINUTE
+    gc_interval_ms: Annotated[
+        Positive, Meta(description="Interval between searches for unreferenced objects.")
+    ] = 30 * SECOND
+    gc_grace_ms: Annotated[
+        Natural,
+        Meta(description="Time that an object is kept after its last reference is removed."),
+    ] = 10 * MINUTE
+    orphan_grace_ms: Annotated[
+        Natural,
+        Meta(description="Time after a broker is gone until its uncommitted objects are deleted."),
+    ] = 10 * MINUTE
+    snapshot_interval_ms: Annotated[
+        Natural,
+        Meta(description="Interval between metadata snapshots in the object store; 0: none."),
+    ] = 5 * MINUTE
+    snapshots_kept: Annotated[
+        Positive,
+        Meta(description="Metadata snapshots that are kept, with all objects that they name."),
+    ] = 3
+    producer_expiration_ms: Annotated[
+        Positive, Meta(description="Time after which an idle idempotent producer is forgotten.")
+    ] = 24 * 60 * MINUTE
+
+
+REMOTE_DEFAULTS: Final[Mapping[str, int]] = {
+    "flush_interval_ms": 200,
+    "flush_bytes": 16 * MIB,
+    "uploads": 4,
+    "buffer_bytes": 64 * MIB,
+    "merge_bytes": 16 * MIB,
+}
+"""Defaults on a remote object store, where each request costs money and takes tens of ms.
+
+Five flushes a second at most, until buffers fill. With four concurrent uploads, one that takes
+longer than two intervals does not delay the next flush.
+"""

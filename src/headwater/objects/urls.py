@@ -53,6 +53,11 @@ def local_directory(url: str) -> Path | None:
     return _path(parts) if parts.scheme == "file" else None
 
 
+def is_remote(url: str) -> bool:
+    """Whether requests to the store go over the network."""
+    return not url.startswith(("file:", "memory:"))
+
+
 def shown_url(url: str) -> str:
     """A store's URL without what a client has no business with.
 

@@ -1,4 +1,4 @@
-"""What a broker takes from its kind of object store, and how it waits for it."""
+"""How a broker waits for its object store at start, and reports it as not ready."""
 
 import asyncio
 import logging
@@ -7,47 +7,11 @@ import pytest
 
 from headwater.app import object_store
 from headwater.app.object_store import absent_store, patiently, unreadiness
-from headwater.app.storage_engine import log_settings
 from headwater.clock import SystemClock
-from headwater.config import Settings
-from headwater.config.log import LogSettings
 from headwater.errors import ConfigurationError, ObjectStoreUnavailable, StoreUnavailable
 from headwater.objects.health import StoreHealth, StoreSuspended
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.retrying import TransientFailure
-
-MIB = 1 << 20
-LOCAL = (0, 2, 8 * MIB, 8 * MIB, 24 * MIB)
-PAID = (200, 4, 16 * MIB, 16 * MIB, 64 * MIB)
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        (None, LOCAL),
-        ("memory://", LOCAL),
-        ("s3://bucket", PAID),
-        ("gs://bucket", PAID),
-        ("az://bucket", PAID),
-    ],
-)
-def test_each_kind_of_store_has_its_rhythm(
-    url: str | None, expected: tuple[int, int, int, int, int]
-) -> None:
-    log = log_settings(Settings(objects=url))
-    assert (
-        log.flush_interval_ms,
-        log.uploads,
-        log.flush_bytes,
-        log.merge_bytes,
-        log.buffer_bytes,
-    ) == expected
-
-
-def test_what_is_set_counts_for_every_store() -> None:
-    given = LogSettings(flush_interval_ms=0, uploads=3, flush_bytes=1, buffer_bytes=2)
-    log = log_settings(Settings(objects="s3://bucket", log=given))
-    assert (log.flush_interval_ms, log.uploads, log.flush_bytes, log.buffer_bytes) == (0, 3, 1, 2)
 
 
 @pytest.mark.parametrize("error", [TransientFailure("503 SlowDown"), StoreSuspended("later")])

@@ -158,9 +158,9 @@ async def _broker(broker_id: int, registration: "Registration") -> BrokerStatus:
 
 async def _read_page(address: str) -> dict[str, Any] | None:
     """A broker's ``/status.json``; None where it does not answer."""
-    from headwater.config import Address
+    from headwater.config import HostPort
 
-    where = Address.parse(address)
+    where = HostPort.parse(address)
     try:
         async with asyncio.timeout(_PAGE_TIMEOUT):
             reader, writer = await asyncio.open_connection(where.host, where.port)

@@ -12,7 +12,7 @@ from headwater.cli.place import place_options
 from headwater.cli.table.clean import clean
 from headwater.cli.table.jobs import run_jobs
 from headwater.cli.table.maintain import maintain
-from headwater.cli.table.place import address_of, run_to_end, table_settings
+from headwater.cli.table.place import address_of, run_to_end
 from headwater.cli.table.rewrite import rewrite
 from headwater.cli.terminal.output import as_json, byte_size, counted, print_json, print_table
 
@@ -140,7 +140,7 @@ async def _facts(settings: "Settings", topics: Sequence[str]) -> "list[TableFact
     from headwater.pipeline.place import open_place
     from headwater.pipeline.upkeep.table_facts import read_facts
 
-    async with open_place(address_of(settings), table_settings(settings)) as place:
+    async with open_place(address_of(settings), settings.tables) as place:
         return [
             await read_facts(place, topic)
             for topic in await read_topics(place.meta, topics)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.table.place import address_of, pipeline_settings, run_to_end, table_settings
+from headwater.cli.table.place import address_of, run_to_end
 from headwater.cli.terminal.output import byte_size, counted, print_json
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ async def _with_compactor(
     from headwater.pipeline.place import open_place
     from headwater.pipeline.spark.runner import SparkRunner
 
-    own = pipeline_settings(settings)
-    async with open_place(address_of(settings), table_settings(settings)) as place:
+    own = settings.pipeline
+    async with open_place(address_of(settings), settings.tables) as place:
         runner = SparkRunner(master or own.master)
         compactor = Compactor(
             meta=place.meta,

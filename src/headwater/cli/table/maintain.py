@@ -48,9 +48,9 @@ def maintain(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) ->
 async def _maintain(
     settings: "Settings", topics: Sequence[str], progress: "CheckWatcher"
 ) -> "UpkeepSummary":
-    from headwater.cli.table.place import address_of, table_settings
+    from headwater.cli.table.place import address_of
     from headwater.pipeline.place import open_place
     from headwater.pipeline.upkeep.maintain import keep_tables
 
-    async with open_place(address_of(settings), table_settings(settings)) as place:
+    async with open_place(address_of(settings), settings.tables) as place:
         return await keep_tables(place, topics, progress)

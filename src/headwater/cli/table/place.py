@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from headwater.config import Settings
     from headwater.pipeline.place import Address
-    from headwater.pipeline.settings import PipelineSettings
-    from headwater.tables.settings import TableSettings
 
 T = TypeVar("T")
 
@@ -24,18 +22,6 @@ def address_of(settings: "Settings") -> "Address":
         metadata_url=settings.metadata_url,
         objects_url=settings.objects_url,
     )
-
-
-def table_settings(settings: "Settings") -> "TableSettings":
-    from headwater.tables.settings import TableSettings
-
-    return TableSettings(**_fields(settings.tables))
-
-
-def pipeline_settings(settings: "Settings") -> "PipelineSettings":
-    from headwater.pipeline.settings import PipelineSettings
-
-    return PipelineSettings(**_fields(settings.pipeline))
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
@@ -57,9 +43,3 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 def _cancel(task: "asyncio.Task[Any]") -> None:
     task.cancel()
-
-
-def _fields(section: Any) -> dict[str, Any]:
-    import msgspec
-
-    return msgspec.structs.asdict(section)

@@ -1,11 +1,5 @@
 """What an operator may set about groups, as Kafka's tools see it."""
 
-from dataclasses import fields
-
-import msgspec
-
-from headwater.config.groups import GroupSettings as Configured
-from headwater.groups.settings import GroupSettings
 from tests.support.broker.running import RunningBroker
 
 BROKER = 4
@@ -26,10 +20,3 @@ async def test_settings_of_groups_are_shown_under_kafkas_names(broker: RunningBr
     assert shown["group.consumer.migration.policy"] == "bidirectional"
     assert shown["offsets.retention.minutes"] == "10080"
     assert shown["offset.metadata.max.bytes"] == "4096"
-
-
-def test_every_setting_of_groups_can_be_configured_and_has_one_default() -> None:
-    own = GroupSettings()
-    assert msgspec.structs.asdict(Configured()) == {
-        field.name: getattr(own, field.name) for field in fields(own)
-    }

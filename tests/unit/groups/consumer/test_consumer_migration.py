@@ -4,7 +4,7 @@ import pytest
 
 from headwater.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
 from headwater.groups.requests import LeavingMember
-from headwater.groups.settings import GroupSettings
+from headwater.groups.settings import GroupSettings, MigrationPolicy
 from headwater.wire.error_codes import Code
 from tests.support.groups.consumer_mixed import MixedWorld, assigned, subscription
 
@@ -26,7 +26,7 @@ def classic_group(world: MixedWorld, **assignments: tuple[int, ...]) -> dict[str
     return ids
 
 
-def mixed_group(policy: str = "bidirectional") -> tuple[MixedWorld, str]:
+def mixed_group(policy: MigrationPolicy = "bidirectional") -> tuple[MixedWorld, str]:
     """A consumer group of ``new``, which has 0, and a classic member, which has 1."""
     settings = GroupSettings(initial_rebalance_delay_ms=0, consumer_migration_policy=policy)
     world = MixedWorld(settings, t=2)

@@ -1,4 +1,4 @@
-"""What values of settings may be."""
+"""Types of values that a setting may have."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from msgspec import Meta
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
-HostPort = Annotated[
+HostPortText = Annotated[
     str,
     Meta(
         pattern=r"^(\[[0-9A-Fa-f:.]+\]|[^:\s\[\]]+):"

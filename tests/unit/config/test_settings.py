@@ -1,14 +1,15 @@
 """Settings: which layer wins, and what a wrong one says."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
-from headwater.broker.settings import BrokerSettings
-from headwater.config import Address, Settings, keys, load
+from headwater.config import HostPort, Settings, keys, load
 from headwater.errors import ConfigurationError
-from headwater.log.settings import LogSettings
+
+MIB = 1 << 20
+LOCAL = (0, 2, 8 * MIB, 8 * MIB, 24 * MIB)
+REMOTE = (200, 4, 16 * MIB, 16 * MIB, 64 * MIB)
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -101,26 +102,49 @@ def test_the_embedded_stores_live_in_the_data_directory(tmp_path: Path) -> None:
     assert settings.objects_url == f"file://{tmp_path}/a%20b/objects"
 
 
-def test_every_key_of_the_log_section_is_one_of_the_log_s_own() -> None:
-    assert set(Settings().log.__struct_fields__) <= set(dataclasses.asdict(LogSettings()))
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        (None, LOCAL),
+        ("memory://", LOCAL),
+        ("s3://bucket", REMOTE),
+        ("gs://bucket", REMOTE),
+        ("az://bucket", REMOTE),
+    ],
+)
+def test_the_object_store_decides_defaults_of_the_log(
+    url: str | None, expected: tuple[int, int, int, int, int]
+) -> None:
+    log = load(None, {} if url is None else {"HEADWATER_OBJECTS": url}, {}).log
+    assert (
+        log.flush_interval_ms,
+        log.uploads,
+        log.flush_bytes,
+        log.merge_bytes,
+        log.buffer_bytes,
+    ) == expected
 
 
-def test_every_key_of_the_broker_section_is_the_process_s_or_one_of_the_broker_s_own() -> None:
-    own = set(Settings().broker.__struct_fields__) - {
-        "id",
-        "listen",
-        "advertise",
-        "rack",
-        "workers",
-    }
-    assert own <= set(dataclasses.asdict(BrokerSettings()))
+def test_what_is_set_counts_for_every_store(tmp_path: Path) -> None:
+    file = written(tmp_path, "log: {flush_interval_ms: 0, uploads: null, buffer_bytes: 2}")
+    flags = {"objects": "s3://bucket", "log.flush_bytes": "1"}
+    log = load(file, {"HEADWATER_LOG_MERGE_BYTES": "3"}, flags).log
+    assert (log.flush_interval_ms, log.uploads, log.flush_bytes) == (0, 4, 1)
+    assert (log.merge_bytes, log.buffer_bytes) == (3, 2)
+
+
+def test_a_null_in_the_file_counts_as_not_set(tmp_path: Path) -> None:
+    file = written(tmp_path, "broker: {id: null, rack: null}\nobjects: null\n")
+    assert load(file, {}, {}) == Settings()
+    with pytest.raises(ConfigurationError, match=r"unknown setting broker\.idd"):
+        load(written(tmp_path, "broker: {idd: null}"), {}, {})
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:9092", "[::1]:9092", "broker.example:1"])
 def test_an_address_reads_back_as_it_was_written(text: str) -> None:
-    assert str(Address.parse(text)) == text
+    assert str(HostPort.parse(text)) == text
 
 
 def test_an_address_moves_by_ports_but_any_port_stays_any() -> None:
-    assert Address("h", 9092).shifted(2) == Address("h", 9094)
-    assert Address("h", 0).shifted(2) == Address("h", 0)
+    assert HostPort("h", 9092).shifted(2) == HostPort("h", 9094)
+    assert HostPort("h", 0).shifted(2) == HostPort("h", 0)

@@ -1,37 +1,48 @@
-"""The layers that settings come from, checked key by key."""
+"""Loading settings from a file, the environment and the command line."""
 
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
-from headwater.config.tree import Key, Settings, keys
+from headwater.config.settings import Key, Settings, keys
 from headwater.errors import ConfigurationError
+from headwater.log.settings import REMOTE_DEFAULTS
+from headwater.objects.urls import is_remote
 
 
 def load(
     file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
 ) -> Settings:
-    """Settings from all layers; ``flags`` maps dotted names to what the command line gave."""
+    """Load the settings. ``flags`` maps dotted names to values of the command line."""
     known = {key.name: key for key in keys()}
     values: dict[str, object] = {}
     if file is not None:
         for name, value in _read_file(file):
-            values[name] = _checked(_lookup(known, name, str(file)), value, str(file), strict=True)
+            key = _lookup(known, name, str(file))
+            if value is not None:
+                values[name] = _checked(key, value, str(file), strict=True)
     variables = {key.variable: key for key in known.values()}
     for variable, text in environment.items():
         if not text:
             continue
-        if (key := variables.get(variable)) is not None:
-            values[key.name] = _checked(key, text, variable, strict=False)
+        if (variable_key := variables.get(variable)) is not None:
+            values[variable_key.name] = _checked(variable_key, text, variable, strict=False)
         else:
             _refuse_misspelt(variable, list(variables))
     for name, value in flags.items():
         values[name] = _checked(known[name], value, "the command line", strict=False)
-    return _assemble(values)
+    return _assemble(_store_defaults(values.get("objects")) | values)
+
+
+def _store_defaults(objects_url: object) -> dict[str, object]:
+    """The defaults that depend on the object store."""
+    if not isinstance(objects_url, str) or not is_remote(objects_url):
+        return {}
+    return {f"log.{name}": value for name, value in REMOTE_DEFAULTS.items()}
 
 
 def _read_file(file: Path) -> Iterator[tuple[str, object]]:
@@ -48,11 +59,7 @@ def _read_file(file: Path) -> Iterator[tuple[str, object]]:
         return
     if not isinstance(tree, dict):
         raise ConfigurationError(f"{file}: is {tree!r}; expected a mapping of settings")
-    sections = {
-        field.name: type(field.default)
-        for field in msgspec.structs.fields(Settings)
-        if isinstance(field.default, Struct)
-    }
+    sections = {field.name for field in fields(Settings) if is_dataclass(field.type)}
     for name, value in tree.items():
         if name not in sections:
             yield str(name), value
@@ -76,10 +83,10 @@ _KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)
 
 
 def _refuse_misspelt(variable: str, known: Sequence[str]) -> None:
-    """Refuse a variable that is surely meant for us and is not a setting.
+    """Refuse a variable that looks like a misspelt setting.
 
-    Kubernetes puts variables with this prefix into every container beside a service that is
-    named ``headwater``, and commands have some of their own, so not every stranger is wrong.
+    Other variables may have the same prefix: Kubernetes sets some in every container if a service
+    is called ``headwater``, and commands read some of their own.
     """
     if not variable.startswith("HEADWATER_") or _KUBERNETES.search(variable):
         return
@@ -103,7 +110,7 @@ def _assemble(values: Mapping[str, object]) -> Settings:
     for name, value in values.items():
         section, _, key = name.rpartition(".")
         (sections.setdefault(section, {}) if section else top)[key] = value
-    for field in msgspec.structs.fields(Settings):
-        if field.name in sections:
-            top[field.name] = msgspec.structs.replace(field.default, **sections[field.name])
-    return Settings(**top)  # type: ignore[arg-type]
+    defaults = Settings()
+    for section, given in sections.items():
+        top[section] = replace(getattr(defaults, section), **given)
+    return replace(defaults, **top)  # type: ignore[arg-type]

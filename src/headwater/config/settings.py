@@ -1,22 +1,28 @@
-"""The tree of all settings, and what each of its keys takes."""
+"""The tree of all settings, and a description of each of its keys."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from headwater.config.broker import BrokerSettings, LoggingSettings, MetricsSettings
-from headwater.config.groups import GroupSettings
-from headwater.config.log import LogSettings
-from headwater.config.tables import PipelineSettings, TableSettings
+from headwater.broker.settings import BrokerSettings
+from headwater.groups.settings import GroupSettings
+from headwater.log.settings import LogSettings
+from headwater.pipeline.settings import PipelineSettings
+from headwater.tables.settings import TableSettings
+from headwater.telemetry.settings import LoggingSettings, MetricsSettings
 
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that ``headwater serve`` can be told."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings of ``headwater serve``. Each section is declared in the package it configures.
+
+    A field that has no description is not a setting of operators.
+    """
 
     data: Annotated[
         str, Meta(min_length=1, description="The directory of the embedded stores.")
@@ -29,13 +35,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         str | None,
         Meta(description="The object store's URL; `file:` in the data directory when not set."),
     ] = None
-    broker: BrokerSettings = BrokerSettings()
-    log: LogSettings = LogSettings()
-    groups: GroupSettings = GroupSettings()
-    tables: TableSettings = TableSettings()
-    pipeline: PipelineSettings = PipelineSettings()
-    metrics: MetricsSettings = MetricsSettings()
-    logging: LoggingSettings = LoggingSettings()
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
+    tables: TableSettings = field(default_factory=TableSettings)
+    pipeline: PipelineSettings = field(default_factory=PipelineSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    logging: LoggingSettings = field(default_factory=LoggingSettings)
 
     @property
     def metadata_url(self) -> str:
@@ -52,7 +58,7 @@ def _url_path(directory: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One setting: its dotted name, what it takes, and what it is when nobody says."""
+    """One setting: its dotted name, its type, its default and its description."""
 
     name: str
     type: Any
@@ -65,22 +71,21 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """What a value may be, in words: ``an integer ≥ 1``."""
+        """The allowed values in words, such as ``an integer ≥ 1``."""
         schema = msgspec.json.schema(self.type)
         choices = schema.get("anyOf", [schema])
         return " or ".join(_describe(choice) for choice in choices)
 
 
-def keys(struct: type[Struct] = Settings, prefix: str = "") -> Iterator[Key]:
-    """Every setting there is, in the order in which they are declared."""
-    hints = get_type_hints(struct, include_extras=True)
-    for field in msgspec.structs.fields(struct):
-        name = f"{prefix}{field.name}"
-        if isinstance(field.default, Struct):
-            yield from keys(type(field.default), f"{name}.")
-        else:
-            schema = msgspec.json.schema(hints[field.name])
-            yield Key(name, hints[field.name], field.default, schema["description"])
+def keys(section: type[Any] = Settings, prefix: str = "") -> Iterator[Key]:
+    """Every setting, in the order of declaration."""
+    hints = get_type_hints(section, include_extras=True)
+    for each in fields(section):
+        name, kind = f"{prefix}{each.name}", hints[each.name]
+        if isinstance(kind, type) and is_dataclass(kind):
+            yield from keys(kind, f"{name}.")
+        elif description := msgspec.json.schema(kind).get("description"):
+            yield Key(name, kind, each.default, description)
 
 
 def _describe(schema: Mapping[str, Any]) -> str:
