@@ -227,6 +227,5 @@ def make_incarnation(
         clock=context.clock,
         budget=upkeep.budget,
         pause=writer.wait_for_pause,
-        pace=writer.pace,
     )
     return ActiveIncarnation(name=name, writer=writer, merger=merger, fenced=writer.failed)

@@ -230,7 +230,7 @@ class LogEngine:
 
     @property
     def next_flush_at(self) -> float:
-        return self._current.writer.pace.not_before
+        return self._current.writer.next_flush_at
 
     def append(
         self, topic: Topic, partition: int, batches: Sequence[Batch]

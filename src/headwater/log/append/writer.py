@@ -2,8 +2,8 @@
 
 Group commit: a flush starts as soon as none is under way. One that is large enough for an object
 starts as soon as no upload is, so that it is written while the one before it commits, and a full
-buffer does not wait for that either; on a paid store every ``flush_interval_ms`` (``pace``), also
-while uploads are under way. Commits keep the order in which buffers were cut. Producers are
+buffer does not wait for that either; on a paid store every ``flush_interval_ms``, also while
+uploads are under way. Commits keep the order in which buffers were cut. Producers are
 answered after the commit and its ``subscribers``, never before.
 
 A small flush travels inside its commit, unless its topics are ``cheap`` or the metadata store's
@@ -42,7 +42,6 @@ from headwater.log.append.commit import Fenced
 from headwater.log.append.committer import CommitInDoubt, Committer
 from headwater.log.append.early import Early
 from headwater.log.append.held import Held
-from headwater.log.append.pace import Pace
 from headwater.log.append.sequence_gaps import SequenceGaps
 from headwater.log.append.turns import end_of, pass_turn
 from headwater.log.append.verdicts import give, settle_part
@@ -118,9 +117,10 @@ class Writer:
         limit = meta.limits.value_bytes or 2 * settings.inline_bytes
         self._inline_bytes = min(settings.inline_bytes, limit // 2)
         self._files = WalFiles(objects, incarnation, settings.object_bytes)
-        interval = settings.flush_interval_ms / 1000
-        self.pace = Pace(interval, settings.merge_bytes)
-        self._early = Early(interval, self._inline_bytes)
+        self._interval = settings.flush_interval_ms / 1000
+        self._early = Early(self._interval, self._inline_bytes)
+        self.next_flush_at = 0.0
+        """The next flush that does not go early begins no sooner, by the event loop's clock."""
         self._expected = 1
         """How many appends the next flush may find if it waits until ``_gather_until``."""
         self._gather_until = 0.0
@@ -143,7 +143,7 @@ class Writer:
                 self._pauses_from = now + NO_PAUSE_FOR
             elif self._flushes:
                 await asyncio.wait(set(self._flushes), timeout=deadline - now)
-            elif self._open.batches and 0 < (due := self.pace.not_before - now) < seconds:
+            elif self._open.batches and 0 < (due := self.next_flush_at - now) < seconds:
                 await asyncio.sleep(due)
             else:
                 return
@@ -172,7 +172,7 @@ class Writer:
         if self._timer is None:
             # Requests that arrived in one turn of the loop share a flush.
             early = self._settings.flush_interval_ms and not cheap
-            self._flush_at(now if early else max(now, self.pace.not_before))
+            self._flush_at(now if early else max(now, self.next_flush_at))
         elif self._timer_at > now and (
             buffer.size >= self._settings.flush_bytes > buffer.size - size
             or buffer.count == self._expected
@@ -198,8 +198,8 @@ class Writer:
         full = self._open.size >= self._settings.flush_bytes
         if not self._may_flush(full=full):
             return
-        if now < self.pace.not_before and not full:
-            self._flush_at(self.pace.not_before)
+        if now < self.next_flush_at and not full:
+            self._flush_at(self.next_flush_at)
             return
         if now < self._gather_until and not full and self._open.count < self._expected:
             self._flush_at(self._gather_until)
@@ -210,20 +210,18 @@ class Writer:
             self._expire_at(self._open, buffer.expiry.when())
         inline = buffer.size <= self._inline_bytes and not buffer.cheap
         inline = inline and self._budget.admits(buffer.size)
-        self.pace.begins(now, 0 if inline else buffer.size)
-        flush = self._start(buffer, inline=inline)
+        self.next_flush_at = now + self._interval
+        self._start(buffer, inline=inline)
         if not inline:
             self._early.filled(buffer.sizes, now)
-            flush.add_done_callback(lambda _: self.pace.ended(self._loop.time() - now))
 
-    def _start(self, buffer: Buffer, *, inline: bool, early: bool = False) -> asyncio.Task[None]:
+    def _start(self, buffer: Buffer, *, inline: bool, early: bool = False) -> None:
         before = self._last_commit
         self._last_commit = turn = self._loop.create_future()
         flush = self._flush(buffer, before, turn, inline=inline, early=early)
         task = self._loop.create_task(flush)
         self._flushes[task] = buffer
         task.add_done_callback(self._flushed)
-        return task
 
     def _may_go_early(self, now: float) -> bool:
         """Whether what may travel in a commit need wait for nothing, on a paid store."""
@@ -386,7 +384,7 @@ class Writer:
         """Flush what is buffered while a producer would wait for it, then refuse everything."""
         until = self._loop.time() + self._settings.append_timeout_ms / 1000
         while (self._open.batches or self._flushes) and (left := until - self._loop.time()) > 0:
-            self.pace.not_before = 0.0
+            self.next_flush_at = 0.0
             self._maybe_flush()
             if self._flushes:
                 await asyncio.wait(set(self._flushes), timeout=left)

@@ -9,7 +9,6 @@ from operator import attrgetter
 
 from headwater.clock import Clock
 from headwater.errors import CorruptMessage, KafkaError, StoreError
-from headwater.log.append.pace import Pace
 from headwater.log.formats.metadata_values import INLINE, WAL, IndexEntry, Layout
 from headwater.log.formats.wal_object import Chunk, concatenate_chunks, encode_section
 from headwater.log.jobs.jobs import Job
@@ -102,10 +101,8 @@ class Merger:
         clock: Clock,
         budget: InlineBudget,
         pause: Pause,
-        pace: Pace,
     ) -> None:
         self._pause = pause
-        self._pace = pace
         self._meta = meta
         self._objects = objects
         self._reclaimer = reclaimer
@@ -330,7 +327,6 @@ class Merger:
         self._next_object += 1
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
         await pause(PUT_SECONDS)
-        self._pace.merged()
         await self._objects.put(key, data)
         merged = [
             Merged(chunk.stream, planned.run, planned.generation, chunk.length, placement)

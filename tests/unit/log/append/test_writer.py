@@ -1,7 +1,6 @@
 """The writer: order, bounds, time limits and failures, on simulated time."""
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 from random import Random
 
@@ -20,7 +19,6 @@ from headwater.log.reclaim.orphans import fence
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits
-from headwater.objects.store import Buffer
 from tests.support.log.writing import TroubledLogWriter, outcomes, simulate
 
 
@@ -196,45 +194,6 @@ def test_flushes_keep_their_interval_on_a_paid_store() -> None:
             await asyncio.sleep(0.01)
         await outcomes(futures)
         assert bench.objects.traffic.puts <= 6
-
-    simulate(work, LogSettings(inline_bytes=0, flush_interval_ms=250))
-
-
-def test_a_flush_comes_later_for_a_merge_unless_flushes_are_slow() -> None:
-    async def work(bench: TroubledLogWriter) -> None:
-        async def flush() -> float:
-            """Seconds between two flushes, the first of them after a merge."""
-            await bench.append()
-            bench.writer.pace.merged()
-            await bench.append()
-            began = bench.writer.pace.not_before
-            await bench.append()
-            return bench.writer.pace.not_before - began
-
-        assert await flush() > 0.27
-        for _ in range(50):
-            bench.writer.pace.ended(1.0)
-        assert await flush() == pytest.approx(0.25)
-
-    simulate(work, LogSettings(inline_bytes=0, flush_interval_ms=250))
-
-
-def test_the_time_of_an_upload_leaves_no_room_for_merges() -> None:
-    async def work(bench: TroubledLogWriter) -> None:
-        put = bench.objects.put
-
-        async def slow(key: str, parts: Sequence[Buffer]) -> None:
-            await asyncio.sleep(0.2)
-            await put(key, parts)
-
-        bench.objects.put = slow  # type: ignore[method-assign]
-        for _ in range(20):
-            await bench.append()
-        bench.writer.pace.merged()
-        await bench.append()
-        began = bench.writer.pace.not_before
-        await bench.append()
-        assert bench.writer.pace.not_before - began == pytest.approx(0.25)
 
     simulate(work, LogSettings(inline_bytes=0, flush_interval_ms=250))
 

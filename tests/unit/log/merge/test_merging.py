@@ -8,7 +8,6 @@ import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import StoreUnavailable, UnknownFormat
-from headwater.log.append.pace import Pace
 from headwater.log.engine import LogEngine
 from headwater.log.formats.metadata_values import IndexEntry
 from headwater.log.merge.merger import READ_OBJECTS
@@ -319,22 +318,3 @@ async def test_inline_bytes_behind_many_large_entries_are_not_forgotten(
             await append(engine, "t", [make_batch(b"x" * 3_000)])
         await engine._current.merger.merge([stream])
         assert engine._upkeep.budget.used == inline
-
-
-async def test_every_object_of_a_merge_is_counted_among_the_puts(
-    meta: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    objects = WholeObjects(clock=SystemClock())
-    counted = 0
-
-    def merged(pace: Pace) -> None:
-        nonlocal counted
-        counted += 1
-
-    monkeypatch.setattr(Pace, "merged", merged)
-    async with running_engine(meta, objects, settings=PAID, housekeeping=False) as engine:
-        await fill(engine, 8, 36)
-        puts = objects.traffic.puts
-        assert counted == 0
-        await engine._maintenance.merge_recent()
-        assert counted == objects.traffic.puts - puts > 0
