@@ -226,6 +226,5 @@ def make_incarnation(
         loader=reads.loader,
         clock=context.clock,
         budget=upkeep.budget,
-        pause=writer.wait_for_pause,
     )
     return ActiveIncarnation(name=name, writer=writer, merger=merger, fenced=writer.failed)

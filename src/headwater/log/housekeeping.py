@@ -102,7 +102,7 @@ class Maintenance:
         """Work until cancelled."""
         settings = self._settings
         async with asyncio.TaskGroup() as tasks:
-            # Where flushes have pauses, merges are made in those and need no other rest.
+            # On a paid store a merge mostly waits for requests: with a rest it would fall behind.
             rest = 0 if settings.flush_interval_ms else REST
             tasks.create_task(self._every(settings.merge_interval_ms, self.merge_recent, rest))
             tasks.create_task(self._every(settings.sweep_interval_ms, self.sweep))
@@ -146,15 +146,15 @@ class Maintenance:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.merge_interval_ms / 1000
         rounds = self._rounds
-        behind, ready = rounds.behind, rounds.next()
+        ready = rounds.next()
         while ready:
-            again = await self._current.merger.merge(ready, hurry=behind, counts=rounds)
+            again = await self._current.merger.merge(ready, counts=rounds)
             await self._relieve()
             if not self._settings.flush_interval_ms and loop.time() > until:
                 rounds.keep(again)  # after a rest
                 break
             # The others are not to wait until these have nothing more.
-            behind, ready = rounds.behind, sorted({*again, *rounds.next()})
+            ready = sorted({*again, *rounds.next()})
         await self._relieve()
 
     async def _relieve(self) -> None:

@@ -62,11 +62,6 @@ logger = logging.getLogger(__name__)
 GATHER = 0.001
 """Seconds that a flush waits at most for the producers that were just answered."""
 
-PAUSE_WITHIN = 0.5
-"""Seconds in which a pause between flushes is found, or there are none."""
-NO_PAUSE_FOR = 10.0
-"""Seconds after which it is tried again."""
-
 
 class Writer:
     """Takes batches in and makes them durable. One per incarnation."""
@@ -124,29 +119,12 @@ class Writer:
         self._expected = 1
         """How many appends the next flush may find if it waits until ``_gather_until``."""
         self._gather_until = 0.0
-        self._pauses_from = 0.0
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         self.inline_eligible_appends = 0
         self._failure: KafkaError | None = None
         self.failed = asyncio.Event()
         """Set when this incarnation was fenced: a new one has to take its place."""
-
-    async def wait_for_pause(self, seconds: float) -> None:
-        """Wait for so much time between two flushes, so that other work delays neither.
-
-        A store that is slow all the time leaves none: then it is not waited for.
-        """
-        deadline = self._loop.time() + PAUSE_WITHIN
-        while (now := self._loop.time()) >= self._pauses_from:
-            if now >= deadline:
-                self._pauses_from = now + NO_PAUSE_FOR
-            elif self._flushes:
-                await asyncio.wait(set(self._flushes), timeout=deadline - now)
-            elif self._open.batches and 0 < (due := self.next_flush_at - now) < seconds:
-                await asyncio.sleep(due)
-            else:
-                return
 
     def append(
         self, stream: int, batches: Sequence[Batch], *, cheap: bool = False

@@ -29,7 +29,6 @@ from headwater.log.merge.rank import (
 from headwater.log.merge.rounds import NO_COUNTS, Counts
 from headwater.log.read.index import IndexReader
 from headwater.log.read.piece_loader import Kept, PieceLoader
-from headwater.log.read.sources import Pause
 from headwater.log.read.streams import Streams
 from headwater.log.reclaim.reclaimer import Reason, Reclaimer
 from headwater.log.settings import LogSettings
@@ -41,8 +40,6 @@ from headwater.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)
 
-PUT_SECONDS, SWAP_SECONDS = 0.1, 0.02
-"""About what an object of the largest size and its transaction take."""
 READ_OBJECTS = 4
 """On a paid store so many objects are made of what is read at once: the more streams are read
 together, the fewer requests it takes. It is held in memory, with what lies between the entries."""
@@ -82,10 +79,7 @@ _Read = tuple[list[Kept], Planned]
 
 
 class Merger:
-    """Merges the small entries of given streams. Any broker may; the swap's guard decides.
-
-    ``pause`` is waited for before each step that producers may notice.
-    """
+    """Merges the small entries of given streams. Any broker may; the swap's guard decides."""
 
     def __init__(
         self,
@@ -100,9 +94,7 @@ class Merger:
         loader: PieceLoader,
         clock: Clock,
         budget: InlineBudget,
-        pause: Pause,
     ) -> None:
-        self._pause = pause
         self._meta = meta
         self._objects = objects
         self._reclaimer = reclaimer
@@ -123,17 +115,15 @@ class Merger:
         *,
         relieve: bool = False,
         thorough: bool = False,
-        hurry: bool = False,
         counts: Counts = NO_COUNTS,
     ) -> list[int]:
         """Merge what is worth it; returns the streams that may have more to merge at once.
 
         ``relieve`` moves what lies in the metadata store to objects, worth it or not, until it is
         no longer crowded. A ``thorough`` look goes further back than where large entries begin.
-        In a ``hurry`` it waits for no pause. Streams that cannot be merged are left to the sweep
-        and keep no others from it, unless all fail.
+        Streams that cannot be merged are left to the sweep and keep no others from it, unless all
+        fail.
         """
-        pause = self._pause if self._paid and not hurry and not relieve else _none
         enough: int | None = None
         if self._paid and not thorough:
             # Many streams of few flushes lie together, few streams of many flushes do not: so not
@@ -149,7 +139,7 @@ class Merger:
         async for window in self._windows(plans, counts, step=step):
             unmerged = {planned.stream: planned for planned in window}
             try:
-                async for merged in self._merged(window, pause, reads, swaps, step=step):
+                async for merged in self._merged(window, reads, swaps, step=step):
                     for stream in merged:
                         planned = unmerged.pop(stream)
                         _count(counts.taken, planned, without=planned.behind)
@@ -165,7 +155,6 @@ class Merger:
     async def _merged(
         self,
         window: Sequence[Planned],
-        pause: Pause,
         reads: _Failures,
         swaps: _Failures,
         *,
@@ -176,11 +165,11 @@ class Merger:
         for part in parts(window, READ_OBJECTS * size) if step else [window]:
             read: list[_Read] = []
             with reads.survived("some streams are not merged"):
-                read = await self._read(part, pause)
+                read = await self._read(part)
             for group in divided(read, [planned.weight(size) for _, planned in read]):
                 merged: list[int] = []
                 with swaps.survived("some streams are not merged"):
-                    merged = await self._merge_group(group, pause)
+                    merged = await self._merge_group(group)
                 yield merged
 
     def _more(self, planned: Planned) -> bool:
@@ -297,11 +286,11 @@ class Merger:
         self._budget.measured(stream, inline_size(entries))
         return entries
 
-    async def _read(self, part: Sequence[Planned], pause: Pause) -> list[_Read]:
+    async def _read(self, part: Sequence[Planned]) -> list[_Read]:
         """The chunks of each run; without those that cannot be had."""
         part = sorted(part, key=attrgetter("stream"))
         wanted = [(planned.stream, entry) for planned in part for entry in planned.run]
-        kept = iter(await self._loader.kept_batches(wanted, pause))
+        kept = iter(await self._loader.kept_batches(wanted))
         read: list[_Read] = []
         for planned in part:
             chunks = [chunk for chunk in islice(kept, len(planned.run)) if chunk is not None]
@@ -310,7 +299,7 @@ class Merger:
             # Else they were trimmed or merged by another broker meanwhile, or cannot be read.
         return read
 
-    async def _merge_group(self, group: Sequence[_Read], pause: Pause) -> list[int]:
+    async def _merge_group(self, group: Sequence[_Read]) -> list[int]:
         """Write one object and swap it in; returns the streams that it is swapped in for."""
         read: list[tuple[Chunk, Planned]] = []
         for chunks, planned in group:
@@ -326,13 +315,12 @@ class Merger:
         )
         self._next_object += 1
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
-        await pause(PUT_SECONDS)
         await self._objects.put(key, data)
         merged = [
             Merged(chunk.stream, planned.run, planned.generation, chunk.length, placement)
             for (chunk, planned), placement in zip(read, placements, strict=True)
         ]
-        swapped = set(await self._swap(key, sum(map(len, data)), merged, pause))
+        swapped = set(await self._swap(key, sum(map(len, data)), merged))
         if not swapped:
             await self._reclaimer.delete([key], Reason.UNUSED_MERGE)
         for one in merged:
@@ -360,12 +348,11 @@ class Merger:
             sum(chunk.length for chunk in made),
         )
 
-    async def _swap(self, key: str, size: int, merged: Sequence[Merged], pause: Pause) -> list[int]:
+    async def _swap(self, key: str, size: int, merged: Sequence[Merged]) -> list[int]:
         transactions = list(apart(merged, self._meta.limits))
         swapped: list[int] = []
         lost: list[str] = []
         for part, some in enumerate(transactions):
-            await pause(SWAP_SECONDS)
             swap = Swap(
                 incarnation=self._incarnation,
                 store=self._objects.id,
@@ -394,7 +381,3 @@ def _count(
 ) -> None:
     size = sum(entry.length for entry in planned.small) - sum(entry.length for entry in without)
     tell(planned.stream, len(planned.small) - len(without), size)
-
-
-async def _none(seconds: float) -> None:
-    """No pause."""

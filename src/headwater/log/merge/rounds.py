@@ -19,8 +19,6 @@ OVERDUE_RUNS = 16
 """With so many a stream does not wait for others any longer."""
 MANY_ENTRIES = 4096
 """So many entries are worth an object, however small they are."""
-BEHIND_OBJECTS = 128
-"""Beyond so many objects of waiting entries the index would grow for ever."""
 
 
 @dataclass(slots=True)
@@ -79,12 +77,6 @@ class MergeRounds:
         streams = [stream for stream in self._ripe(RECENT_RUNS) if not self._share(stream)]
         self.forget(streams)
         return streams
-
-    @property
-    def behind(self) -> bool:
-        """Whether so much waits that merging must not wait for pauses any longer."""
-        waiting = sum(small.size for small in self._own(RECENT_RUNS).values())
-        return waiting > BEHIND_OBJECTS * self._settings.merge_bytes
 
     def next(self) -> list[int]:
         """The streams to merge now, in order; they begin to gather anew."""

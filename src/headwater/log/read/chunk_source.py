@@ -13,7 +13,7 @@ from headwater.log.formats.metadata_values import INLINE, IndexEntry
 from headwater.log.formats.wal_object import BLOCK, Block, parse_blocks
 from headwater.log.merge.spans import Span, span_chunks
 from headwater.log.read.pieces import Piece, make_piece
-from headwater.log.read.sources import Extent, Pause, store_of
+from headwater.log.read.sources import Extent, store_of
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.meta.values import decode
@@ -23,9 +23,6 @@ logger = logging.getLogger(__name__)
 
 READS_AT_ONCE = 4
 """What ``chunks`` has under way at most."""
-READ_SECONDS = 0.03
-"""About what one of its reads takes."""
-
 Chunk = bytearray | memoryview
 
 
@@ -85,9 +82,7 @@ class ChunkSource:
             raise ObjectNotFound(f"the inline entry of stream {stream} at {entry.end} moved")
         return bytearray(found.data)
 
-    async def chunks(
-        self, wanted: Sequence[tuple[int, IndexEntry]], pause: Pause
-    ) -> list[Chunk | None]:
+    async def chunks(self, wanted: Sequence[tuple[int, IndexEntry]]) -> list[Chunk | None]:
         """The whole chunks of many streams' entries; None where one is gone or cannot be read.
 
         What lies together in an object is read together, and several reads are under way at once.
@@ -100,7 +95,6 @@ class ChunkSource:
         async def read(span: Span) -> None:
             store = store_of(self._objects, entries[span.members[0]])
             async with turns:
-                await pause(READ_SECONDS)
                 data = memoryview(await store.get_range(span.key, span.position, span.length))
             for number in span.members:
                 begin = entries[number].position - span.position

@@ -13,7 +13,7 @@ from headwater.log.formats.metadata_values import INLINE, WAL, IndexEntry
 from headwater.log.read.chunk_source import ChunkSource
 from headwater.log.read.load_budget import LoadBudget
 from headwater.log.read.pieces import Piece, PieceCache, PieceKey
-from headwater.log.read.sources import Extent, Pause, PieceSource, whole
+from headwater.log.read.sources import Extent, PieceSource, whole
 from headwater.work_budget import Turn, yield_turn
 
 logger = logging.getLogger(__name__)
@@ -139,9 +139,7 @@ class PieceLoader:
             self._cache.put(key, piece)
             return piece
 
-    async def kept_batches(
-        self, wanted: Sequence[tuple[int, IndexEntry]], pause: Pause
-    ) -> list[Kept | None]:
+    async def kept_batches(self, wanted: Sequence[tuple[int, IndexEntry]]) -> list[Kept | None]:
         """The batches of chunks, from memory where it has them; None where a chunk is gone."""
         kept: list[Kept | None] = []
         missing: list[int] = []
@@ -150,7 +148,7 @@ class PieceLoader:
             kept.append(None if piece is None else (piece.data, ()))
             if piece is None:
                 missing.append(number)
-        read = await self._chunks.chunks([wanted[number] for number in missing], pause)
+        read = await self._chunks.chunks([wanted[number] for number in missing])
         for number, chunk in zip(missing, read, strict=True):
             kept[number] = None if chunk is None else (chunk, wanted[number][1].left_out)
         return kept

@@ -1,6 +1,6 @@
 """How the pieces of an index entry are found and read: one source for each kind of entry."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,9 +8,6 @@ from headwater.errors import StoreError
 from headwater.log.formats.metadata_values import IndexEntry
 from headwater.log.read.pieces import Piece
 from headwater.objects.store import ObjectStore
-
-Pause = Callable[[float], Awaitable[None]]
-"""Waits until so many seconds of work delay no producer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,53 +223,6 @@ def test_small_flushes_travel_without_an_object() -> None:
     simulate(work, LogSettings(inline_bytes=100))
 
 
-PAID = LogSettings(inline_bytes=1_000, flush_interval_ms=250, flush_bytes=100_000)
-
-
-def test_other_work_waits_for_the_time_between_two_flushes() -> None:
-    async def work(bench: TroubledLogWriter) -> None:
-        await bench.writer.wait_for_pause(0.1)
-        assert bench.loop.time() == 0  # nobody produces
-        bench.object_faults.strike(range(1))
-        first = bench.append(b"x" * 2_000)
-        await asyncio.sleep(0.01)
-        pause = asyncio.create_task(bench.writer.wait_for_pause(0.1))
-        await asyncio.sleep(0.05)
-        assert not pause.done()  # its upload is under way
-        bench.object_faults.stop()
-        await outcomes([first])
-        await pause
-        assert bench.loop.time() < 0.1
-        second = bench.append(b"x" * 2_000)
-        await bench.writer.wait_for_pause(0.1)
-        assert bench.loop.time() < 0.1  # the next flush is far off
-        await asyncio.sleep(0.12)
-        await bench.writer.wait_for_pause(0.1)
-        assert second.done()  # it was due too soon
-        assert 0.24 < bench.loop.time() < 0.3
-
-    simulate(work, PAID)
-
-
-def test_a_store_that_is_slow_all_the_time_is_not_waited_for_again_and_again() -> None:
-    async def work(bench: TroubledLogWriter) -> None:
-        bench.object_faults.strike(range(1))
-        large = bench.append(b"x" * 2_000)
-        await asyncio.sleep(0.01)
-        await bench.writer.wait_for_pause(0.1)
-        tried = bench.loop.time()
-        assert 0.5 < tried < 0.6
-        await bench.writer.wait_for_pause(0.1)
-        assert bench.loop.time() == tried
-        await asyncio.sleep(10)
-        await bench.writer.wait_for_pause(0.1)
-        assert bench.loop.time() > tried + 10.4
-        bench.object_faults.stop()
-        await outcomes([large])
-
-    simulate(work, PAID)
-
-
 def test_small_flushes_go_to_objects_while_the_metadata_store_is_crowded() -> None:
     async def work(bench: TroubledLogWriter) -> None:
         for _ in range(20):

@@ -148,9 +148,8 @@ async def test_merges_keep_out_of_an_open_job() -> None:
         # A merge that was planned before the job loses.
         assert planned.run
         before = await place.index(topic)
-        pause = engine._current.writer.wait_for_pause
-        read = await engine._current.merger._read([planned], pause)
-        assert await engine._current.merger._merge_group(read, pause) == []
+        read = await engine._current.merger._read([planned])
+        assert await engine._current.merger._merge_group(read) == []
         assert await place.index(topic) == before
         while await engine._current.merger.merge([stream]):
             pass

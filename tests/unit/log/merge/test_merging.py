@@ -146,27 +146,6 @@ async def test_a_crowded_metadata_store_is_relieved_object_by_object(
         assert len(planned) < 12
 
 
-async def test_a_backlog_is_merged_in_a_hurry(
-    meta: MemoryStore, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running_engine(meta, objects, settings=PAID, housekeeping=False) as engine:
-        hurried: list[bool] = []
-
-        async def merge(streams: list[int], *, hurry: bool, **_: object) -> list[int]:
-            hurried.append(hurry)
-            return []
-
-        monkeypatch.setattr(engine._current.merger, "merge", merge)
-        rounds = engine._maintenance._rounds
-        for _ in range(2_000_000 // 1_000):
-            rounds.added(1, 1_999)
-        await engine._maintenance.merge_recent()
-        for _ in range(20):
-            rounds.added(1, 1_999)
-        await engine._maintenance.merge_recent()
-        assert hurried == [True, False]
-
-
 async def test_what_comes_while_a_merge_fails_is_counted(
     meta: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

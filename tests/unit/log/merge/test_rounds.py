@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.log.merge.rounds import (
-    BEHIND_OBJECTS,
     MANY_ENTRIES,
     OVERDUE_RUNS,
     RECENT_RUNS,
@@ -88,30 +87,12 @@ def test_another_brokers_streams_are_left_to_it_and_not_remembered() -> None:
     assert not them._small
 
 
-def test_another_brokers_backlog_is_not_this_ones() -> None:
-    them = rounds(PAID, share=0)
-    fill(them, range(1, 2), BEHIND_OBJECTS * OBJECT // (SMALL // 2) + 1, SMALL // 2)
-    assert not them.behind
-
-
 def test_what_has_more_to_merge_stays_ripe() -> None:
     them = rounds(DIRECT)
     fill(them, range(1, 3), RECENT_RUNS * FAN_IN, 10)
     assert them.next() == [1, 2]
     them.keep([2])
     assert them.next() == [2]
-
-
-def test_a_backlog_is_known() -> None:
-    them = rounds(PAID)
-    entries, length = RECENT_RUNS * FAN_IN, SMALL // 10
-    streams = BEHIND_OBJECTS * OBJECT // (entries * length)
-    fill(them, range(1, streams + 1), entries, length)
-    assert not them.behind
-    fill(them, range(streams + 1, streams + 2), entries, length)
-    assert them.behind
-    assert them.next() == list(range(1, streams + 2))
-    assert not them.behind
 
 
 def test_what_is_left_of_a_stream_counts_with_what_comes() -> None:

@@ -158,11 +158,8 @@ async def _merge_run(engine: LogEngine, topic: Topic, run: Sequence[IndexEntry])
     stream = topic.streams[0]
     layout = (await merger._plan(stream)).generation
     planned = Planned(stream, layout, run)
-    read = await merger._read([planned], _no_pause)
-    assert await merger._merge_group(read, _no_pause) == [stream]
-
-
-async def _no_pause(_seconds: float) -> None: ...
+    read = await merger._read([planned])
+    assert await merger._merge_group(read) == [stream]
 
 
 @pytest.mark.parametrize("also_merged", [False, True])
