@@ -23,13 +23,11 @@ from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats.metadata_values import StreamCommit
 from headwater.log.read.streams import Streams
 from headwater.wire.batches.batch import LOG_APPEND_TIME, Batch
+from headwater.work_budget import TURN_ELEMENTS
 
 logger = logging.getLogger(__name__)
 
 NO_TIMESTAMP = -1
-SLICES = 4
-FEW, MANY = 160, 1_000
-"""As many answers are always given at once, and no more than so many are."""
 
 
 class WaitingAppend(Protocol):
@@ -61,21 +59,17 @@ class Answer(NamedTuple):
 
 
 def give(answers: list[Answer]) -> None:
-    """Give all answers, the oldest append's first.
-
-    Where there are many, some in each turn of the loop: who has waited longest does not wait for
-    everybody's answer to be written.
-    """
+    """Give all answers, the oldest append's first, ``TURN_ELEMENTS`` in a turn of the loop."""
     answers.sort(key=attrgetter("number"))
-    _give_some(answers, 0, min(MANY, max(FEW, -(-len(answers) // SLICES))))
+    _give_from(answers, 0)
 
 
-def _give_some(answers: Sequence[Answer], first: int, at_once: int) -> None:
-    after = first + at_once
+def _give_from(answers: Sequence[Answer], first: int) -> None:
+    after = first + TURN_ELEMENTS
     for answer in answers[first:after]:
         answer.give()
-    if after < len(answers):  # behind what these set off, so that they are sent first
-        asyncio.get_running_loop().call_soon(_give_some, answers, after, at_once)
+    if after < len(answers):
+        asyncio.get_running_loop().call_soon(_give_from, answers, after)
 
 
 def settle_part(
