@@ -80,7 +80,7 @@ class Maintenance:
         self._share = share
         self._topic_defaults = topic_defaults
         self._snapshots_fail_since_ms: int | None = None
-        self._rounds = MergeRounds(settings, share)
+        self._rounds = MergeRounds(settings, share, clock)
         self.deleted_topics = asyncio.Event()
         """Set to have deleted topics cleaned up soon."""
 

@@ -66,11 +66,18 @@ class LogSettings:
         Positive, Meta(description="Recent index entries of a stream that are kept in memory.")
     ] = 128
     merge_interval_ms: Annotated[
-        Positive, Meta(description="Interval between merges of small index entries.")
+        Positive, Meta(description="Interval between checks whether a round of merges is due.")
     ] = 1 * SECOND
+    merge_age_ms: Annotated[
+        Natural,
+        Meta(
+            description="Time from one round of merges to the next, unless many bytes wait. "
+            "25000 on a remote object store."
+        ),
+    ] = 2 * SECOND
     merge_fan_in: Annotated[
         Annotated[int, Meta(ge=2)],
-        Meta(description="Number of index entries of similar size that starts a merge."),
+        Meta(description="Least number of index entries of similar size that a merge joins."),
     ] = 32
     merge_small_bytes: Annotated[
         Positive,
@@ -116,6 +123,7 @@ REMOTE_DEFAULTS: Final[Mapping[str, int]] = {
     "uploads": 4,
     "buffer_bytes": 64 * MIB,
     "merge_bytes": 16 * MIB,
+    "merge_age_ms": 25 * SECOND,
 }
 """Defaults on a remote object store, where each request costs money and takes tens of ms.
 

@@ -38,6 +38,7 @@ of commits that landed, and those are what might be done twice."""
 
 HOUSEKEEPING: Mapping[str, int] = {
     "merge_interval_ms": 500,
+    "merge_age_ms": 500,
     "sweep_interval_ms": 3_000,
     "gc_interval_ms": 1_500,
     "snapshot_interval_ms": 4_000,

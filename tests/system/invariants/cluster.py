@@ -23,6 +23,7 @@ SESSION_SECONDS = 1.0
 SETTINGS: Mapping[str, Any] = {
     "inline_bytes": 2_000,
     "merge_interval_ms": 200,
+    "merge_age_ms": 0,
     "merge_fan_in": 4,
     "sweep_interval_ms": 1_000,
     "gc_interval_ms": 500,

@@ -75,7 +75,7 @@ async def test_small_entries_behind_many_large_ones_are_merged(
 ) -> None:
     monkeypatch.setattr(merger, "PLAN_ENTRIES", 40)
     meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
-    settings = LogSettings(merge_fan_in=4, merge_small_bytes=200)
+    settings = LogSettings(merge_fan_in=4, merge_small_bytes=200, merge_age_ms=0)
     async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         for _ in range(50):

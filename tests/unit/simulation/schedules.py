@@ -32,6 +32,7 @@ def random_settings(rng: Random) -> LogSettings:
         window_entries=rng.choice([1, 4, 100]),
         merge_fan_in=rng.choice([2, 4, 16]),
         merge_interval_ms=rng.choice([200, 3000]),
+        merge_age_ms=0,
         sweep_interval_ms=5_000,
         gc_interval_ms=2_000,
         gc_grace_ms=10_000,

@@ -1,48 +1,47 @@
 """When small entries are merged, and those of which streams together.
 
-Every merge writes an object. Where objects are paid for, a round waits until it fills one, or
-until it is overdue. Then it takes along those that have gathered half as much: streams that are
-merged in step lie side by side in the objects of the flushes, and are read with one request each.
+Every merge writes an object, and streams that are merged together are read with one request for
+each object of a flush (``plans``). So a broker merges in rounds. A round begins
+``log.merge_age_ms`` after the last one, or as soon as the waiting entries would fill
+``ROUND_OBJECTS`` objects. It takes every stream with at least ``log.merge_fan_in`` small entries,
+which is the least that a merge joins.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from headwater.clock import Clock
 from headwater.log.settings import LogSettings
 
-RECENT_RUNS = 4
-"""How many merges' worth of small entries a stream gathers before it is looked at."""
-TAKEN_ALONG_RUNS = 2
-"""With so many a stream goes along with those that are ripe."""
-OVERDUE_RUNS = 16
-"""With so many a stream does not wait for others any longer."""
-MANY_ENTRIES = 4096
-"""So many entries are worth an object, however small they are."""
+ROUND_OBJECTS = 32
+"""Waiting bytes, in objects of ``log.merge_bytes``, at which a round does not wait any longer."""
 
 
 @dataclass(slots=True)
 class _Small:
-    """What a stream has gathered since it was merged."""
+    """The small entries of one stream that are not merged yet."""
 
     entries: int = 0
     size: int = 0
 
 
 class MergeRounds:
-    """Counts the small entries that are committed, by whichever broker.
+    """Counts the small entries that any broker commits.
 
-    ``share`` says which streams are this broker's to merge: two that merge the same write an object
-    each, of which one is thrown away.
+    ``share`` says which streams this broker merges. If two brokers merged the same stream, each
+    would write an object, and one of the two would be thrown away.
     """
 
-    def __init__(self, settings: LogSettings, share: Callable[[int], bool]) -> None:
+    def __init__(self, settings: LogSettings, share: Callable[[int], bool], clock: Clock) -> None:
         self._settings = settings
         self._share = share
+        self._clock = clock
         self._small: dict[int, _Small] = {}
+        self._next_round_ms = 0
 
     def added(self, stream: int, length: int) -> None:
-        """An entry of so many bytes was committed; it counts if it is small."""
+        """An entry of ``length`` bytes was committed; it counts if it is small."""
         if length >= self._settings.merge_small_bytes:
             return
         small = self._small.get(stream)
@@ -52,58 +51,54 @@ class MergeRounds:
         small.size += length
 
     def forget(self, streams: Iterable[int]) -> None:
-        """These are gone, or are merged as they are now."""
+        """The streams were deleted, or their entries are being merged."""
         for stream in streams:
             self._small.pop(stream, None)
 
     def keep(self, streams: Iterable[int]) -> None:
-        """These have more to merge: they stay ripe."""
+        """The streams have more to merge: the next round takes them, and begins at once."""
         for stream in streams:
             small = self._small.setdefault(stream, _Small())
-            small.entries += RECENT_RUNS * self._settings.merge_fan_in
+            small.entries = max(small.entries, self._settings.merge_fan_in)
+            self._next_round_ms = 0
 
     def found(self, stream: int, entries: int, size: int) -> None:
-        """So much of the stream is small, as its index shows."""
+        """The stream's index has this many small entries, which a merge begins with."""
         self._small[stream] = _Small(entries, size)
 
     def taken(self, stream: int, entries: int, size: int) -> None:
-        """So much of what was found is merged, or cannot be."""
+        """This many of the entries found are merged, or cannot be."""
         if (small := self._small.get(stream)) is not None:
             small.entries = max(0, small.entries - entries)
             small.size = max(0, small.size - size)
 
     def foreign(self) -> list[int]:
-        """The ripe streams that another broker sees to; they begin to gather anew."""
-        streams = [stream for stream in self._ripe(RECENT_RUNS) if not self._share(stream)]
+        """The streams that another broker should merge; they are counted anew."""
+        streams = [stream for stream in self._mergeable() if not self._share(stream)]
         self.forget(streams)
         return streams
 
     def next(self) -> list[int]:
-        """The streams to merge now, in order; they begin to gather anew."""
-        ripe = self._own(RECENT_RUNS)
-        if self._settings.flush_interval_ms:
-            if not self._is_worth_an_object(ripe.values()):
-                return []
-            ripe = self._own(TAKEN_ALONG_RUNS)
-        self.forget(ripe)
-        return sorted(ripe)
+        """The streams of the next round, in order; empty if none is due. They are counted anew."""
+        waiting = {
+            stream: small for stream, small in self._mergeable().items() if self._share(stream)
+        }
+        size = sum(small.size for small in waiting.values())
+        full = size >= ROUND_OBJECTS * self._settings.merge_bytes
+        if not waiting or not (full or self._is_due()):
+            return []
+        self._next_round_ms = self._clock.now_ms() + self._settings.merge_age_ms
+        self.forget(waiting)
+        return sorted(waiting)
 
-    def _own(self, runs: int) -> dict[int, _Small]:
-        """Of this broker's share."""
-        ripe = self._ripe(runs)
-        return {stream: small for stream, small in ripe.items() if self._share(stream)}
+    def _mergeable(self) -> dict[int, _Small]:
+        fan_in = self._settings.merge_fan_in
+        return {stream: small for stream, small in self._small.items() if small.entries >= fan_in}
 
-    def _ripe(self, runs: int) -> dict[int, _Small]:
-        most = runs * self._settings.merge_fan_in
-        return {stream: small for stream, small in self._small.items() if small.entries >= most}
-
-    def _is_worth_an_object(self, ripe: Collection[_Small]) -> bool:
-        most = max((small.entries for small in ripe), default=0)
-        return (
-            sum(small.size for small in ripe) >= self._settings.merge_bytes
-            or most >= OVERDUE_RUNS * self._settings.merge_fan_in
-            or sum(small.entries for small in ripe) >= MANY_ENTRIES
-        )
+    def _is_due(self) -> bool:
+        """Whether enough time has passed; it has if the clock was set back, too."""
+        left_ms = self._next_round_ms - self._clock.now_ms()
+        return not 0 < left_ms <= self._settings.merge_age_ms
 
 
 class Counts(Protocol):

@@ -12,11 +12,11 @@ from headwater.log.engine import LogEngine
 from headwater.log.formats.metadata_values import IndexEntry
 from headwater.log.merge.merger import READ_OBJECTS
 from headwater.log.merge.plans import Planned
-from headwater.log.merge.rounds import RECENT_RUNS
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import (
+    ClockByHand,
     WholeObjects,
     append,
     make_batch,
@@ -26,10 +26,10 @@ from tests.support.log.harness import (
 )
 
 FAN_IN = 4
-DIRECT = LogSettings(merge_fan_in=FAN_IN, inline_bytes=0)
+DIRECT = LogSettings(merge_fan_in=FAN_IN, inline_bytes=0, merge_age_ms=0)
 PAID = LogSettings(
     flush_interval_ms=1, inline_bytes=0, cache_bytes=1, merge_fan_in=FAN_IN,
-    merge_small_bytes=2_000, merge_bytes=20_000,
+    merge_small_bytes=2_000, merge_bytes=20_000, merge_age_ms=0,
 )  # fmt: skip
 NARROW = replace(PAID, merge_bytes=4_000, sweep_interval_ms=1)
 """One stream in an object; and nothing is too young for a sweep."""
@@ -80,7 +80,7 @@ async def test_a_merge_on_a_paid_store_reads_neighbours_together_and_leaves_the_
         for merged in found:
             small = [length for length in merged if length < 2_000]
             assert merged[-len(small) :] == small
-            assert 4 <= len(small) < RECENT_RUNS * FAN_IN
+            assert 4 <= len(small) < 4 * FAN_IN
             assert len(merged) - len(small) <= 5
         # One read of each flush's object for all the streams, not one for each.
         assert objects.traffic.gets - gets <= flushes
@@ -92,8 +92,11 @@ async def test_a_merge_on_a_paid_store_reads_neighbours_together_and_leaves_the_
 
 async def test_streams_of_different_rates_are_read_together(meta: MemoryStore) -> None:
     objects = WholeObjects(clock=SystemClock())
-    streams, flushes = 8, 120
-    async with running_engine(meta, objects, settings=PAID, housekeeping=False) as engine:
+    streams, flushes, flushes_per_round = 8, 120, 16
+    settings, clock = replace(PAID, merge_age_ms=flushes_per_round), ClockByHand()
+    async with running_engine(
+        meta, objects, settings=settings, clock=clock, housekeeping=False
+    ) as engine:
         topic = await engine.topics.create("t", streams, {"retention.ms": "-1"})
         gets = 0
         for _ in range(flushes):
@@ -104,10 +107,11 @@ async def test_streams_of_different_rates_are_read_together(meta: MemoryStore) -
             for one in sent:
                 await one
             before = objects.traffic.gets
+            clock.now += 1
             await engine._maintenance.merge_recent()
             gets += objects.traffic.gets - before
         found = [await lengths(engine, stream) for stream in topic.streams]
-        assert max(map(len, found)) < 3 * RECENT_RUNS * FAN_IN
+        assert max(map(len, found)) < 3 * flushes_per_round
         assert all(length < 400 for each in found for length in each[-4:])
         # An object of a flush is read once or twice, not once for each stream.
         assert flushes / 2 < gets < 2 * flushes
@@ -206,7 +210,7 @@ async def test_what_another_broker_wrote_is_merged_by_the_one_whose_share_it_is(
 async def test_the_inline_bytes_of_anothers_streams_are_counted_again(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
-    settings = LogSettings(merge_fan_in=FAN_IN)
+    settings = LogSettings(merge_fan_in=FAN_IN, merge_age_ms=0)
     async with (
         running_engine(
             meta, objects, settings=settings, housekeeping=False, share=lambda _: False
