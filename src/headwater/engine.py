@@ -234,7 +234,12 @@ class Engine(Protocol):
         """
         ...
 
-    def waiter(self, streams: Collection[StreamId]) -> Waiter: ...
+    def waiter(self, seen: Mapping[StreamId, Offsets]) -> Waiter:
+        """Wakes when a stream's bounds are no longer those that its last read had.
+
+        That may be the case already: nothing that comes between the read and this call is missed.
+        """
+        ...
 
     async def offsets(self, topic: Topic, partition: int) -> Offsets:
         """The bounds as the store has them, not a cache."""

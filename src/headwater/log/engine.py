@@ -250,8 +250,8 @@ class LogEngine:
         """Drop what is kept for readers and can be read again; for times without work."""
         await self._loader.release_memory()
 
-    def waiter(self, streams: Collection[int]) -> StreamWaiter:
-        return StreamWaiter([self._streams[stream] for stream in streams])
+    def waiter(self, seen: Mapping[int, Offsets]) -> StreamWaiter:
+        return StreamWaiter([(self._streams[stream], seen[stream]) for stream in seen])
 
     async def offsets(self, topic: Topic, partition: int) -> Offsets:
         return await self._reader.load_bounds(topic.streams[partition])

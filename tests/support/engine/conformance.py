@@ -163,14 +163,24 @@ class StorageEngineConformance:
     async def test_a_waiter_wakes_when_its_stream_changes(
         self, engine: StorageEngine, topic: Topic
     ) -> None:
-        assert (await read_once(engine, "t", 0, 0)).parts == []
-        waiter = engine.waiter([topic.streams[0]])
+        read = await read_once(engine, "t", 0, 0)
+        assert read.parts == []
+        waiter = engine.waiter({topic.streams[0]: read.offsets})
         assert not await waiter.wait(0.01)
         await append(engine, "t", [make_batch()])
         assert await waiter.wait(5)
         assert not await waiter.wait(0.01)
         await append(engine, "t", [make_batch()], partition=1)
         assert not await waiter.wait(0.01)
+        waiter.close()
+
+    async def test_a_change_between_a_read_and_its_waiter_is_not_missed(
+        self, engine: StorageEngine, topic: Topic
+    ) -> None:
+        read = await read_once(engine, "t", 0, 0)
+        await append(engine, "t", [make_batch()])
+        waiter = engine.waiter({topic.streams[0]: read.offsets})
+        assert await waiter.wait(5)
         waiter.close()
 
     # Idempotent producers.

@@ -127,10 +127,12 @@ async def read_once(
 async def poll(engine: Engine, topic_name: str, partition: int, offset: int) -> Read:
     """A fetch that waits until there is something, as consumers do."""
     topic = await engine.topics.find(topic_name)
-    waiter = engine.waiter([topic.streams[partition]])
+    read = await read_once(engine, topic_name, partition, offset)
+    waiter = engine.waiter({topic.streams[partition]: read.offsets})
     try:
-        while not (read := await read_once(engine, topic_name, partition, offset)).parts:
+        while not read.parts:
             assert await waiter.wait(10), f"nothing came at {offset}"
+            read = await read_once(engine, topic_name, partition, offset)
         return read
     finally:
         waiter.close()

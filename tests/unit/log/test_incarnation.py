@@ -32,7 +32,7 @@ async def test_every_part_that_keeps_track_hears_of_a_commit() -> None:
     async with running_engine(meta, objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         (stream,) = topic.streams
-        waiter = engine.waiter([stream])
+        waiter = engine.waiter({stream: await engine.offsets(topic, 0)})
         await append(engine, "t", [make_batch(b"a")])
         assert await waiter.wait(0)
         waiter.close()

@@ -124,9 +124,9 @@ def handle(services: Services, request: Any, context: RequestContext) -> Reply |
         return FetchReply((), code=refusal.code)
     if len(fetch.partitions) <= TURN_ELEMENTS:
         outcomes = read_cached(services, fetch.partitions, fetch.limits)
-        if outcomes is not None and fetch.suffices(outcomes):
-            return fetch.answer(outcomes)
-    return fetch.wait()
+        if outcomes is not None:
+            return fetch.answer(outcomes) if fetch.suffices(outcomes) else fetch.wait(outcomes)
+    return fetch.read()
 
 
 async def _handle_many(services: Services, request: Any, context: RequestContext) -> Reply:
@@ -144,7 +144,7 @@ async def _handle_many(services: Services, request: Any, context: RequestContext
         fetch = _Fetch(services, request, context, asked, forgotten)
     except SessionRefused as refusal:
         return FetchReply((), code=refusal.code)
-    return await fetch.wait()
+    return await fetch.read()
 
 
 def _elements(request: Any) -> int:
@@ -286,22 +286,21 @@ class _Fetch:
             return ThrottledFetchReply(NO_SESSION, wait)
         return ThrottledFetchReply(session.id, wait)
 
-    async def wait(self) -> Reply:
-        """Read, and wait for changes until there is enough or the time is over."""
-        services = self._services
-        outcomes = await read_all(services, self.partitions, self.limits)
-        if self.suffices(outcomes):
-            return self.answer(outcomes)
-        streams = [outcome.stream for outcome in outcomes if outcome.stream is not None]
-        waiter = services.engine.waiter(streams)
+    async def read(self) -> Reply:
+        """Read, and wait for changes if that does not suffice."""
+        outcomes = await read_all(self._services, self.partitions, self.limits)
+        return self.answer(outcomes) if self.suffices(outcomes) else await self.wait(outcomes)
+
+    async def wait(self, outcomes: Sequence[FetchOutcome]) -> Reply:
+        """Read again after each change, until there is enough or the time is over."""
+        seen = {one.stream: one.read.offsets for one in outcomes if one.stream is not None}
+        waiter = self._services.engine.waiter(seen)
         try:
-            while True:
-                # Read after the waiter stands: what changed before it would not wake it.
-                outcomes = await read_all(services, self.partitions, self.limits)
+            while await waiter.wait(self._deadline - self._loop.time()):
+                outcomes = await read_all(self._services, self.partitions, self.limits)
                 if self.suffices(outcomes):
-                    return self.answer(outcomes)
-                if not await waiter.wait(self._deadline - self._loop.time()):
-                    return self.answer(outcomes)
+                    break
+            return self.answer(outcomes)
         finally:
             waiter.close()
 

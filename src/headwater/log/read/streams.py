@@ -99,11 +99,13 @@ class StreamState:
 class StreamWaiter:
     """Wakes a long poll; see ``headwater.engine.Waiter``."""
 
-    def __init__(self, states: Collection[StreamState]) -> None:
-        self._states = states
+    def __init__(self, seen: Collection[tuple[StreamState, Offsets]]) -> None:
+        self._states = [state for state, _ in seen]
         self._changed = asyncio.Event()
-        for state in states:
+        for state, offsets in seen:
             state.waiters.add(self)
+            if not state.loaded or state.offsets != offsets:
+                self._changed.set()
 
     def wake(self) -> None:
         self._changed.set()

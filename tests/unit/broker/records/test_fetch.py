@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from headwater.broker.records.fetch_sessions import FetchPartition, FetchSessions, SessionRefused
+from headwater.engine import Topic
 from tests.support.broker.running import (
     RunningBroker,
     WireClient,
@@ -109,6 +110,24 @@ async def test_min_bytes_waits_for_enough(broker: RunningBroker) -> None:
 async def test_empty_answer_when_the_time_is_over(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     assert not (await fetch(broker, 0, max_wait=50)).records
+
+
+async def test_an_empty_long_poll_reads_each_partition_once(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await broker.create_topic("t", 2)
+    await broker.call(1, 11, **many((0, 0), (1, 0)))
+    reads: list[int] = []
+    read = broker.engine.read
+
+    def counted(topic: Topic, partition: int, *args: Any, **how: Any) -> Any:
+        reads.append(partition)
+        return read(topic, partition, *args, **how)
+
+    monkeypatch.setattr(broker.engine, "read", counted)
+    response = await broker.call(1, 11, **many((0, 0), (1, 0), max_wait=50))
+    assert not any(one.records for one in response.responses[0].partitions)
+    assert reads == [0, 1]
 
 
 async def session(client: WireClient, number: int, epoch: int, /, **fields: Any) -> Any:

@@ -94,9 +94,37 @@ def test_commits_in_order_are_all_found_within_the_window() -> None:
     assert state.find(100) is None
 
 
+def waiting_for(*states: StreamState) -> StreamWaiter:
+    """A waiter behind a read of these streams as they are."""
+    for state in states:
+        state.loaded = True
+    return StreamWaiter([(state, state.offsets) for state in states])
+
+
+async def test_a_change_between_a_read_and_its_waiter_is_not_lost() -> None:
+    state = StreamState()
+    state.loaded = True
+    seen = state.offsets
+    state.committed(entry(0, 1), 10, last_stable=1)
+    waiter = StreamWaiter([(state, seen)])
+    assert await waiter.wait(0)
+    assert not await waiter.wait(0)
+    waiter.close()
+
+
+async def test_bounds_that_are_not_trusted_any_more_are_a_change() -> None:
+    streams = Streams()
+    streams[1].loaded = True
+    seen = streams[1].offsets
+    streams.distrust()
+    waiter = StreamWaiter([(streams[1], seen)])
+    assert await waiter.wait(0)
+    waiter.close()
+
+
 async def test_a_change_between_read_and_wait_is_not_lost() -> None:
     state = StreamState()
-    waiter = StreamWaiter([state])
+    waiter = waiting_for(state)
     state.committed(entry(0, 1), 10, last_stable=1)
     assert await waiter.wait(0)
     assert not await waiter.wait(0)
@@ -106,7 +134,7 @@ async def test_a_change_between_read_and_wait_is_not_lost() -> None:
 async def test_a_repeated_change_wakes_nobody() -> None:
     state = StreamState()
     state.committed(entry(0, 5), 10, last_stable=5)
-    waiter = StreamWaiter([state])
+    waiter = waiting_for(state)
     state.committed(entry(0, 5), 10, last_stable=5)
     state.advance(5, 5)
     state.advance(3, 3)
@@ -117,7 +145,7 @@ async def test_a_repeated_change_wakes_nobody() -> None:
 async def test_an_end_of_a_transaction_wakes_who_waits_for_stable_records() -> None:
     state = StreamState()
     state.committed(entry(0, 5), 10, last_stable=2)
-    waiter = StreamWaiter([state])
+    waiter = waiting_for(state)
     state.advance(5, 5)
     assert await waiter.wait(0)
     assert state.offsets.last_stable == 5
@@ -126,7 +154,7 @@ async def test_an_end_of_a_transaction_wakes_who_waits_for_stable_records() -> N
 
 async def test_every_waiter_of_a_stream_wakes_and_a_closed_one_is_forgotten() -> None:
     streams = Streams()
-    waiters = [StreamWaiter([streams[1], streams[2]]) for _ in range(3)]
+    waiters = [waiting_for(streams[1], streams[2]) for _ in range(3)]
     tasks = [asyncio.create_task(waiter.wait(10)) for waiter in waiters]
     await asyncio.sleep(0)
     streams[2].committed(entry(0, 1), 10, last_stable=1)
@@ -139,7 +167,7 @@ async def test_every_waiter_of_a_stream_wakes_and_a_closed_one_is_forgotten() ->
 
 async def test_a_cancelled_wait_leaves_the_waiter_usable() -> None:
     state = StreamState()
-    waiter = StreamWaiter([state])
+    waiter = waiting_for(state)
     task = asyncio.create_task(waiter.wait(10))
     await asyncio.sleep(0)
     task.cancel()
@@ -153,7 +181,7 @@ async def test_a_cancelled_wait_leaves_the_waiter_usable() -> None:
 async def test_distrust_and_deletion_wake_who_waits() -> None:
     streams = Streams()
     streams[1].loaded = True
-    waiter = StreamWaiter([streams[1]])
+    waiter = waiting_for(streams[1])
     streams.distrust()
     assert not streams[1].loaded
     assert await waiter.wait(0)
