@@ -40,6 +40,10 @@ MAX_PATTERNS: Final = 100
 MAX_EMBEDDED_ELEMENTS: Final = 100_000
 """Topics and partitions in one member's subscription or assignment that are looked at there."""
 
+MAX_ASSIGNMENT_WORK: Final = 200_000
+"""Partitions, and topics of members, that one assignment of a consumer group looks at. It is made
+on the event loop, at about 1 us for each."""
+
 _ITEM_BYTES: Final = 5
 _MEMBER_BYTES: Final = 200
 

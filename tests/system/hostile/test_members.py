@@ -89,3 +89,36 @@ async def test_patterns_of_any_kind_delay_nobody(broker: Target) -> None:
     async with broker.watched():
         for frame in frames:
             assert await broker.attack(frame) is not None
+
+
+async def test_group_of_very_many_partitions_delays_nobody(broker: Target) -> None:
+    names = [f"large-{number}" for number in range(21)]
+    for name in names:
+        await broker.create_topic(name, 10_000)
+    frames = [
+        request_frame(
+            68,
+            1,
+            1,
+            group_id=f"large-{assignor}",
+            member_id=member,
+            member_epoch=0,
+            instance_id=None,
+            rack_id=None,
+            rebalance_timeout=60_000,
+            subscribed_topic_names=names,
+            subscribed_topic_regex=None,
+            server_assignor=assignor,
+            topic_partitions=[],
+        )
+        for assignor in ("uniform", "range")
+        for member in ("a", "b")
+    ]
+    async with broker.watched():
+        for frame in frames:
+            reply = await broker.attack(frame)
+            assert reply is not None
+            assert read_reply(reply, 68, 1).error_code == -1
+    for name in names:
+        topics = [{"name": name, "topic_id": None}]
+        await broker.call(20, 6, topics=topics, timeout=10_000)

@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import CoordinatorLoading, GroupTooLarge, InvalidGroupId
+from headwater.groups import driver
 from headwater.groups.bounds import (
     GROUP_ID_MAX_BYTES,
     GROUP_MAX_BYTES,
+    MAX_ASSIGNMENT_WORK,
     MAX_PENDING_IDS,
     MAX_TOPICS,
     RECORD_MAX_BYTES,
@@ -120,6 +122,53 @@ def test_consumer_group_bounds_the_names_of_all_members() -> None:
     assert world.join("c", ["t"]).error == 0
 
 
+def test_consumer_group_of_more_partitions_than_it_can_share_out_is_refused() -> None:
+    most = MAX_ASSIGNMENT_WORK - 1
+    world = ConsumerGroupWorld(t=1, huge=most, larger=most + 1)
+    assert world.join("a", ["larger"]).error == Code.UNKNOWN_SERVER_ERROR
+    assert not world.records
+    assert world.join("a", ["t"]).error == 0
+    assert world.join("b", ["huge"]).error == Code.UNKNOWN_SERVER_ERROR
+    assert world.beat("a", 1).error == 0
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_consumer_group_bounds_the_topics_of_all_members(assignor: str) -> None:
+    count = 5_000
+    world = ConsumerGroupWorld(None, **{f"t{n}": 1 for n in range(count)})
+    codes = []
+    for number in range(MAX_ASSIGNMENT_WORK // count + 1):
+        left_out = -1 if assignor == "range" else number  # uniform is quick if all are alike
+        names = [f"t{n}" for n in range(count) if n != left_out]
+        codes.append(world.join(f"m{number}", names, assignor=assignor).error)
+    taken = codes.index(Code.UNKNOWN_SERVER_ERROR)
+    assert taken > len(codes) // 3
+    assert codes == [0] * taken + [Code.UNKNOWN_SERVER_ERROR] * (len(codes) - taken)
+
+
+def test_very_many_members_that_subscribe_alike_are_shared_out() -> None:
+    count = 5_000
+    world = ConsumerGroupWorld(None, **{f"t{n}": 1 for n in range(count)})
+    names = [f"t{n}" for n in range(count)]
+    for number in range(MAX_ASSIGNMENT_WORK // count + 1):
+        assert world.join(f"m{number}", names).error == 0
+
+
+def test_assignment_stays_when_topics_grow_to_more_than_a_group_can_share_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = ConsumerGroupWorld(t=2)
+    assert world.join("a").error == 0
+    world.topics.put("t", MAX_ASSIGNMENT_WORK + 1)
+    for _ in range(3):
+        assert world.beat("a", 1).error == 0
+    (member,) = world.group.describe(world.topics).members
+    assert dict(member.assigned) == world.partitions("t", 0, 1)
+    assert len(caplog.records) == 1
+    world.topics.put("t", 3)
+    assert world.beat("a", 1).epoch == 2
+
+
 def test_classic_member_of_a_consumer_group_has_the_same_bounds() -> None:
     world = MixedWorld(t=1)
     world.join("new")
@@ -162,11 +211,16 @@ def test_pattern_that_matches_more_than_a_record_holds_is_looked_up_again() -> N
     assert not world.group.subscribed_to("other")
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(operations=128, value_bytes=2**20)])
-def test_group_whose_record_would_be_too_large_stays_as_it_was_alone(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [Limits(), Limits(operations=128, value_bytes=2**19)])
+def test_group_whose_record_would_be_too_large_stays_as_it_was_alone(
+    limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So few bytes that a group reaches them before ``MAX_ASSIGNMENT_WORK``.
+    monkeypatch.setattr(driver, "VALUE_MAX_BYTES", 2**19)
+
     @simulated
     async def scenario(cluster: CoordinatorCluster) -> None:
-        topics = SharedTopics(t=4, huge=300_000)
+        topics = SharedTopics(t=4, huge=MAX_ASSIGNMENT_WORK - 100)
         store = MemoryStore(limits, database=cluster.database)
         node = await cluster.node(1, store, topics=topics)
         await asyncio.sleep(1)

@@ -103,7 +103,8 @@ def pattern_refusal(before: Facts, after: Facts, topics: TopicsImage) -> Refusal
 def too_large(group_id: str) -> Refusal:
     return Refusal(
         Code.UNKNOWN_SERVER_ERROR,
-        f"The subscriptions of group {group_id} would be larger than what is stored of a group.",
+        f"The subscriptions of group {group_id} would be larger than what is stored of a group, "
+        "or of more topics and partitions than can be shared out.",
     )
 
 

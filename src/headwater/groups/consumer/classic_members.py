@@ -122,7 +122,7 @@ class ClassicMembers(Core):
         if subscription.owned and not request.instance_id and member_id not in self._state.members:
             # It was fenced and has not heard of it: others may read what it thinks it owns.
             return JoinReply(error=Code.UNKNOWN_MEMBER_ID, member_id=member_id)
-        found = self._find_with_room(member_id, request, subscription)
+        found = self._find_with_room(member_id, request, subscription, topics)
         if isinstance(found, Refusal):
             return JoinReply(error=found.code)
         # The last one of the new protocol comes back with the old one.
@@ -163,12 +163,16 @@ class ClassicMembers(Core):
         return Code.NONE
 
     def _find_with_room(
-        self, member_id: str, request: JoinRequest, subscription: EmbeddedSubscription
+        self,
+        member_id: str,
+        request: JoinRequest,
+        subscription: EmbeddedSubscription,
+        topics: TopicsImage,
     ) -> Member | Refusal:
         found = self._find_joining(member_id, request)
         if isinstance(found, Refusal):
             return found
-        fits = self._state.has_room_for(found, _told(found.facts, request, subscription))
+        fits = self._state.has_room_for(found, _told(found.facts, request, subscription), topics)
         return found if fits else checks.too_large(self.group_id)
 
     def _find_joining(self, member_id: str, request: JoinRequest) -> Member | Refusal:

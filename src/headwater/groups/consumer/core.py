@@ -1,6 +1,7 @@
 """What the requests to a consumer group share: its members' lives and their way to the target."""
 
 import base64
+import logging
 from collections.abc import Collection, Mapping
 from random import Random
 from typing import Final, Self
@@ -16,6 +17,8 @@ from headwater.groups.machine import Effects
 from headwater.groups.requests import Assignment, ClassicDescription, ConsumerDescription
 from headwater.groups.settings import GroupSettings
 from headwater.wire.error_codes import Code
+
+logger = logging.getLogger(__name__)
 
 __all__ = ("JOIN", "REBALANCE", "SESSION", "SYNC", "Core")
 
@@ -48,6 +51,7 @@ class Core:
         self._resolve_after = 0.0
         self._topics: TopicsImage | None = None
         """As the last request brought them; none right after a restart."""
+        self._assigns = True
         self._called_to_join: set[str] = set()
         """Classic members whose time to join runs."""
         self._converted: Effects | None = None
@@ -234,7 +238,7 @@ class Core:
         topics_changed = self._follow(topics, now, anyway=changed)
         if changed or topics_changed or state.epoch == 0:
             state.bump()
-        if state.epoch > state.assignment_epoch:
+        if state.epoch > state.assignment_epoch and self._may_assign(topics):
             state.assign(topics)
         before = member
         member = state.reconcile(member, topics, owned, subscription_changed=changed)
@@ -245,11 +249,23 @@ class Core:
     def _follow(self, topics: TopicsImage, now: float, *, anyway: bool) -> bool:
         """Look at the topics again where they or the subscriptions changed since."""
         stale = topics.version != self._topics_version or self._state.subscriptions.unresolved
-        if not (anyway or stale or self._patterns_due(now)):
+        if not (anyway or stale or self._patterns_due(now)) or not self._may_assign(topics):
             return False
         self._topics, self._topics_version = topics, topics.version
         self._resolve_after = now + self.settings.consumer_regex_refresh_interval_ms / 1000
         return self._state.follow(topics)
+
+    def _may_assign(self, topics: TopicsImage) -> bool:
+        """False if topics have grown to more than one assignment may look at: targets stay."""
+        may = self._state.can_assign(topics)
+        if self._assigns and not may:
+            logger.warning(
+                "group %.100s subscribes to more topics and partitions than it can share out; "
+                "its assignment stays as it is",
+                self.group_id,
+            )
+        self._assigns = may
+        return may
 
     def _patterns_due(self, now: float) -> bool:
         return now >= self._resolve_after and bool(self._state.subscriptions.patterns)

@@ -122,7 +122,7 @@ class ConsumerGroup(ClassicMembers):
         refusal = checks.pattern_refusal(found.facts, facts, topics)
         if refusal is not None:
             return _refuse(refusal)
-        if facts != found.facts and not self._state.has_room_for(found, facts):
+        if facts != found.facts and not self._state.has_room_for(found, facts, topics):
             return _refuse(checks.too_large(self.group_id))
         member = self._admit(found, request)
         before = member.holding.assigned

@@ -64,6 +64,11 @@ class Facts:
     unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Fields that a newer release stored."""
 
+    def subscribes_as(self, other: "Facts") -> bool:
+        """Whether both ask for the same topics and assignor."""
+        mine = (self.topic_names, self.topic_regex, self.assignor)
+        return mine == (other.topic_names, other.topic_regex, other.assignor)
+
     def size(self, member_id: str) -> int:
         """About how many bytes the record of a member with that id has."""
         client = self.client

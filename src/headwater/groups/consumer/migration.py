@@ -145,7 +145,7 @@ def to_consumer(
             classic=ClassicFacts(each.session_timeout_ms, each.protocols),
         )
         blank = Member(each.member_id, facts, Holding())
-        if not state.has_room_for(blank, facts):
+        if not state.has_room_for(blank, facts, topics):
             return _no_upgrade(classic, "its members' subscriptions are too large.")
         held: Held = {}
         if assignment is not None:

@@ -9,7 +9,13 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from headwater.groups.bounds import GROUP_MAX_BYTES, MAX_PATTERNS, MAX_TOPICS, RECORD_MAX_BYTES
+from headwater.groups.bounds import (
+    GROUP_MAX_BYTES,
+    MAX_ASSIGNMENT_WORK,
+    MAX_PATTERNS,
+    MAX_TOPICS,
+    RECORD_MAX_BYTES,
+)
 from headwater.groups.consumer import records as stored
 from headwater.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Partitions, Subscriber
 from headwater.groups.consumer.members import Facts, Holding, Member
@@ -183,7 +189,7 @@ class GroupState:
         member_id = self.static_ids.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
-    def has_room_for(self, member: Member, facts: Facts) -> bool:
+    def has_room_for(self, member: Member, facts: Facts, topics: TopicsImage) -> bool:
         """The group keeps its bounds if ``member`` says this, which may be new in the group."""
         size = facts.size(member.id)
         known = self.members.get(member.id)
@@ -193,6 +199,10 @@ class GroupState:
             and self.size - before + size <= GROUP_MAX_BYTES
             and self.subscriptions.names_with(facts.topic_names) <= MAX_TOPICS
             and self.subscriptions.patterns_with(facts.topic_regex) <= MAX_PATTERNS
+            and (
+                (known is not None and known.facts.subscribes_as(facts))
+                or self.can_assign(topics, facts)
+            )
         )
 
     def _count(self, member_id: str, facts: Facts) -> None:
@@ -260,6 +270,17 @@ class GroupState:
         """The one that most members want; the default where none has a wish."""
         wanted = [name for name in ASSIGNORS if self._assignors[name]]
         return max(wanted, key=self._assignors.__getitem__, default=DEFAULT_ASSIGNOR)
+
+    def can_assign(self, topics: TopicsImage, more: Facts | None = None) -> bool:
+        """Whether making a target is little enough work; ``more`` are a member's to come."""
+        others = [name for name in ASSIGNORS if name != DEFAULT_ASSIGNOR]
+        pairwise = any(self._assignors[name] for name in others)
+        coming = None
+        if more is not None:
+            pairwise = pairwise or more.assignor in others
+            coming = (more.topic_names, more.topic_regex)
+        work = self.subscriptions.assignment_work(topics, pairwise=pairwise, more=coming)
+        return work <= MAX_ASSIGNMENT_WORK
 
     def assign(self, topics: TopicsImage) -> None:
         """Make the target of this epoch."""

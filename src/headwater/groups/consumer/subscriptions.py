@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Collection, Mapping
 from hashlib import blake2b
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from headwater.engine import Topic
+from headwater.groups.bounds import MAX_ASSIGNMENT_WORK
 from headwater.groups.consumer.patterns import Matched
 
 __all__ = (
@@ -15,6 +16,12 @@ __all__ = (
     "decrement",
     "fingerprint",
 )
+
+
+K = TypeVar("K")
+
+Subscription = tuple[frozenset[str], str]
+"""The names and the pattern of one member."""
 
 
 class TopicsImage(Protocol):
@@ -51,20 +58,23 @@ def fingerprint(names: Collection[str], topics: TopicsImage) -> int:
 class Subscriptions:
     """Counts of the names and patterns that members subscribe to."""
 
-    __slots__ = ("_names", "_patterns", "resolved")
+    __slots__ = ("_members", "_names", "_patterns", "resolved")
 
     def __init__(self) -> None:
         self._names: Counter[str] = Counter()
         self._patterns: Counter[str] = Counter()
+        self._members: Counter[Subscription] = Counter()
         self.resolved: dict[str, frozenset[str]] = {}
         """The topics of each pattern, once it was looked at."""
 
-    def add(self, names: Collection[str], pattern: str) -> None:
+    def add(self, names: frozenset[str], pattern: str) -> None:
+        self._members[names, pattern] += 1
         self._names.update(names)
         if pattern:
             self._patterns[pattern] += 1
 
-    def remove(self, names: Collection[str], pattern: str) -> None:
+    def remove(self, names: frozenset[str], pattern: str) -> None:
+        decrement(self._members, (names, pattern))
         for name in names:
             decrement(self._names, name)
         if pattern:
@@ -97,6 +107,32 @@ class Subscriptions:
         """How many different patterns there would be with that one."""
         return len(self._patterns) + bool(pattern and pattern not in self._patterns)
 
+    def assignment_work(
+        self, topics: TopicsImage, *, pairwise: bool, more: Subscription | None = None
+    ) -> int:
+        """How many topics of members and partitions an assignment looks at.
+
+        ``more`` is that of a member to come. ``pairwise`` says that the assignor looks at every
+        topic of every member even if all subscribe alike. Partitions are not counted above
+        ``MAX_ASSIGNMENT_WORK``.
+        """
+        members = dict(self._members)
+        if more is not None:
+            members[more] = members.get(more, 0) + 1
+        pairwise = pairwise or len(members) > 1
+        work = 0
+        for (names, pattern), count in members.items():
+            size = len(names) + (len(topics.matched(pattern).topics) if pattern else 0)
+            work += size * (1 + count * pairwise)
+        if work > MAX_ASSIGNMENT_WORK:
+            return work
+        found: set[str] = set()
+        for names, pattern in members:
+            found |= names
+            if pattern:
+                found |= topics.matched(pattern).topics
+        return work + sum(len(topic.streams) for name in found if (topic := topics.get(name)))
+
     def has_topic(self, name: str) -> bool:
         """A pattern that was not looked at yet may match any topic."""
         return name in self._names or any(
@@ -105,7 +141,7 @@ class Subscriptions:
         )
 
 
-def decrement(counter: Counter[str], key: str) -> None:
+def decrement(counter: Counter[K], key: K) -> None:
     """One less; a key that nobody has any more is gone."""
     counter[key] -= 1
     if not counter[key]:

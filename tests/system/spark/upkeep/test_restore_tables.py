@@ -29,7 +29,7 @@ KINDS = {
     },
     "mixed": {},
 }
-"""How records travel: what is in objects survives a lost metadata store, what is inline does not."""
+"""How records travel. Those in objects survive a lost metadata store, inline ones do not."""
 
 
 class Drill:

@@ -13,6 +13,8 @@ __all__ = ("assign_overlapping",)
 
 _MOST_ROUNDS = 16
 """Kafka's bound: each round about halves what is left of the imbalance."""
+_MOST_STEPS = 400_000
+"""Topics of members that all rounds together look at, one round at least."""
 
 
 def assign_overlapping(
@@ -21,7 +23,8 @@ def assign_overlapping(
     plan = _Plan(members, counts)
     for topic in plan.topics:
         plan.assign_rest(topic)
-    for _ in range(_MOST_ROUNDS):
+    steps = sum(len(member.topics) for member in members.values())
+    for _ in range(max(1, min(_MOST_ROUNDS, _MOST_STEPS // max(1, steps)))):
         if not sum([plan.balance(topic) for topic in plan.topics]):
             break
     return plan.targets()
