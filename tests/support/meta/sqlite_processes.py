@@ -10,7 +10,6 @@ from pathlib import Path
 from headwater.clock import SystemClock
 from headwater.errors import HeadwaterError, SessionLost
 from headwater.meta.sqlite import SqliteStore
-from headwater.meta.sqlite.recall import ALONE
 from headwater.meta.store import Writes
 from tests.support.meta.conformance import bind, increment, put, puts
 
@@ -66,8 +65,7 @@ def fill_the_disk(path: Path, pipe: Connection) -> None:
 
     async def main() -> None:
         store = await SqliteStore.open(path, SystemClock())
-        for _ in range(ALONE + 1):  # the next one is a single statement
-            await put(store, small=b"before")
+        await put(store, small=b"before")
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, hard))
         try:

@@ -1,18 +1,15 @@
 """Transactions and sessions, on the writer's thread.
 
-Each statement costs a hand-over of the interpreter lock, which under load outweighs its work in
-SQLite. So a commit of puts whose keys are known (``recall``) is a single statement (``one_step``).
-Any other is five, up to some hundred keys: the keys are read as one row of text and written by
-statements of many rows.
+Each statement gives the interpreter lock away and takes it back, which under load costs more than
+its work in SQLite. So a commit of up to some hundred keys is five statements: the keys are read as
+one row of text, and written by statements of many rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Generic
 
 import apsw
 import msgspec
@@ -22,9 +19,6 @@ from headwater.meta.feed import Item
 from headwater.meta.sqlite.changes import encode
 from headwater.meta.sqlite.connection import connect, one_row
 from headwater.meta.sqlite.failures import store_error
-from headwater.meta.sqlite.one_step import SCHEMA as STEP_SCHEMA
-from headwater.meta.sqlite.one_step import is_one_step, put_in_one_step
-from headwater.meta.sqlite.recall import Recall
 from headwater.meta.store import Committed, Decide, Entry, T, Writes
 
 CACHE_BYTES = 16 * 2**20
@@ -39,20 +33,8 @@ LAST_REVISION = "SELECT max(revision) FROM change"
 ALIVE = "SELECT 1 FROM session WHERE id = ? AND expires > ? AND boot = ?"
 EXPIRED = "SELECT id FROM session WHERE expires <= ? OR boot <> ?"
 
-NOT_BEGUN = (apsw.ReadOnlyError, apsw.TooBigError, apsw.SQLError)
-"""With these a statement that is a whole commit has certainly not landed."""
-
 Time = Callable[[], tuple[float, str]]
 """The host's boot clock in seconds, and the boot's name."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Decided(Generic[T]):
-    """What a transaction would write as that revision."""
-
-    revision: int
-    writes: Writes
-    result: T
 
 
 class Writer:
@@ -62,8 +44,6 @@ class Writer:
         self._connection = connect(path, busy_seconds, cache_bytes=CACHE_BYTES)
         # One cursor for all: its next statement resets the last, so none outlives its COMMIT.
         self._cursor = self._connection.cursor()
-        self._connection.execute(STEP_SCHEMA)
-        self._recall = Recall()
         self._time = time
 
     def close(self) -> None:
@@ -71,50 +51,14 @@ class Writer:
 
     def transact(self, keys: Sequence[str], decide: Decide[T]) -> tuple[Committed[T], list[Item]]:
         """Run and commit ``decide``; the changes are returned for this process's watches."""
-        decided = self._decide_from_memory(keys, decide)
-        if decided is not None and self._put_in_one_step(decided):
-            return Committed(decided.revision, decided.result), list(decided.writes.puts.items())
         with self._transaction() as commit:
             revision, values = self._read(keys)
-            self._recall.looked(revision, values)
-            if decided is not None and decided.revision == revision + 1:
-                writes, result = decided.writes, decided.result
-            else:
-                writes, result = decide(values)
+            writes, result = decide(values)
             items = self._write(revision + 1, writes) if writes else []
             if items:
                 revision += 1
                 commit()
-                self._recall.wrote(revision, writes)
         return Committed(revision, result), items
-
-    def _decide_from_memory(self, keys: Sequence[str], decide: Decide[T]) -> _Decided[T] | None:
-        values = self._recall.values(keys)
-        if values is None or self._connection.in_transaction:
-            return None
-        revision = self._recall.revision + 1
-        try:
-            return _Decided(revision, *decide(values))
-        except Exception:  # noqa: BLE001 - it may be wrong by now: who looks hears it again
-            return None
-
-    def _put_in_one_step(self, decided: _Decided[T]) -> bool:
-        """Whether it is committed; if not, nothing is written."""
-        if not is_one_step(decided.writes):
-            return False
-        try:
-            committed = put_in_one_step(
-                self._cursor, decided.revision, list(decided.writes.puts.items())
-            )
-        except apsw.Error as error:
-            self._recall.forget()
-            commits = not isinstance(error, NOT_BEGUN)
-            raise store_error(error, self._connection, commits=commits) from error
-        if committed:
-            self._recall.wrote(decided.revision, decided.writes)
-        else:
-            self._recall.forget()
-        return committed
 
     def open_session(self, session: str, ttl: float, opened_ms: int) -> None:
         with self._transaction() as commit:
@@ -161,7 +105,6 @@ class Writer:
             self._cursor.execute("BEGIN IMMEDIATE")
             yield commit
         except apsw.Error as error:
-            self._recall.forget()
             raise store_error(error, self._connection, commits=commits) from error
         finally:
             if self._connection.in_transaction:
