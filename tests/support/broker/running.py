@@ -312,3 +312,11 @@ def fetch_fields(
         ],
         **more,
     }
+
+
+SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
+
+
+async def still_serves(broker: RunningBroker) -> None:
+    response = await broker.call(18, 0)
+    assert response.error_code == 0

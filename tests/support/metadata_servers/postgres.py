@@ -1,5 +1,7 @@
 """PostgreSQL under test."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -50,3 +52,12 @@ class PostgresServers:
 
     def stop(self) -> None:
         self.server.stop()
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[PostgresStore]:
+    store = await PostgresStore.open(url)
+    try:
+        yield store
+    finally:
+        await store.close()

@@ -97,3 +97,10 @@ def proxy(server: Service, toxiproxy: Toxiproxy) -> Iterator[Proxy]:
     proxy = toxiproxy.proxy(server.address)
     yield proxy
     proxy.close()
+
+
+@pytest.fixture
+def postgres(servers: dict[str, BackendServers]) -> PostgresServers:
+    found = servers["postgres"]
+    assert isinstance(found, PostgresServers)
+    return found

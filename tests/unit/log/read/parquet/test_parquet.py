@@ -1,118 +1,27 @@
 """Consumers of ranges that are in Parquet and segment files get what was produced."""
 
-import asyncio
 import subprocess
 import sys
-from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.clock import SystemClock
-from headwater.engine import Topic
-from headwater.errors import CorruptMessage, KafkaStorageError
-from headwater.log.engine import LogEngine
-from headwater.log.formats.metadata_values import PARQUET, SEGMENT, IndexEntry
-from headwater.log.jobs.jobs import DataFile
+from headwater.errors import KafkaStorageError
+from headwater.log.formats.metadata_values import PARQUET, SEGMENT
 from headwater.log.read.filler import MAX_SPAN, filler_batches
-from headwater.log.read.index import entries_between
 from headwater.log.read.parquet import source as parquet_source
-from headwater.log.read.parquet.rows import parse_footer
 from headwater.log.read.parquet.use import has_parquet_files
 from headwater.log.settings import LogSettings
-from headwater.meta.memory import MemoryStore
-from headwater.objects.memory import MemoryObjects
 from headwater.wire.batches.batch import (
-    CONTROL,
     HEADER,
-    LOG_APPEND_TIME,
-    Batch,
-    batch_sizes,
     split_batches,
 )
-from headwater.wire.batches.codecs import Codec
-from headwater.wire.batches.records import Record, decode_batch, encode_batch, with_log_append_time
-from tests.support.log.compaction import StepwiseCompactor, follow, read_range
+from headwater.wire.batches.records import Record, decode_batch, encode_batch
+from tests.support.log.compaction import follow, read_range
 from tests.support.log.harness import read_once, running_engine
-
-SETTINGS = LogSettings(inline_bytes=0, object_bytes=1, merge_fan_in=1000, read_bytes=1000)
-
-
-class ParquetPlace:
-    """Stores, and what was produced to the one stream on them."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.rng = Random(seed)
-        self.clock = SystemClock()
-        self.meta = MemoryStore()
-        self.objects = MemoryObjects(clock=self.clock)
-        self.compactor = StepwiseCompactor(self.meta, self.objects, self.clock, self.rng)
-        self.records: list[Record] = []
-        self.stamped: set[int] = set()
-
-    def batch(self, count: int | None = None) -> Batch:
-        rng, first = self.rng, len(self.records)
-        records = [
-            Record(
-                number,
-                rng.choice([-1, 1_700_000_000_000 + rng.randrange(1000)]),
-                rng.choice([None, b"", rng.randbytes(9)]),
-                rng.choice([None, b"", rng.randbytes(rng.choice([5, 300]))]),
-                tuple(
-                    (rng.choice([b"h", b"\xff\xfe", b""]), rng.choice([None, b"", b"value"]))
-                    for _ in range(rng.choice([0, 0, 3]))
-                ),
-            )
-            for number in range(count or rng.randint(1, 9))
-        ]
-        codec = rng.choice(list(Codec))
-        (batch,) = split_batches(encode_batch(records, codec=codec))
-        stamp = 1_700_000_005_000 + rng.randrange(2)
-        own_time = rng.random() < 0.2
-        if own_time:
-            batch = with_log_append_time(batch, stamp)
-        for number, record in enumerate(records):
-            time = stamp if own_time else record.timestamp
-            offset = first + number
-            self.records.append(Record(offset, time, record.key, record.value, record.headers))
-            if own_time:
-                self.stamped.add(offset)
-        return batch
-
-    async def produce(self, engine: LogEngine, topic: Topic, batches: int) -> None:
-        for _ in range(batches):
-            await engine.append(topic, 0, [self.batch()])
-
-    async def kinds(self, topic: Topic) -> list[int]:
-        found = entries_between(self.meta, topic.streams[0], 0, 1 << 40)
-        return [entry.kind async for entry in found]
-
-
-async def consume(
-    engine: LogEngine, start: int, end: int, max_bytes: int = 3000
-) -> tuple[list[Record], set[int]]:
-    """The data records from ``start`` on, as a client reads them, and those stamped by the log."""
-    offset = start
-    records: list[Record] = []
-    stamped: set[int] = set()
-    while offset < end:
-        read = await read_once(engine, "t", 0, offset, max_bytes)
-        assert read.parts, f"nothing at {offset}"
-        for part in read.parts:
-            for position, size, _ in batch_sizes(part):
-                batch = bytes(part[position : position + size])
-                decode_batch(batch)  # whole, with the right CRC
-                fields = HEADER.unpack_from(batch)
-                assert fields[0] <= offset < fields[0] + fields[6] + 1 or fields[0] == offset
-                if not fields[5] & CONTROL:
-                    found = [one for one in decode_batch(batch) if one.offset >= offset]
-                    records += found
-                    if fields[5] & LOG_APPEND_TIME:
-                        stamped |= {one.offset for one in found}
-                offset = fields[0] + fields[6] + 1
-    return records, stamped
+from tests.support.log.parquet_place import SETTINGS, ParquetPlace, consume
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -325,80 +234,6 @@ async def test_without_the_extra_the_answer_is_a_storage_error_and_a_line(
         with pytest.raises(KafkaStorageError, match="Parquet"):
             await read_once(fresh, "t", 0, 0)
     assert "extra `table`" in caplog.text
-
-
-PARTS = 4
-"""All changes of a small footer, in processes that are short enough for a busy machine."""
-
-
-@given(st.data())
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-def test_a_damaged_footer_is_never_more_than_a_storage_error(data: st.DataObject) -> None:
-    asyncio.run(damage(data))
-
-
-async def compacted(place: ParquetPlace) -> DataFile:
-    async with running_engine(
-        place.meta, place.objects, settings=SETTINGS, housekeeping=False
-    ) as engine:
-        topic = await engine.topics.create("t", 1, {})
-        await place.produce(engine, topic, 10)
-        job = await place.compactor.compact(engine, topic, row_group_bytes=500)
-    assert job is not None
-    (file,) = job.files
-    return file
-
-
-@pytest.mark.parametrize("mask", [48, 64, 101])
-async def test_no_damage_of_a_footer_ends_the_process(mask: int) -> None:
-    """Arrow throws where nobody catches, for one where the sizes of histograms do not fit."""
-    place = ParquetPlace(4)
-    file = await compacted(place)
-    content = bytes(await place.objects.get(file.key))
-    entry = IndexEntry(
-        start=0, end=file.end, kind=PARQUET, length=len(content), size=len(content),
-        max_timestamp=0, created_ms=0, key=file.key,
-    )  # fmt: skip
-    assert parse_footer(bytearray(content[4:]), entry).extents
-    refused = 0
-    for at in range(len(content) - 600, len(content)):
-        damaged = bytearray(content[4:])
-        damaged[at - 4] ^= mask
-        try:
-            parse_footer(damaged, entry)
-        except CorruptMessage:
-            refused += 1
-    assert refused > 100
-
-
-@pytest.mark.parametrize("part", range(PARTS))
-def test_no_single_byte_of_a_footer_ends_the_process(part: int) -> None:
-    """Arrow throws where nobody catches for a least or greatest value of another length."""
-    program = [sys.executable, "-m", "tests.support.log.parquet_damage", str(part), str(PARTS)]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-500:]
-    read, refused = map(int, done.stdout.split())
-    assert read > 1000
-    assert refused > 10_000
-
-
-async def damage(data: st.DataObject) -> None:
-    place = ParquetPlace(4)
-    file = await compacted(place)
-    content = bytearray(await place.objects.get(file.key))
-    at = data.draw(st.integers(len(content) - 600, len(content) - 1))
-    content[at] ^= data.draw(st.integers(1, 255))
-    await place.objects.delete(file.key)
-    await place.objects.put(file.key, [bytes(content)])
-    async with running_engine(
-        place.meta, place.objects, broker_id=2, settings=SETTINGS, housekeeping=False
-    ) as fresh:
-        try:
-            await consume(fresh, 0, len(place.records))
-        except KafkaStorageError:
-            return
 
 
 def test_parquet_is_not_imported_with_the_engine() -> None:
