@@ -1,6 +1,6 @@
-"""A broker's settings by the names that Kafka's tools look for.
+"""A broker's configurations, by Kafka's names, as DescribeConfigs lists them.
 
-What is set at start is read-only; what can be changed while it runs shows where it was set.
+Configurations that are set at start are read-only. Dynamic ones list where they were set.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _INT: Final = ConfigType.INT
 def broker_entries(
     services: Services, names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """This broker's settings, all or those named, by name."""
+    """This broker's configurations sorted by name: all, or only ``names``."""
     dynamic = _dynamic_entries(services.dynamic.brokers.layers, static_limits(services.settings))
     entries = [*_fixed_entries(services), *dynamic]
     for entry in sorted(entries, key=lambda entry: entry.name):
@@ -33,7 +33,7 @@ def broker_entries(
 def cluster_entries(
     services: Services, names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """What is set for all brokers, all or what is named."""
+    """The dynamic configurations of all brokers, sorted by name: all, or only ``names``."""
     layers = BrokerLayers({}, services.dynamic.brokers.layers.cluster)
     for name in sorted(layers.cluster.keys() & DYNAMIC_CONFIGS.keys()):
         if names is None or name in names:
@@ -65,27 +65,27 @@ def _fixed_entries(services: Services) -> Iterator[ConfigEntry]:
     flag, number, text = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.STRING
     table: list[Row] = [
         ("advertised.listeners", text, advertised,
-         "Where clients reach this broker."),
+         "The addresses that clients connect to."),
         ("auto.create.topics.enable", flag, str(settings.auto_create_topics).lower(),
-         "Whether a topic that is asked for by name comes into being."),
+         "Whether a Metadata request for a missing topic creates it."),
         ("broker.id", number, str(cluster.node_id), "This broker's id."),
         ("broker.rack", text, own.rack or "", "This broker's zone."),
         (CONNECTIONS_MAX_IDLE_MS, ConfigType.LONG, str(settings.connections_max_idle_ms),
-         "A connection that says nothing for this long is closed."),
+         "A connection that is idle for this long is closed."),
         ("default.replication.factor", number, str(settings.default_replication_factor),
          "Without effect: the object store replicates."),
         ("delete.topic.enable", flag, "true", "Topics can be deleted."),
         ("fetch.max.bytes", number, str(settings.fetch_max_bytes),
-         "The most that one Fetch answer carries."),
+         "Most bytes of records in one Fetch reply."),
         ("max.incremental.fetch.session.cache.slots", number, str(settings.max_fetch_sessions),
-         "How many fetch sessions are kept."),
+         "Most incremental fetch sessions."),
         ("max.request.partition.size.limit", number, str(settings.max_partitions_per_request),
          "The page size of DescribeTopicPartitions."),
         ("node.id", number, str(cluster.node_id), "This broker's id."),
         ("num.partitions", number, str(settings.num_partitions),
-         "How many partitions a topic gets when nobody says."),
+         "The number of partitions of a topic that is created without one."),
         ("socket.request.max.bytes", number, str(settings.max_request_bytes),
-         "A longer request closes its connection."),
+         "A larger request closes its connection."),
     ]  # fmt: skip
     table += _group_rows(services.group_settings)
     source = ConfigSource.STATIC_BROKER
@@ -99,30 +99,32 @@ def _fixed_entries(services: Services) -> Iterator[ConfigEntry]:
 def _group_rows(groups: GroupSettings) -> list[Row]:
     return [
         ("group.consumer.assignors", ConfigType.LIST, "uniform,range",
-         "The assignors that members of the new protocol may choose from."),
+         "The server-side assignors of consumer groups."),
         ("group.consumer.heartbeat.interval.ms", _INT, str(groups.consumer_heartbeat_interval_ms),
-         "How often members of the new protocol are told to report."),
+         "The heartbeat interval of members of consumer groups."),
         ("group.consumer.max.size", _INT, str(groups.max_size),
-         "The most members that a group of the new protocol may have."),
+         "Most members of a consumer group."),
         ("group.consumer.migration.policy", ConfigType.STRING, groups.consumer_migration_policy,
-         "Which way a group may change between the two protocols by itself."),
+         "Which conversions between the classic and the consumer protocol are allowed."),
         ("group.consumer.regex.refresh.interval.ms", _INT,
-         str(groups.consumer_regex_refresh_interval_ms), "How often patterns are looked up again."),
+         str(groups.consumer_regex_refresh_interval_ms),
+         "Time between two evaluations of subscribed patterns."),
         ("group.consumer.session.timeout.ms", _INT, str(groups.consumer_session_timeout_ms),
-         "Silence after which a member of the new protocol counts as gone."),
+         "A member of a consumer group without a heartbeat for this long is removed."),
         ("group.coordinator.rebalance.protocols", ConfigType.LIST, "classic,consumer",
-         "The kinds of groups that are served."),
+         "The group protocols that are served."),
         ("group.initial.rebalance.delay.ms", _INT, str(groups.initial_rebalance_delay_ms),
-         "How long an empty group waits for more members."),
+         "An empty classic group waits this long for more members."),
         ("group.max.session.timeout.ms", _INT, str(groups.max_session_timeout_ms),
-         "The longest session that a classic member may ask for."),
-        ("group.max.size", _INT, str(groups.max_size), "The most members of a classic group."),
+         "The longest session timeout of a classic member."),
+        ("group.max.size", _INT, str(groups.max_size), "Most members of a classic group."),
         ("group.min.session.timeout.ms", _INT, str(groups.min_session_timeout_ms),
-         "The shortest session that a classic member may ask for."),
+         "The shortest session timeout of a classic member."),
         ("offset.metadata.max.bytes", _INT, str(groups.offset_metadata_max_bytes),
-         "The most that a client may attach to a committed offset."),
+         "Most bytes of metadata with a committed offset."),
         ("offsets.retention.check.interval.ms", ConfigType.LONG,
-         str(groups.offsets_retention_check_interval_ms), "How often offsets are looked at."),
+         str(groups.offsets_retention_check_interval_ms),
+         "Time between two checks for expired offsets."),
         ("offsets.retention.minutes", _INT, str(groups.offsets_retention_minutes),
-         "How long the offsets of a group without members are kept."),
+         "The offsets of a group without members expire after this time."),
     ]  # fmt: skip

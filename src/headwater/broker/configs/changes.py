@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: finding a resource, applying a change."""
+"""What AlterConfigs and IncrementalAlterConfigs share: they find each resource and change it."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ _RESOURCES_PER_TURN: Final = 100
 
 
 class ResourceType(IntEnum):
-    """Kafka's numbers for what has configurations."""
+    """Kafka's numbers for the types of resources with configurations."""
 
     TOPIC = 2
     BROKER = 4
@@ -35,16 +35,17 @@ class ResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigRules:
-    """How one kind of resource's configurations are checked."""
+    """How the configurations of one type of resource are checked."""
 
     check: Callable[[Mapping[str, str]], None]
-    """Raises what Kafka answers to values that are not legal."""
-    listed: Callable[[Mapping[str, str], str, str], str]
-    """From what is set, a name and a list operation to what that starts from; raises too."""
+    """Raises Kafka's error for an unknown name or an illegal value."""
+    list_value: Callable[[Mapping[str, str], str, str], str]
+    """From the set configurations, a name and a list operation: the list before the operation.
+    Raises Kafka's error if the configuration is not a list."""
 
 
 ChangeOf = Callable[[Any, ConfigRules], ConfigChange]
-"""From a request's resource to its change, which checks its outcome itself."""
+"""From a request's resource to its change, which also checks the result."""
 
 
 async def alter_resources(
@@ -54,7 +55,7 @@ async def alter_resources(
     change_of: ChangeOf,
     alter_loggers: Callable[[Any], None] | None = None,
 ) -> list[Values]:
-    """Apply ``change_of`` to each resource; one result for each."""
+    """Apply ``change_of`` to each resource; one result for each resource."""
     times = Counter((r.resource_type, r.resource_name) for r in request.resources)
     tables, results = TableNames(services), []
     async for resource in in_turns(request.resources, elements=_RESOURCES_PER_TURN):
@@ -93,7 +94,7 @@ async def _alter(
     match resource.resource_type:
         case ResourceType.TOPIC:
             topic = await services.topics.find_named(context.session, name, Operation.ALTER_CONFIGS)
-            change = change_of(resource, topic_scheme(dynamic.brokers.topic_defaults))
+            change = change_of(resource, topic_rules(dynamic.brokers.topic_defaults))
             present = topic.configs
             await tables.check(name, change(present), present)
             apply: Callable[[ConfigChange], Awaitable[object]] = partial(
@@ -102,14 +103,14 @@ async def _alter(
         case ResourceType.BROKER:
             if name:
                 check_broker_id(services, name, "Node id must be an integer")
-            change = change_of(resource, BROKER_SCHEME)
+            change = change_of(resource, BROKER_RULES)
             layers = dynamic.brokers.layers
             present = layers.own if name else layers.cluster
             apply = partial(dynamic.brokers.change, whole_cluster=not name)
         case ResourceType.GROUP:
             if not name:
                 raise InvalidRequest("Default group resources are not allowed.")
-            change = change_of(resource, group_scheme(services.group_settings))
+            change = change_of(resource, group_rules(services.group_settings))
             present = dynamic.groups.of(name)
             apply = partial(dynamic.groups.change, name, refresh=False)
         case unknown:
@@ -122,9 +123,9 @@ async def _alter(
 def check_may_use(
     services: Services, context: RequestContext, asked: Any, operation: Operation
 ) -> None:
-    """Raises the authorization error of what a request names to read or alter its configurations.
+    """Raises the authorization error unless the client may read or alter these configurations.
 
-    Topics are checked where they are found, and kinds that are not served are refused as such.
+    ``TopicAccess`` checks topics. Unknown types of resources are refused later.
     """
     match asked.resource_type:
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS:
@@ -135,7 +136,7 @@ def check_may_use(
 
 
 def check_keys(configs: Sequence[Any]) -> None:
-    """Raises ``InvalidRequest`` where a name is given twice."""
+    """Raises ``InvalidRequest`` if a name is given twice."""
     names = [config.name for config in configs]
     if len(set(names)) != len(names):
         raise InvalidRequest("Error due to duplicate config keys")
@@ -148,16 +149,16 @@ def check_broker_id(services: Services, name: str, what: str, expected: str | No
     except ValueError:
         raise InvalidRequest(f"{what}, but it is: {name}") from None
     own = services.cluster.node_id
-    if name != str(own):  # one name only: "01" would be a resource of its own
+    if name != str(own):  # "01" would be a different resource
         raise InvalidRequest(
             f"Unexpected broker id, expected {expected or own}, but received {name}"
         )
 
 
-def topic_scheme(defaults: Mapping[str, str]) -> ConfigRules:
-    """``defaults`` are the cluster's own for topics."""
+def topic_rules(defaults: Mapping[str, str]) -> ConfigRules:
+    """``defaults`` are the cluster's configurations for topics without a value of their own."""
 
-    def listed(configs: Mapping[str, str], name: str, operation: str) -> str:
+    def list_value(configs: Mapping[str, str], name: str, operation: str) -> str:
         config = TOPIC_CONFIGS.get(name)
         if config is None:
             raise InvalidConfig(f"Unknown topic config name: {name}")
@@ -165,17 +166,17 @@ def topic_scheme(defaults: Mapping[str, str]) -> ConfigRules:
             raise _no_list(name, operation)
         return text({**defaults, **configs}, name)
 
-    return ConfigRules(check_configs, listed)
+    return ConfigRules(check_configs, list_value)
 
 
-def group_scheme(settings: GroupSettings) -> ConfigRules:
-    def listed(_configs: Mapping[str, str], name: str, operation: str) -> str:
+def group_rules(settings: GroupSettings) -> ConfigRules:
+    def list_value(_configs: Mapping[str, str], name: str, operation: str) -> str:
         raise _no_list(name, operation)
 
-    return ConfigRules(partial(check_group_configs, settings=settings), listed)
+    return ConfigRules(partial(check_group_configs, settings=settings), list_value)
 
 
-BROKER_SCHEME = ConfigRules(check_broker_configs, broker_list)
+BROKER_RULES = ConfigRules(check_broker_configs, broker_list)
 
 
 def _no_list(name: str, operation: str) -> InvalidConfig:

@@ -1,11 +1,12 @@
-"""Which of a broker's configurations can be changed while it runs, and to what.
+"""The broker configurations that can be changed at run time, and their legal values.
 
-They are those of Kafka that mean something here: the defaults of topics and the limits of
-connections, which are honoured, and what Kafka's tools set for work that nobody does here (copying
-replicas, cleaning segments, threads), which is kept and shown. Kafka's brokers also keep names that
-are none of theirs; here only the topics' own names are kept, which clients set on a broker by
-mistake and Kafka does not honour either. Everything else is refused with Kafka's words for what
-needs a restart: there is no plugin here that could read it.
+- The defaults of topics and the limits of connections have their effect.
+- Configurations for work that Headwater does not do (replication, log cleaning, threads) are stored
+  and listed without effect, because Kafka's tools set them.
+- Topic configurations can be set on a broker without effect, as in Kafka. Some clients do it by
+  mistake.
+- All others are refused, as in Kafka for configurations that need a restart. Kafka also stores
+  names that it does not know, for its plugins; Headwater has none.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from headwater.topic_config.values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicConfig:
-    """One configuration; ``default`` is None where it can only be set dynamically."""
+    """One configuration; ``default`` is None if it can only be set at run time."""
 
     name: str
     type: ConfigType
@@ -114,8 +115,8 @@ DYNAMIC_CONFIGS: Final[Mapping[str, DynamicConfig]] = {
         config.name: config
         for config in (
             _int("background.threads", 10),
-            _connections(MAX_CONNECTIONS, "The most connections at one time; more have to wait."),
-            _connections(MAX_CONNECTIONS_PER_IP, "The most connections from one address."),
+            _connections(MAX_CONNECTIONS, "Most connections at one time; further ones wait."),
+            _connections(MAX_CONNECTIONS_PER_IP, "Most connections from one address."),
             _int("num.io.threads", 8),
             _int("num.network.threads", 3),
             _int("num.recovery.threads.per.data.dir", 2),
@@ -137,7 +138,7 @@ DYNAMIC_CONFIGS: Final[Mapping[str, DynamicConfig]] = {
         )
     },
 }
-"""Every configuration that can be set on a running broker or for all of them."""
+"""Every configuration that can be set at run time, on one broker or on all."""
 
 
 def check_broker_configs(configs: Mapping[str, str]) -> None:
@@ -160,7 +161,7 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
 
 
 def broker_list(configs: Mapping[str, str], name: str, operation: str) -> str:
-    """What a list operation starts from. Raises ``InvalidConfig`` where it is no list."""
+    """The list before a list operation. Raises ``InvalidConfig`` if it is not a list."""
     config = DYNAMIC_CONFIGS.get(name)
     if config is None or config.type is not ConfigType.LIST:
         raise InvalidConfig(

@@ -1,6 +1,6 @@
-"""What administrators change while brokers run: configurations of brokers and groups, quotas.
+"""What administrators change at run time: configurations of brokers and groups, and quotas.
 
-All of it is in the metadata store; each broker keeps a copy in memory and follows changes.
+The metadata store holds it. Each broker has a copy in memory, and follows changes.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from headwater.meta.store import MetadataStore
 
 
 class DynamicState:
-    """``load`` before clients are let in, then keep ``run`` in a task.
+    """Call ``load`` before clients are served, then keep ``run`` in a task.
 
     ``now`` is the monotonic clock in seconds.
     """

@@ -1,4 +1,4 @@
-"""Configurations as clients are shown them: value, where it comes from, what else it is called."""
+"""Configurations as replies list them: value, source and synonyms."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from headwater.topic_config.topic import DEFAULTS_ELSEWHERE, TOPIC_CONFIGS, Conf
 
 
 class ConfigSource(IntEnum):
-    """Kafka's numbers for where a value comes from."""
+    """Kafka's numbers for the sources of a value."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -23,7 +23,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """One place that could give a configuration its value."""
+    """One source that can give a configuration its value."""
 
     name: str
     value: str
@@ -32,7 +32,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One configuration with what holds for it."""
+    """One configuration with its effective value."""
 
     name: str
     value: str
@@ -45,13 +45,13 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLayers:
-    """What was set on running brokers: this one's own, and the whole cluster's."""
+    """Dynamic configurations: those of this broker, and those of all brokers."""
 
     own: Mapping[str, str]
     cluster: Mapping[str, str]
 
     def synonyms(self, name: str) -> Iterator[Synonym]:
-        """Where a broker's configuration is set, what counts first."""
+        """The dynamic values of a configuration; the first one is effective."""
         if (value := self.own.get(name)) is not None:
             yield Synonym(name, value, ConfigSource.DYNAMIC_BROKER)
         if (value := self.cluster.get(name)) is not None:
@@ -60,9 +60,10 @@ class BrokerLayers:
     def synonyms_with_default(
         self, name: str, default: str | None, static: str | None = None
     ) -> list[Synonym]:
-        """The same, what the broker was started with, and the default.
+        """The dynamic values, then the value at start, then the default.
 
-        As in Kafka, a default that another name has stands only behind a value that was set.
+        As in Kafka, the default of another configuration is listed only after a value that was
+        set.
         """
         found = list(self.synonyms(name))
         if static is not None and static != default:
@@ -78,7 +79,7 @@ class BrokerLayers:
 def topic_entries(
     configs: Mapping[str, str], layers: BrokerLayers, names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """A topic's configurations, all or those named; names that are not known are left out."""
+    """A topic's configurations: all, or only ``names``. Unknown names are left out."""
     for config in TOPIC_CONFIGS.values():
         if names is not None and config.name not in names:
             continue
@@ -101,7 +102,7 @@ def topic_entries(
 def group_entries(
     configs: Mapping[str, str], settings: GroupSettings, names: Collection[str] | None = None
 ) -> Iterator[ConfigEntry]:
-    """A group's configurations, all or those named."""
+    """A group's configurations: all, or only ``names``."""
     for config in GROUP_CONFIGS.values():
         if names is not None and config.name not in names:
             continue

@@ -1,6 +1,6 @@
-"""The levels of this process's loggers, by the names that Kafka's tools use for both.
+"""The levels of this process's loggers, by Kafka's names for loggers and levels.
 
-They hold until the process ends and are kept nowhere, as in Kafka.
+A changed level is lost when the process ends, as in Kafka.
 """
 
 import logging
@@ -25,14 +25,14 @@ _LEVELS: Final = {
 
 
 def loggers() -> dict[str, logging.Logger]:
-    """The root logger and every logger of ours that is in use or above one, by name."""
+    """The root logger and the loggers of Headwater that exist, by name."""
     names = sorted(name for name in logging.root.manager.loggerDict if name.startswith(f"{_OURS}."))
     ours = {name: logging.getLogger(name) for name in names}
     return {ROOT: logging.getLogger(), _OURS: logging.getLogger(_OURS), **ours}
 
 
 def logger_entries(names: Collection[str] | None) -> Iterator[ConfigEntry]:
-    """Every logger, or those named, with the level that holds for it."""
+    """The loggers with their effective levels: all, or only ``names``."""
     for name, logger in loggers().items():
         if names is None or name in names:
             level = _shown(logger.getEffectiveLevel())
@@ -51,7 +51,7 @@ def _shown(level: int) -> str:
 
 
 def check_level(name: str, level: str | None, operation: str) -> None:
-    """Raises ``InvalidConfig`` or ``InvalidRequest`` for what ``set_level`` cannot do."""
+    """Raises ``InvalidConfig`` or ``InvalidRequest`` if ``set_level`` cannot do the change."""
     if operation not in ("SET", "DELETE"):
         raise InvalidRequest(f"{operation} operation is not allowed for the BROKER_LOGGER resource")
     if name not in loggers():
@@ -67,5 +67,5 @@ def check_level(name: str, level: str | None, operation: str) -> None:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Set a logger's level; None: the one of the logger above it. Both were checked."""
+    """Set a logger's level; with None it has its parent's level. Call ``check_level`` first."""
     loggers()[name].setLevel(logging.NOTSET if level is None else _LEVELS[level])

@@ -1,4 +1,4 @@
-"""Dynamic configurations of brokers in the metadata store, and this broker's copy of them."""
+"""The dynamic configurations of brokers in the metadata store, and this broker's copy."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from headwater.topic_config.topic import topic_defaults
 
 
 class BrokerConfigStore:
-    """``load``, then keep ``run`` in a task. What it knows may lag for a moment."""
+    """Call ``load``, then keep ``run`` in a task. The copy may lag behind the store."""
 
     def __init__(self, meta: MetadataStore, broker_id: int) -> None:
         self._meta = meta
@@ -20,12 +20,12 @@ class BrokerConfigStore:
         self._mirror = Mirror(meta, keys.BROKER_CONFIGS, self._changed)
         self.layers = BrokerLayers({}, {})
         self.topic_defaults: Mapping[str, str] = {}
-        """What they mean to topics that set nothing themselves; another object after a change."""
+        """The defaults of topics, by topic configuration; another object after each change."""
         self.load = self._mirror.load
         self.run = self._mirror.run
 
     async def change(self, change: ConfigChange, *, whole_cluster: bool) -> None:
-        """Replace what is set; every broker follows. Raises what ``change`` raises."""
+        """Change what is set on this broker or on all. Raises what ``change`` raises."""
         key = keys.broker_configs(None if whole_cluster else self._broker_id)
         await change_configs(self._meta, key, change)
         await self._mirror.refresh()

@@ -14,7 +14,7 @@ from typing import Any
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.quotas.entities import Entity, check_alteration, shown
+from headwater.broker.quotas.entities import Entity, check_alteration, entity_description
 from headwater.broker.services import RequestContext, Services
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.messages.api_versions import ApiKey
@@ -58,7 +58,7 @@ async def _alter(
 ) -> None:
     limits = {one.key: None if one.remove else one.value for one in operations}
     if times > 1 or len(limits) != len(operations):
-        raise InvalidRequest(f"Ignoring duplicate entity {shown(entity)}")
+        raise InvalidRequest(f"Ignoring duplicate entity {entity_description(entity)}")
     check_alteration(entity, limits)
     if not validate_only:
         await services.dynamic.stored_quotas.change(entity, limits, refresh=False)

@@ -26,12 +26,12 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
     return {"responses": await alter_resources(services, request, context, _replacement)}
 
 
-def _replacement(resource: Any, scheme: ConfigRules) -> ConfigChange:
+def _replacement(resource: Any, rules: ConfigRules) -> ConfigChange:
     nulls = [config.name for config in resource.configs if config.value is None]
     if nulls:
         raise InvalidRequest(f"Null value not supported for : {','.join(nulls)}")
     configs = {config.name: config.value for config in resource.configs}
-    scheme.check(configs)
+    rules.check(configs)
 
     def change(_present: Mapping[str, str]) -> Mapping[str, str]:
         return configs

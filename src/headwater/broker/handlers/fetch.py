@@ -82,10 +82,10 @@ class FetchReply(EncodedReply):
                 aborted = read.aborted if self._committed else None
                 if outcome.code in _UNKNOWN_TOPIC:
                     aborted = ()
-                nearer = -1 if outcome.nearer is None else outcome.nearer
+                preferred = -1 if outcome.preferred_replica is None else outcome.preferred_replica
                 rows.append((
                     outcome.partition.partition, outcome.code, offsets.high_watermark,
-                    offsets.last_stable, offsets.log_start, aborted, nearer, read.parts,
+                    offsets.last_stable, offsets.log_start, aborted, preferred, read.parts,
                 ))  # fmt: skip
             if isinstance(ref, UUID):
                 topics.append(("", ref.bytes, rows))
@@ -204,7 +204,7 @@ class _Fetch:
         self._min_bytes = request.min_bytes
         max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
         if services.dynamic.quotas.active:
-            room = services.dynamic.quotas.fetch_room(context.client_id)
+            room = services.dynamic.quotas.max_fetch_bytes(context.client_id)
             if room is not None:
                 max_bytes = min(max_bytes, room)
                 self._min_bytes = min(self._min_bytes, max_bytes)
@@ -251,7 +251,7 @@ class _Fetch:
         """Whether there is nothing to wait for."""
         size = 0
         for outcome in outcomes:
-            if outcome.code or outcome.nearer is not None:
+            if outcome.code or outcome.preferred_replica is not None:
                 return True
             size += outcome.read.size
         return size >= self._min_bytes or not outcomes or self._loop.time() >= self._deadline
@@ -274,7 +274,7 @@ class _Fetch:
 
     def _over_quota(self, outcomes: Sequence[FetchOutcome]) -> int:
         size = sum(outcome.read.size for outcome in outcomes)
-        return self._services.dynamic.quotas.fetched(self._client_id, size)
+        return self._services.dynamic.quotas.charge_fetch(self._client_id, size)
 
     def _throttled(self, wait: int) -> Reply:
         """No records, and the session stays as it is: the client will ask for the same again."""
@@ -308,7 +308,7 @@ class _Fetch:
 def _note(outcome: FetchOutcome) -> bool:
     """Whether an outcome is news to the session, which then takes note of it."""
     partition, offsets = outcome.partition, outcome.read.offsets
-    if outcome.code or outcome.nearer is not None:
+    if outcome.code or outcome.preferred_replica is not None:
         partition.sent_high_watermark = -1
         return True
     changed = bool(

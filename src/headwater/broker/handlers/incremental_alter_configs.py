@@ -35,18 +35,18 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
     return {"responses": await alter_resources(services, request, context, _change_of, levels)}
 
 
-def _change_of(resource: Any, scheme: ConfigRules) -> ConfigChange:
+def _change_of(resource: Any, rules: ConfigRules) -> ConfigChange:
     def change(present: Mapping[str, str]) -> Mapping[str, str]:
         configs = dict(present)
         for one in resource.configs:
-            _apply(configs, scheme, one)
-        scheme.check(configs)
+            _apply(configs, rules, one)
+        rules.check(configs)
         return configs
 
     return change
 
 
-def _apply(configs: dict[str, str], scheme: ConfigRules, one: Any) -> None:
+def _apply(configs: dict[str, str], rules: ConfigRules, one: Any) -> None:
     operation = _operation(one)
     if operation == "DELETE":
         configs.pop(one.name, None)
@@ -56,7 +56,7 @@ def _apply(configs: dict[str, str], scheme: ConfigRules, one: Any) -> None:
     if operation == "SET":
         configs[one.name] = one.value
         return
-    items = list_value(scheme.listed(configs, one.name, operation))
+    items = list_value(rules.list_value(configs, one.name, operation))
     given = list_value(one.value)
     if operation == "APPEND":
         present = frozenset(items)  # a list may have thousands of items

@@ -96,7 +96,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
         name = transport.get_extra_info("peername")
         self._session.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "?"
         if self._quotas.counts_connections and isinstance(name, tuple):
-            wait = self._quotas.connected(name[0])
+            wait = self._quotas.charge_connection(name[0])
             if wait:
                 self._close_after(wait)
 

@@ -253,7 +253,7 @@ class Connection(ClientSocket):
         if seconds >= SLOW_TURN_SECONDS:
             self._delay.report_slow_turn(request.api.name, self._session.peer, seconds)
         if self._quotas.timed:
-            self._quotas.spent(request.client_id, seconds)
+            self._quotas.charge_time(request.client_id, seconds)
 
     def _describe(self, request: PendingRequest) -> dict[str, str]:
         """The fields of a log line about a request."""

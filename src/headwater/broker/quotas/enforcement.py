@@ -1,10 +1,10 @@
-"""Quotas as this broker holds clients to them.
+"""Enforces quotas on clients.
 
-Each broker counts what it serves itself, as in Kafka: a limit is per broker. A client that is
-over its limit is answered at once with the time to wait, and its connection is not read until
-that has passed, so that clients which do not wait are slowed down all the same.
+Each broker counts its own requests, so a limit applies per broker, as in Kafka. A client over its
+limit gets its reply at once, with a throttle time. Its connection is not read for this time, so
+that a client which ignores the throttle time is slowed down too.
 
-Where no quota is set the request path pays for one look at ``active``.
+If no quota is set, a request costs only one look at ``active``.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,17 +26,18 @@ from headwater.broker.quotas.rates import SAMPLE_MS, WINDOW_SECONDS, RateWindow,
 from headwater.errors import ThrottlingQuotaExceeded
 
 ANONYMOUS: Final = "ANONYMOUS"
-"""The user of a connection that did not say who it is."""
+"""The user of a connection without authentication."""
 
-_MAX_REMEMBERED: Final = 10_000
+_MAX_CACHED: Final = 10_000
+"""Most clients, rate windows and token buckets in memory, each."""
 
-_Bucket = tuple[str, str | None, str | None]
-"""A limit's name and who shares it."""
+_SharedBy = tuple[str, str | None, str | None]
+"""A quota's name, with the user and the client id that share one count."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """One limit of a client, with the window that all who share it fill."""
+    """One rate limit of a client, with the window that all clients under this quota share."""
 
     limit: float
     window: RateWindow
@@ -51,24 +52,27 @@ class _ClientLimits:
 
 
 class ClientQuotas:
-    """Counts and decides; ``now`` is the monotonic clock in seconds."""
+    """Counts what clients use, and computes throttle times.
+
+    ``now`` is the monotonic clock in seconds.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._quotas: Mapping[Entity, Quotas] = {}
         self._addresses: dict[str | None, float] = {}
         self._clients: dict[str, _ClientLimits] = {}
-        self._windows: dict[_Bucket, RateWindow] = {}
-        self._buckets: dict[_Bucket, TokenBucket] = {}
+        self._windows: dict[_SharedBy, RateWindow] = {}
+        self._buckets: dict[_SharedBy, TokenBucket] = {}
         self.active = False
-        """Some client has a quota."""
+        """Whether a client has a quota."""
         self.timed = False
-        """Some client has a quota on the broker's time."""
+        """Whether a client has a quota on processing time (``request_percentage``)."""
         self.counts_connections = False
-        """Some address has a quota on connections."""
+        """Whether an address has a quota on new connections."""
 
     def change(self, quotas: Mapping[Entity, Quotas]) -> None:
-        """Hold clients to these quotas from now on; what was counted stays."""
+        """Replace the quotas; the counts stay."""
         self._quotas = quotas
         self._addresses = address_limits(quotas)
         self._clients.clear()
@@ -80,43 +84,49 @@ class ClientQuotas:
             & {PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE}
         )
 
-    def produced(self, client_id: str | None, size: int) -> int:
-        """Count a Produce request of that size; returns for how long to throttle, in ms."""
+    def charge_produce(self, client_id: str | None, size: int) -> int:
+        """Count a Produce request of this size; returns the throttle time in ms."""
         return self._count(self._limits(client_id).produce, size)
 
-    def fetched(self, client_id: str | None, size: int) -> int:
-        """Count a Fetch answer, unless it is too much, in which case it must not be sent."""
+    def charge_fetch(self, client_id: str | None, size: int) -> int:
+        """Count a Fetch reply of this size; returns the throttle time in ms.
+
+        If it is not 0, the reply is not counted and must not be sent.
+        """
         rate = self._limits(client_id).fetch
         throttle = self._count(rate, size)
         if throttle and rate is not None:
             rate.window.record(-size, self._now_ms())
         return throttle
 
-    def fetch_room(self, client_id: str | None) -> int | None:
-        """The most that a Fetch may answer without certainly being throttled; None: no limit."""
+    def max_fetch_bytes(self, client_id: str | None) -> int | None:
+        """Most bytes of a Fetch reply that can stay below the quota; None without a quota."""
         rate = self._limits(client_id).fetch
         return None if rate is None else int(rate.limit * WINDOW_SECONDS)
 
-    def spent(self, client_id: str | None, seconds: float) -> None:
-        """The loop worked that long for a client."""
+    def charge_time(self, client_id: str | None, seconds: float) -> None:
+        """Count the time for which the event loop worked for a client."""
         rate = self._limits(client_id).time
         if rate is not None:
             rate.window.record(seconds * 100, self._now_ms())
 
-    def overspent(self, client_id: str | None) -> int:
-        """For how long to throttle a client that takes too much of the loop's time."""
+    def time_throttle_ms(self, client_id: str | None) -> int:
+        """The throttle time in ms of a client over its quota on processing time; 0 if below it."""
         rate = self._limits(client_id).time
         if rate is None:
             return 0
         return min(SAMPLE_MS, rate.window.throttle_ms(rate.limit, self._now_ms()))
 
     def mutations(self, client_id: str | None, *, strict: bool) -> "MutationQuota":
-        """The quota under which one request creates or deletes partitions."""
+        """The quota for the partitions that one request creates or deletes."""
         bucket = self._limits(client_id).mutations if self.active else None
         return MutationQuota(bucket, self._now_ms, strict=strict)
 
-    def connected(self, address: str) -> int:
-        """Count a new connection, unless it is one too many: then how long to hold it off."""
+    def charge_connection(self, address: str) -> int:
+        """Count a new connection; returns the throttle time in ms.
+
+        If it is not 0, the connection is not counted and must be closed after this time.
+        """
         try:
             name = plain_address(address)
         except ValueError:
@@ -145,7 +155,7 @@ class ClientQuotas:
         name = client_id or ""
         limits = self._clients.get(name)
         if limits is None:
-            if len(self._clients) >= _MAX_REMEMBERED:
+            if len(self._clients) >= _MAX_CACHED:
                 self._clients.clear()
             limits = self._clients[name] = self._look_up(name)
         return limits
@@ -159,42 +169,43 @@ class ClientQuotas:
         )
 
     def _rate(self, key: str, client_id: str) -> _Rate | None:
-        holding = client_limit(self._quotas, key, ANONYMOUS, client_id)
-        if holding is None:
+        quota = client_limit(self._quotas, key, ANONYMOUS, client_id)
+        if quota is None:
             return None
-        return _Rate(holding.limit, self._window((key, *holding.sharers)))
+        return _Rate(quota.limit, self._window((key, *quota.shared_by)))
 
     def _mutations(self, client_id: str) -> TokenBucket | None:
         key = CONTROLLER_MUTATION_RATE
-        holding = client_limit(self._quotas, key, ANONYMOUS, client_id)
-        if holding is None:
+        quota = client_limit(self._quotas, key, ANONYMOUS, client_id)
+        if quota is None:
             return None
-        now, name = self._now_ms(), (key, *holding.sharers)
+        now, name = self._now_ms(), (key, *quota.shared_by)
         bucket = self._buckets.get(name)
         if bucket is None:
-            if len(self._buckets) >= _MAX_REMEMBERED:
+            if len(self._buckets) >= _MAX_CACHED:
                 self._clients.clear()
                 self._buckets = {n: b for n, b in self._buckets.items() if not b.is_idle(now)}
-            bucket = self._buckets[name] = TokenBucket(holding.limit, now)
-        bucket.change_limit(holding.limit, now)
+            bucket = self._buckets[name] = TokenBucket(quota.limit, now)
+        bucket.change_limit(quota.limit, now)
         return bucket
 
-    def _window(self, name: _Bucket) -> RateWindow:
+    def _window(self, name: _SharedBy) -> RateWindow:
         window = self._windows.get(name)
         if window is None:
-            if len(self._windows) >= _MAX_REMEMBERED:
+            if len(self._windows) >= _MAX_CACHED:
                 now = self._now_ms()
-                self._clients.clear()  # they hold windows, which must not count apart
+                self._clients.clear()  # they refer to windows that may be dropped here
                 self._windows = {n: w for n, w in self._windows.items() if not w.is_idle(now)}
             window = self._windows[name] = RateWindow()
         return window
 
 
 class MutationQuota:
-    """What one request may create and delete; ``throttle_ms`` goes into its answer.
+    """The quota for the partitions that one request creates or deletes.
 
-    A strict quota refuses what comes when it is exhausted, but never in the middle of one
-    topic; clients of old versions, which know no such answer, are served and then throttled.
+    ``throttle_ms`` goes into the reply. A strict quota refuses further topics when it is
+    exhausted. Old versions of the requests have no error for that: they are served, and the client
+    is throttled afterwards.
     """
 
     __slots__ = ("_bucket", "_now_ms", "_strict", "throttle_ms")
@@ -208,7 +219,10 @@ class MutationQuota:
         self.throttle_ms = 0
 
     def take(self, partitions: int) -> None:
-        """Raises ``ThrottlingQuotaExceeded`` where a strict quota is exhausted."""
+        """Count the partitions of one topic.
+
+        Raises ``ThrottlingQuotaExceeded`` if the quota is strict and exhausted.
+        """
         if self._bucket is None:
             return
         now = self._now_ms()

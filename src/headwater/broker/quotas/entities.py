@@ -1,7 +1,7 @@
-"""Whom a quota is for, which of several holds, and whether a change of them is legal.
+"""Quota entities: their names, the precedence of their quotas, and checks of changes.
 
-An entity is a user, a client id or both, or an address; each may be the default of its kind,
-which stands for all that have no quota of their own.
+An entity is a user, a client id, both together, or an IP address. Each part may be the default of
+its kind, which applies to all without a quota of their own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 DEFAULT: Final = None
-"""The name that stands for all that have no quota of their own."""
+"""The name of a kind's default entity."""
 
 PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
 CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
@@ -35,7 +35,7 @@ _CLIENT_KEYS: Final[Mapping[str, str | None]] = {
     CONTROLLER_MUTATION_RATE: None,
 }
 _IP_KEYS: Final[Mapping[str, str | None]] = {CONNECTION_CREATION_RATE: "INT"}
-"""Quotas by name with the type of whole number that they are; None: a fraction will do."""
+"""Quotas by name, with the type of integer that they must be; None allows fractions."""
 
 Entity = frozenset[tuple[str, str | None]]
 """(kind, name) of each part; the name is None for the default."""
@@ -45,7 +45,7 @@ Quotas = Mapping[str, float]
 
 
 def entity_text(entity: Entity) -> str:
-    """An entity as a metadata key has it.
+    """An entity as a part of a metadata key.
 
     >>> entity_text(frozenset({("user", "a b"), ("client-id", None)}))
     'client-id&user=a%20b'
@@ -66,16 +66,16 @@ def entity_of(text: str) -> Entity:
     return frozenset((kind, unquote(name) if equals else DEFAULT) for kind, equals, name in parts)
 
 
-def shown(entity: Entity) -> str:
+def entity_description(entity: Entity) -> str:
     """An entity as Kafka's messages write it."""
     parts = sorted(f"{kind}={name}" for kind, name in entity)
     return f"ClientQuotaEntity(entries={{{', '.join(parts)}}})"
 
 
 def check_alteration(entity: Entity, limits: Mapping[str, float | None]) -> None:
-    """Raises ``InvalidRequest`` where a change, None meaning removal, is not legal.
+    """Raises ``InvalidRequest`` if a change of limits is illegal; a limit of None is removed.
 
-    Names of hosts are refused: what they stand for may change, and nobody would notice.
+    Host names are refused, because their addresses may change unnoticed.
     """
     kinds = _check_entity(entity)
     if IP in kinds:
@@ -114,7 +114,7 @@ def _check_address(address: str | None) -> None:
 def _check_value(known: Mapping[str, str | None], key: str, value: float) -> None:
     if key not in known:
         raise InvalidRequest(f"Invalid configuration key {key}")
-    if not value > 0:  # nor is a value that is no number
+    if not value > 0:  # false for NaN, too
         raise InvalidRequest(f"Quota {key} must be greater than 0")
     whole = known[key]
     if whole is None:
@@ -128,28 +128,28 @@ def _check_value(known: Mapping[str, str | None], key: str, value: float) -> Non
 
 @dataclass(frozen=True, slots=True)
 class EffectiveQuota:
-    """The limit that holds for a client, and with whom it shares it."""
+    """The limit that applies to a client, and the clients that share it."""
 
     limit: float
-    sharers: tuple[str | None, str | None]
-    """User and client id; None where all of that kind share."""
+    shared_by: tuple[str | None, str | None]
+    """User and client id that share one count; None means all users, or all client ids."""
 
 
 def client_limit(
     quotas: Mapping[Entity, Quotas], key: str, user: str, client_id: str
 ) -> EffectiveQuota | None:
-    """The most specific quota that holds for a client, in Kafka's order."""
+    """The most specific quota for a client, by Kafka's precedence; None without a quota."""
     for entity_user, entity_client in _precedence(user, client_id):
         entity = frozenset((*entity_user, *entity_client))
         limit = quotas.get(entity, {}).get(key)
         if limit is not None:
-            sharers = (user if entity_user else None, client_id if entity_client else None)
-            return EffectiveQuota(limit, sharers)
+            shared_by = (user if entity_user else None, client_id if entity_client else None)
+            return EffectiveQuota(limit, shared_by)
     return None
 
 
 _Part = tuple[tuple[str, str | None], ...]
-"""No part of an entity, or one."""
+"""One part of an entity, or none."""
 
 
 def _precedence(user: str, client_id: str) -> Sequence[tuple[_Part, _Part]]:
@@ -168,7 +168,7 @@ def _precedence(user: str, client_id: str) -> Sequence[tuple[_Part, _Part]]:
 
 
 def address_limits(quotas: Mapping[Entity, Quotas]) -> dict[str | None, float]:
-    """How many connections each address may open each second; None stands for the others."""
+    """The new connections per second of each address; None is the default for all others."""
     found: dict[str | None, float] = {}
     for entity, limits in quotas.items():
         limit = limits.get(CONNECTION_CREATION_RATE)
@@ -180,7 +180,7 @@ def address_limits(quotas: Mapping[Entity, Quotas]) -> dict[str | None, float]:
 
 
 def plain_address(text: str) -> str:
-    """An address in its one usual form. Raises ``ValueError`` where it is none.
+    """An IP address in its canonical form. Raises ``ValueError`` if it is not one.
 
     >>> plain_address("2001:DB8:0::1"), plain_address("::ffff:10.0.0.1")
     ('2001:db8::1', '10.0.0.1')

@@ -1,4 +1,4 @@
-"""Which entities a DescribeClientQuotas request asks for."""
+"""The filter of a DescribeClientQuotas request."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,9 +14,8 @@ _SPECIFIED: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """``exact`` names parts that must be there with that name, ``present`` kinds with any.
-
-    A strict filter wants no other part.
+    """An entity must have the parts in ``exact``, by kind and name, and a part of each kind in
+    ``present``. A strict filter allows no other part.
     """
 
     exact: Mapping[str, str | None]

@@ -1,9 +1,8 @@
-"""How fast something is used, and how long its user has to wait: Kafka's own arithmetic.
+"""Measures rates and computes throttle times, with Kafka's arithmetic.
 
-A rate is measured over the last eleven samples of one second each, of which the last is under
-way. Where there are fewer, the missing ones count as empty, so that a burst after a pause is
-measured over ten seconds and not over its own moment. Times are in milliseconds of a monotonic
-clock.
+A rate is measured over the last eleven samples of one second each; the last one is incomplete.
+Missing samples count as empty, so that a burst after a pause is measured over ten seconds. Times
+are in milliseconds of a monotonic clock.
 """
 
 from collections import deque
@@ -14,7 +13,7 @@ SAMPLES: Final = 11
 SAMPLE_MS: Final = 1000
 """``quota.window.size.seconds``."""
 WINDOW_SECONDS: Final = (SAMPLES - 1) * SAMPLE_MS // 1000
-"""What a client may use at once without being throttled is its limit times this."""
+"""A client may use its limit times this in one burst without being throttled."""
 
 
 class _Sample:
@@ -27,7 +26,7 @@ class _Sample:
 
 
 class RateWindow:
-    """What was used lately."""
+    """The usage in the last eleven samples."""
 
     __slots__ = ("_samples",)
 
@@ -35,7 +34,7 @@ class RateWindow:
         self._samples: deque[_Sample] = deque()
 
     def record(self, amount: float, now: int) -> None:
-        """Count ``amount``; a negative one takes back what was counted."""
+        """Count ``amount``; a negative one undoes an earlier count."""
         samples = self._samples
         if not samples or now - samples[-1].start >= SAMPLE_MS:
             self._drop_old(now)
@@ -45,19 +44,19 @@ class RateWindow:
         sample.last = now
 
     def rate(self, now: int) -> float:
-        """Per second."""
+        """The usage per second."""
         self._drop_old(now)
-        return sum(sample.value for sample in self._samples) * 1000 / self._length(now)
+        return sum(sample.value for sample in self._samples) * 1000 / self._window_ms(now)
 
     def throttle_ms(self, limit: float, now: int) -> int:
-        """How long nothing more may be used for the rate to come down to ``limit``."""
+        """After this time without usage the rate is down to ``limit``."""
         rate = self.rate(now)
         if rate <= limit:
             return 0
-        return round((rate - limit) / limit * self._length(now))
+        return round((rate - limit) / limit * self._window_ms(now))
 
     def is_idle(self, now: int) -> bool:
-        """Nothing in it counts any more."""
+        """Whether the window is empty."""
         self._drop_old(now)
         return not self._samples
 
@@ -66,15 +65,15 @@ class RateWindow:
         while samples and now - samples[0].last >= SAMPLES * SAMPLE_MS:
             samples.popleft()
 
-    def _length(self, now: int) -> int:
-        """The time over which the samples were taken, at least all whole samples' time."""
+    def _window_ms(self, now: int) -> int:
+        """The time over which the rate is measured: at least ten samples."""
         elapsed = now - self._samples[0].start if self._samples else 0
         missing = SAMPLES - 1 - elapsed // SAMPLE_MS
         return max(1, elapsed + max(0, missing) * SAMPLE_MS)
 
 
 class TokenBucket:
-    """Allows bursts: it holds up to eleven seconds' worth of tokens and may be overdrawn once."""
+    """Allows bursts: it holds the tokens of eleven seconds, and one request may overdraw it."""
 
     __slots__ = ("_limit", "_refilled", "_tokens")
 
@@ -84,7 +83,7 @@ class TokenBucket:
         self._refilled = now
 
     def change_limit(self, limit: float, now: int) -> None:
-        """From now on it fills at another speed."""
+        """Refill at another rate from now on."""
         self._refill(now)
         self._limit = limit
         self._refill(now)
@@ -94,12 +93,12 @@ class TokenBucket:
         self._tokens -= tokens
 
     def throttle_ms(self, now: int) -> int:
-        """How long until it is no longer overdrawn."""
+        """The time until the bucket is no longer overdrawn."""
         self._refill(now)
         return round(-self._tokens / self._limit * 1000) if self._tokens < 0 else 0
 
     def is_idle(self, now: int) -> bool:
-        """It is full."""
+        """Whether the bucket is full."""
         self._refill(now)
         return self._tokens >= self._limit * SAMPLES * SAMPLE_MS / 1000
 

@@ -1,4 +1,4 @@
-"""Quotas in the metadata store, and this broker's copy of them, which a watch keeps up to date."""
+"""The quotas in the metadata store, and this broker's copy, which follows them by a watch."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,7 +19,7 @@ class QuotaRecord(Value):
 
 
 class QuotaStore:
-    """``load``, then keep ``run`` in a task. ``all`` may lag behind the store for a moment."""
+    """Call ``load``, then keep ``run`` in a task. ``all`` may lag behind the store."""
 
     def __init__(
         self, meta: MetadataStore, changed: Callable[[Mapping[Entity, Quotas]], None]
@@ -47,10 +47,10 @@ class QuotaStore:
     async def change(
         self, entity: Entity, limits: Mapping[str, float | None], *, refresh: bool = True
     ) -> None:
-        """Set limits, or remove those that are None; every broker follows.
+        """Set limits, or remove those that are None. All brokers follow the change.
 
-        This one has done so at the return, or after ``refresh`` if it is called apart. Raises a
-        ``KafkaError`` where the store does not answer.
+        This broker's copy has the change at return, or without ``refresh`` after the next call of
+        ``refresh``. Raises a ``KafkaError`` if the store does not answer.
         """
         key = keys.quota(entity_text(entity))
 

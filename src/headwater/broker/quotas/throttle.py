@@ -1,4 +1,4 @@
-"""From quotas to a connection: what a request costs its client, and how long that makes it wait."""
+"""Charges requests to the quotas of their clients, and computes their throttle times."""
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
@@ -15,23 +15,23 @@ T = TypeVar("T")
 def throttle_ms(
     quotas: ClientQuotas, api_key: int, client_id: str | None, size: int, reply: Reply | NoReply
 ) -> int:
-    """Count a request of ``size`` bytes that is about to be answered; how long its client waits."""
+    """Charge a request of ``size`` bytes that is about to be answered; the throttle time in ms."""
     wait = 0
     if isinstance(reply, EncodedReply):
         wait = reply.throttle_ms
     elif isinstance(reply, dict):
         wait = reply.get("throttle_time", 0)
     if api_key == ApiKey.PRODUCE:
-        wait = max(wait, quotas.produced(client_id, size))
+        wait = max(wait, quotas.charge_produce(client_id, size))
     if quotas.timed:
-        wait = max(wait, quotas.overspent(client_id))
+        wait = max(wait, quotas.time_throttle_ms(client_id))
     return wait
 
 
 class TimedAwaitable(Generic[T]):
-    """An awaitable that tells ``spent`` how long the loop worked for it, waiting not counted.
+    """An awaitable that calls ``spent`` with the seconds of each of its turns of the loop.
 
-    The loop's own clock will not do: it stands still while a callback runs.
+    The loop's own clock cannot measure that, because it does not advance during a callback.
     """
 
     def __init__(self, outcome: Awaitable[T], spent: Callable[[float], None]) -> None:
@@ -52,7 +52,7 @@ class TimedAwaitable(Generic[T]):
                 self._spent(perf_counter() - began)
             try:
                 yield waiting
-            except BaseException as error:  # noqa: BLE001 - a cancellation goes where the work is
+            except BaseException as error:  # noqa: BLE001 - passes cancellation to the awaitable
                 step = partial(steps.throw, error)
             else:
                 step = partial(next, steps)

@@ -1,9 +1,9 @@
-"""Whether a produce request's records may enter a topic: pure checks, as Kafka's LogValidator.
+"""Checks the batch of a Produce request by its header, like Kafka's LogValidator.
 
-Codes: 2 for a wrong CRC or length, 76 for a codec that is not known or not allowed in that
-version, 10 for a batch above ``max.message.bytes``, 32 for a timestamp out of bounds, 87 for
-another record format and for what a client may not write. The records themselves are checked by
-``record_checks``.
+These are pure functions. Codes: 2 wrong CRC or length, 10 larger than ``max.message.bytes``, 76
+unknown codec, or one that the version does not allow, 87 another record format, a control batch,
+a negative sequence number, or more records than the bytes can hold. ``record_checks`` checks the
+records themselves.
 """
 
 import struct
@@ -32,7 +32,7 @@ from headwater.wire.batches.records import with_log_append_time
 
 NO_TIMESTAMP: Final = -1
 MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
-"""The largest time that microseconds in 64 bits can hold; tables keep those."""
+"""The latest timestamp that 64 bits hold in microseconds, which is how tables store it."""
 
 _FIRST_VERSION_WITH_ZSTD: Final = 7
 _MAGIC_AT: Final = 16
@@ -44,9 +44,9 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 def admit_records(
     records: bytes | memoryview | None, rules: TopicRules, version: int, now_ms: int
 ) -> Batch:
-    """The one batch of a partition's records, checked, with the topic's kind of timestamp.
+    """The checked batch of one partition, with the topic's type of timestamp.
 
-    Raises the ``KafkaError`` that the client gets.
+    Raises the ``KafkaError`` for the reply.
     """
     records = records or b""
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] != MAGIC:
@@ -54,7 +54,7 @@ def admit_records(
     batches = split_batches(records)
     if len(batches) != 1:
         raise InvalidRecord(
-            f"{len(batches)} record batches for one partition; a produce request carries one"
+            f"{len(batches)} record batches for one partition: a Produce request must have one"
         )
     batch = batches[0]
     _check_header(batch, version)
@@ -68,7 +68,7 @@ def check_size(batch: Batch, rules: TopicRules) -> None:
     """Raises ``MessageTooLarge``."""
     if len(batch.data) > rules.max_bytes:
         raise MessageTooLarge(
-            f"a record batch of {len(batch.data)} bytes is above max.message.bytes, "
+            f"a record batch of {len(batch.data)} bytes is larger than max.message.bytes, "
             f"which is {rules.max_bytes}"
         )
 
@@ -76,21 +76,23 @@ def check_size(batch: Batch, rules: TopicRules) -> None:
 def _check_header(batch: Batch, version: int) -> None:
     codec = batch.codec
     if codec > Codec.ZSTD:
-        raise UnsupportedCompressionType(f"codec {codec} is not known")
+        raise UnsupportedCompressionType(f"codec {codec} is unknown")
     if codec == Codec.ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
         raise UnsupportedCompressionType(f"zstd is not allowed in Produce version {version}")
     if codec == Codec.NONE and batch.count * MIN_RECORD > batch.size - HEADER_SIZE:
-        raise InvalidRecord(f"{batch.count} records in {batch.size - HEADER_SIZE} bytes")
+        raise InvalidRecord(
+            f"{batch.count} records do not fit into {batch.size - HEADER_SIZE} bytes"
+        )
     if batch.is_control:
         raise InvalidRecord("clients are not allowed to write control records")
     if batch.producer_id >= 0 and batch.base_sequence < 0:
         raise InvalidRecord(
-            f"sequence number {batch.base_sequence} from producer id {batch.producer_id}"
+            f"sequence number {batch.base_sequence} of producer id {batch.producer_id} is negative"
         )
 
 
 def time_limits(rules: TopicRules, now_ms: int) -> tuple[int, int]:
-    """The earliest and the latest timestamp that a topic takes, in milliseconds."""
+    """The earliest and the latest timestamp that a topic accepts, in milliseconds."""
     if rules.append_time:
         return -(2**63), 2**63 - 1
     earliest = max(now_ms - rules.before_ms, -MAX_TIMESTAMP_MS)
@@ -98,7 +100,7 @@ def time_limits(rules: TopicRules, now_ms: int) -> tuple[int, int]:
 
 
 def within(batch: Batch, earliest: int, latest: int) -> bool:
-    """Whether a batch's first and largest timestamp, as its header tells them, are in bounds."""
+    """Whether the first and the largest timestamp in a batch's header are in bounds."""
     first, largest = batch.base_timestamp, batch.max_timestamp
     return (first == NO_TIMESTAMP or earliest <= first <= latest) and (
         largest == NO_TIMESTAMP or earliest <= largest <= latest
@@ -106,7 +108,7 @@ def within(batch: Batch, earliest: int, latest: int) -> bool:
 
 
 def _without_append_time(batch: Batch) -> Batch:
-    """On a topic that keeps producers' times, a producer's mark that says otherwise is dropped."""
+    """Clear the LogAppendTime bit, which a producer set on a topic with CreateTime."""
     attributes = batch.attributes & ~LOG_APPEND_TIME
     data = bytearray(batch.data)
     _ATTRIBUTES.pack_into(data, CRC_START, attributes)

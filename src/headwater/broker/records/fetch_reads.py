@@ -1,10 +1,11 @@
-"""Reading for one Fetch: many partitions under one limit of bytes.
+"""Reads the partitions of one Fetch request under one limit of bytes.
 
-Whole batches only, at least one batch in the answer wherever there is any: the first partition
-with data may exceed the limits by its first batch, the ones after it may not.
+A read returns whole batches. So that a consumer always advances, the first partition with data may
+exceed the limits by its first batch; the other partitions may not.
 """
 
-from collections.abc import Awaitable, Iterable
+import asyncio
+from collections.abc import Awaitable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,32 +29,33 @@ _NOTHING: Final = Read([], 0, _UNKNOWN)
 
 @dataclass(slots=True)
 class FetchOutcome:
-    """What became of one partition: its records, or Kafka's error code."""
+    """The result for one partition: its records, or Kafka's error code."""
 
     partition: FetchPartition
     read: Read
     code: int = 0
     stream: int | None = None
-    nearer: int | None = None
-    """The broker of the client's rack, which it is told to fetch from."""
+    preferred_replica: int | None = None
+    """The broker in the client's rack that the client should fetch from."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """What a request allows."""
+    """How the partitions of one request are read."""
 
     max_bytes: int
     committed: bool
+    """Whether the isolation level is ``read_committed``."""
     session: ClientSession
     zone: str | None = None
-    """Where the client is, by its rack or its id."""
+    """The client's zone: its rack, or the zone in its client id."""
     rack: str | None = None
 
 
 def read_cached(
     services: Services, partitions: Iterable[FetchPartition], limits: FetchLimits
 ) -> list[FetchOutcome] | None:
-    """The answer where memory holds all of it, or None."""
+    """Read all partitions from memory; None if one of them is not in memory."""
     left, first = limits.max_bytes, True
     cached, session = services.topics.cached, limits.session
     outcomes = []
@@ -64,13 +66,11 @@ def read_cached(
             return None
         if topic is None:
             return None
-        outcome = _start(services, topic, partition, left, limits)
+        outcome = _begin_read(services, topic, partition, left, limits)
         if not isinstance(outcome, FetchOutcome):
-            close = getattr(outcome, "close", None) or getattr(outcome, "cancel", None)
-            if close is not None:
-                close()
+            _discard(outcome)
             return None
-        left = _account(outcome, left, first=first)
+        left = _take_from_limit(outcome, left, first=first)
         first = first and not outcome.read.size
         outcomes.append(outcome)
     return outcomes
@@ -79,8 +79,8 @@ def read_cached(
 async def read_all(
     services: Services, partitions: Iterable[FetchPartition], limits: FetchLimits
 ) -> list[FetchOutcome]:
-    """The same, waiting for what must be fetched from the stores; those reads run together."""
-    slots: list[FetchOutcome | Awaitable[Read]] = []
+    """Read all partitions; those that are not in memory are read from the stores concurrently."""
+    reads: list[FetchOutcome | Awaitable[Read]] = []
     asked = list(partitions)
     topics: list[Topic | None] = []
     planned = 0
@@ -91,55 +91,62 @@ async def read_all(
             topic = await services.topics.resolve(
                 limits.session, partition.topic, partition.partition, Operation.READ
             )
-            started = _start(services, topic, partition, room, limits)
+            begun = _begin_read(services, topic, partition, room, limits)
         except KafkaError as error:
-            started = FetchOutcome(partition, _NOTHING, error.code)
+            begun = FetchOutcome(partition, _NOTHING, error.code)
         planned += (
-            started.read.size
-            if isinstance(started, FetchOutcome)
-            else min(room, partition.max_bytes)
+            begun.read.size if isinstance(begun, FetchOutcome) else min(room, partition.max_bytes)
         )
-        slots.append(started)
+        reads.append(begun)
         topics.append(topic)
-    waiting = [slot for slot in slots if not isinstance(slot, FetchOutcome)]
-    settled = iter(await gather_in_turns(waiting, _settle, TURN_ELEMENTS))
+    pending = [read for read in reads if not isinstance(read, FetchOutcome)]
+    results = iter(await gather_in_turns(pending, _read_or_error, TURN_ELEMENTS))
     left, first = limits.max_bytes, True
     outcomes = []
-    async for partition, topic, slot in in_turns(zip(asked, topics, slots, strict=True)):
-        if isinstance(slot, FetchOutcome):
-            outcome = slot
+    async for partition, topic, read in in_turns(zip(asked, topics, reads, strict=True)):
+        if isinstance(read, FetchOutcome):
+            outcome = read
         else:
             assert topic is not None
-            result = next(settled)
+            result = next(results)
             outcome = (
                 FetchOutcome(partition, _NOTHING, result.code)
                 if isinstance(result, KafkaError)
                 else FetchOutcome(partition, result, 0, topic.streams[partition.partition])
             )
-        left = _account(outcome, left, first=first)
+        left = _take_from_limit(outcome, left, first=first)
         first = first and not outcome.read.size
         outcomes.append(outcome)
     return outcomes
 
 
-async def _settle(reading: Awaitable[Read]) -> Read | KafkaError:
+def _discard(read: Awaitable[Read]) -> None:
+    """Close a coroutine, or cancel a future, that is not awaited."""
+    if isinstance(read, Coroutine):
+        read.close()
+    elif isinstance(read, asyncio.Future):
+        read.cancel()
+
+
+async def _read_or_error(read: Awaitable[Read]) -> Read | KafkaError:
     try:
-        return await reading
+        return await read
     except KafkaError as error:
         return error
 
 
-def _start(
+def _begin_read(
     services: Services, topic: Topic, partition: FetchPartition, left: int, limits: FetchLimits
 ) -> FetchOutcome | Awaitable[Read]:
+    """The outcome if it is known at once; otherwise the read to wait for."""
     index = partition.partition
     try:
         check_leader_epoch(partition.leader_epoch, services.cluster.leader_epoch)
-        nearer = preferred_read_replica(
+        preferred = preferred_read_replica(
             services, topic.streams[index], limits.rack, limits.session.listener
         )
-        if nearer is not None:
-            return FetchOutcome(partition, _NOTHING, 0, topic.streams[index], nearer)
+        if preferred is not None:
+            return FetchOutcome(partition, _NOTHING, 0, topic.streams[index], preferred)
         check_served_here(services, topic.streams[index], limits.zone, limits.session.listener)
         read = services.engine.read(
             topic,
@@ -156,7 +163,7 @@ def _start(
 
 
 def check_leader_epoch(asked: int, current: int) -> None:
-    """A client may say which leader epoch it knows (KIP-320); -1 says nothing."""
+    """Raises an error unless a client's leader epoch is current; -1 is no epoch (KIP-320)."""
     if asked < 0 or asked == current:
         return
     if asked < current:
@@ -164,8 +171,10 @@ def check_leader_epoch(asked: int, current: int) -> None:
     raise UnknownLeaderEpoch(f"leader epoch {asked} is newer than {current}")
 
 
-def _account(outcome: FetchOutcome, left: int, *, first: bool) -> int:
-    """Take an outcome's size off the limit; what does not fit behind the first is left out."""
+def _take_from_limit(outcome: FetchOutcome, left: int, *, first: bool) -> int:
+    """Subtract an outcome's size from the limit; records that do not fit are dropped from it,
+    except those of the first partition with data.
+    """
     read = outcome.read
     if not read.size:
         return left

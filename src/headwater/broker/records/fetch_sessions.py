@@ -1,12 +1,12 @@
-"""Incremental fetch sessions (KIP-227): what each client fetches, and what it was last told.
+"""Incremental fetch sessions (KIP-227): the partitions of each client, and what it knows of them.
 
-A session is a numbered conversation: the client sends only the partitions whose position
-changed, the broker answers only with partitions that have something new.
+In a session the client sends only the partitions whose position changed, and the broker answers
+only with partitions that changed.
 
-The number of sessions is bounded, as in Kafka, and so is the number of partitions in all of them;
-a client that gets none fetches in full every time, which always works. A session ends with the
-connection that used it last. Kafka keeps it, for two minutes at least; clients begin another one
-on a new connection either way.
+The number of sessions is bounded, as in Kafka, and so is the number of partitions in all of them.
+A client without a session sends all its partitions in each request. A session ends with the
+connection that used it last. Kafka keeps it for at least two minutes, but clients open a new
+session on a new connection in both cases.
 """
 
 from collections import OrderedDict
@@ -28,7 +28,7 @@ _MAX_EPOCH: Final = 2**31 - 1
 
 
 class FetchPartition:
-    """One partition that a client fetches, and what the last answer said of it."""
+    """One partition that a client fetches, with the offsets in the last reply."""
 
     __slots__ = (
         "leader_epoch", "max_bytes", "offset", "partition", "sent_high_watermark",
@@ -51,7 +51,7 @@ Key = tuple[TopicRef, int]
 
 
 class SessionRefused(Exception):
-    """Raised when a request does not fit its session; ``code`` is Kafka's."""
+    """Raised if a request does not fit its session; ``code`` is Kafka's error code."""
 
     NOT_FOUND: Final = 70
     INVALID_EPOCH: Final = 71
@@ -64,7 +64,7 @@ class SessionRefused(Exception):
 
 @dataclass(slots=True)
 class FetchSession:
-    """The partitions of one conversation, in the order in which they are read next."""
+    """The partitions of one session, in the order in which they are read next."""
 
     id: int
     epoch: int
@@ -73,11 +73,11 @@ class FetchSession:
     used_at: float
     peer: str
     """The client's address on the connection that used it last."""
-    counted: int = 0
-    """Its partitions as they were last counted."""
+    counted_partitions: int = 0
+    """The number of its partitions in ``FetchSessions.partitions``."""
 
     def update(self, changed: Iterable[FetchPartition], forgotten: Iterable[Key]) -> None:
-        """Apply what a request adds, moves and drops."""
+        """Apply the partitions that a request adds, changes and forgets."""
         for new in changed:
             key = (new.topic, new.partition)
             known = self.partitions.get(key)
@@ -91,7 +91,7 @@ class FetchSession:
             self.partitions.pop(key, None)
 
     def answered(self, partition: FetchPartition) -> None:
-        """A partition that had something new goes to the back, so that none starves."""
+        """Move a partition that was in a reply to the end, so that none starves."""
         self.partitions.move_to_end((partition.topic, partition.partition))
 
     def __iter__(self) -> Iterator[FetchPartition]:
@@ -117,7 +117,7 @@ class FetchSessions:
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._by_peer: dict[str, set[int]] = {}
         self.partitions = 0
-        """How many there are in all sessions."""
+        """The number of partitions in all sessions."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -125,7 +125,9 @@ class FetchSessions:
     def open(
         self, partitions: Iterable[FetchPartition], *, by_id: bool, peer: str = ""
     ) -> FetchSession | None:
-        """A new session at epoch 1, or None if there is nothing to keep or no room for it."""
+        """A new session at epoch 1; None if it has no partitions, or if the broker is at a
+        limit.
+        """
         kept = OrderedDict(((p.topic, p.partition), p) for p in partitions)
         if not kept or not self._find_room(len(kept)):
             return None
@@ -136,7 +138,7 @@ class FetchSessions:
         return session
 
     def resume(self, session_id: int, epoch: int, *, by_id: bool, peer: str = "") -> FetchSession:
-        """The session whose next request has that epoch. Raises ``SessionRefused``."""
+        """The session with an id; raises ``SessionRefused`` unless the epoch is its next one."""
         session = self._sessions.get(session_id)
         if session is None:
             raise SessionRefused(SessionRefused.NOT_FOUND)
@@ -154,9 +156,9 @@ class FetchSessions:
         return session
 
     def updated(self, session: FetchSession) -> None:
-        """Count a session's partitions anew after a request changed them.
+        """Count a session's partitions again after a request changed them.
 
-        Raises ``SessionRefused``, and the session is gone, if they are too many.
+        Closes the session and raises ``SessionRefused`` if all sessions have too many.
         """
         self._count(session)
         if self.partitions > self._max_partitions:
@@ -164,21 +166,21 @@ class FetchSessions:
             raise SessionRefused(SessionRefused.NOT_FOUND)
 
     def close(self, session_id: int) -> None:
-        """Forget a session; one that is not known is no error."""
+        """Forget a session; an unknown id is ignored."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self.partitions -= session.counted
+            self.partitions -= session.counted_partitions
             self._leave_peer(session)
 
     def disconnected(self, peer: str) -> None:
-        """Forget the sessions of a connection that ended."""
+        """Forget the sessions of a connection that has closed."""
         for session_id in tuple(self._by_peer.get(peer, ())):
             self.close(session_id)
 
     def _count(self, session: FetchSession) -> None:
         size = len(session.partitions)
-        self.partitions += size - session.counted
-        session.counted = size
+        self.partitions += size - session.counted_partitions
+        session.counted_partitions = size
 
     def _leave_peer(self, session: FetchSession) -> None:
         sessions = self._by_peer[session.peer]
@@ -187,7 +189,7 @@ class FetchSessions:
             del self._by_peer[session.peer]
 
     def _find_room(self, partitions: int) -> bool:
-        """Make room if need be; only sessions that have not been used for a while give way."""
+        """Whether a session with this many partitions fits; evicts idle sessions if necessary."""
         while (
             len(self._sessions) >= self._slots
             or self.partitions + partitions > self._max_partitions

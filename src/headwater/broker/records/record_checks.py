@@ -1,18 +1,17 @@
-"""Whether a produced batch holds records that its topic takes, before it is acknowledged.
+"""Checks the records of a produced batch before it is acknowledged.
 
-What is checked when:
-
-- The header and its CRC always, and that its bytes can hold as many records as it counts
+- The header and its CRC are always checked, and that the records fit into its bytes
   (``admission``).
-- With the extra ``table`` every record of every batch: its lengths, offset delta, timestamp, and
+- With the extra ``table`` every record is checked: its lengths, offset delta and timestamp, and
   its key if the topic is compacted.
-- Without it the lengths of the first 100 records; every record only if the topic is compacted or
-  the header's timestamps are out of bounds.
+- Without that extra only the lengths of the first 100 records are checked. Every record is checked
+  if the topic is compacted, or if the header's timestamps are out of bounds.
 
-A batch that is compressed is decompressed for this. Batches with little work are checked on the
-event loop, up to ``TURN_BYTES`` in one turn of it; all others in ``RecordWork``'s threads and
-bounds. A compressed batch may hold ``MAX_UNCOMPRESSED`` bytes, or twice its own size; Kafka has
-no such limit, and the answer is the one after which Java's producer splits its batch.
+Compressed batches are decompressed for this. Small batches are checked on the event loop, up to
+``TURN_BYTES`` in one turn. All others are checked in the threads of ``RecordWork``, within its
+memory limits. A compressed batch may hold ``MAX_UNCOMPRESSED`` bytes, or twice its own size.
+Kafka has no such limit; the reply is MESSAGE_TOO_LARGE, after which Java's producer splits the
+batch.
 """
 
 import asyncio
@@ -44,17 +43,17 @@ from headwater.work_budget import TURN_BYTES, needs_thread
 MIB: Final = 1024 * 1024
 MAX_UNCOMPRESSED: Final = 64 * MIB
 MAX_RECORDS: Final = 2**20
-"""Records of one batch: more than any client sends, few enough to be walked in plain Python."""
-SMALL: Final = 16 * 1024
-"""A compressed batch of this size is opened on the loop if its records fit ``SCRATCH`` bytes."""
-SCRATCH: Final = 64 * 1024
-_WALK_COST: Final = 16
-"""A record that is walked costs as much as so many bytes."""
-_MOST_SHOWN: Final = 3
+"""Most records of one batch: more than any client sends, and few enough for plain Python."""
+SMALL_BATCH_BYTES: Final = 16 * 1024
+"""A compressed batch up to this size is first decompressed on the loop, up to ``SCRATCH_BYTES``."""
+SCRATCH_BYTES: Final = 64 * 1024
+_RECORD_COST_BYTES: Final = 16
+"""Checking one record costs about as much as decompressing this many bytes."""
+_MAX_LISTED_RECORDS: Final = 3
 _START: Final = Walked()
 
 
-class _Check(NamedTuple):
+class _CheckPlan(NamedTuple):
     """How one batch is checked."""
 
     batch: Batch
@@ -65,124 +64,131 @@ class _Check(NamedTuple):
 
 
 class RecordChecks:
-    """Checks batches on the loop while that is cheap, and in threads."""
+    """Checks small batches on the loop, and all others in threads."""
 
     def __init__(self, work: RecordWork) -> None:
         self._work = work
         self._turn_left = TURN_BYTES
 
     def check(self, batch: Batch, rules: TopicRules, now_ms: int) -> Batch | Awaitable[Batch]:
-        """The batch as it is to be stored, or what to wait for.
+        """The batch to store, or an awaitable of it.
 
-        Raises the ``KafkaError`` that the client gets, and so does what is awaited.
+        Both raise the ``KafkaError`` for the reply.
         """
         if batch.count > MAX_RECORDS:
-            raise MessageTooLarge(f"a batch of {batch.count} records, {MAX_RECORDS} at most")
-        check = self._check(batch, rules, now_ms)
-        opening = Opening(check)
-        recodes = rules.codec is not None and rules.codec != batch.codec
-        cost = batch.count * _WALK_COST if check.walks_all else 0
-        slow_walk = check.walks_all and not self._work.walks_all
-        if recodes or slow_walk or needs_thread(cost):
-            return self._in_thread(opening)
+            raise MessageTooLarge(
+                f"a batch has {batch.count} records; at most {MAX_RECORDS} are allowed"
+            )
+        plan = self._plan(batch, rules, now_ms)
+        check = BatchCheck(plan)
+        recompresses = rules.codec is not None and rules.codec != batch.codec
+        cost = batch.count * _RECORD_COST_BYTES if plan.walks_all else 0
+        slow_walk = plan.walks_all and not self._work.walks_all
+        if recompresses or slow_walk or needs_thread(cost):
+            return self._in_thread(check)
         if batch.codec == Codec.NONE:
-            return opening.finish(records_of(batch))
-        if batch.size <= SMALL and self._turn_has_room():
-            done = opening.open(SCRATCH)
-            if done is not None:
-                return done
-        return self._in_thread(opening)
+            return check.finish(records_of(batch))
+        if batch.size <= SMALL_BATCH_BYTES and self._turn_has_room():
+            checked = check.decompress(SCRATCH_BYTES)
+            if checked is not None:
+                return checked
+        return self._in_thread(check)
 
-    def _check(self, batch: Batch, rules: TopicRules, now_ms: int) -> _Check:
+    def _plan(self, batch: Batch, rules: TopicRules, now_ms: int) -> _CheckPlan:
         earliest, latest = time_limits(rules, now_ms)
         limits = RecordLimits(batch.count, rules.compacted, earliest, latest)
         if self._work.walks_all:
-            return _Check(batch, rules, limits, self._work.walk, True)  # noqa: FBT003
-        # What the header says of timestamps is believed unless it is out of bounds.
+            return _CheckPlan(batch, rules, limits, self._work.walk, True)  # noqa: FBT003
+        # The header's timestamps are trusted if they are in bounds.
         walks_all = rules.compacted or not within(batch, earliest, latest)
-        return _Check(batch, rules, limits, walk if walks_all else walk_lengths, walks_all)
+        return _CheckPlan(batch, rules, limits, walk if walks_all else walk_lengths, walks_all)
 
     def _turn_has_room(self) -> bool:
-        """Count one opening on the loop; False if this turn of it has done enough."""
+        """Count one decompression on the loop; False if this turn has no bytes left for it."""
         if self._turn_left == TURN_BYTES:
             asyncio.get_running_loop().call_soon(self._next_turn)
-        if self._turn_left < SCRATCH:
+        if self._turn_left < SCRATCH_BYTES:
             return False
-        self._turn_left -= SCRATCH
+        self._turn_left -= SCRATCH_BYTES
         return True
 
     def _next_turn(self) -> None:
         self._turn_left = TURN_BYTES
 
-    async def _in_thread(self, opening: "Opening") -> Batch:
-        # Snappy's blocks are joined, and what is recoded is copied.
-        size = opening.check.batch.size
-        return await self._work.run(opening.open, size, opening.most, copies=2)
+    async def _in_thread(self, check: "BatchCheck") -> Batch:
+        # Two copies: the blocks of a snappy batch are joined, and a recompressed batch is copied.
+        size = check.plan.batch.size
+        return await self._work.run(check.decompress, size, check.max_bytes, copies=2)
 
 
-class Opening:
-    """One batch on its way through a check; each try goes on where the last one ended."""
+class BatchCheck:
+    """The check of one batch. A further attempt with more bytes resumes where the last ended."""
 
-    __slots__ = ("_walked", "check")
+    __slots__ = ("_walked", "plan")
 
-    def __init__(self, check: _Check) -> None:
-        self.check = check
+    def __init__(self, plan: _CheckPlan) -> None:
+        self.plan = plan
         self._walked = _START
 
     @property
-    def most(self) -> int:
-        """The bytes that its records may have when they are decompressed."""
-        return max(MAX_UNCOMPRESSED, 2 * self.check.batch.size)
+    def max_bytes(self) -> int:
+        """Most bytes that the decompressed records may have."""
+        return max(MAX_UNCOMPRESSED, 2 * self.plan.batch.size)
 
-    def open(self, room: int) -> Batch | None:
-        """Check the batch in so many bytes; None if its records need more."""
-        batch = self.check.batch
+    def decompress(self, limit: int) -> Batch | None:
+        """Decompress up to ``limit`` bytes and check them; None if the records need more."""
+        batch = self.plan.batch
         try:
-            payload, whole = decompress_start(batch.codec, records_of(batch), room)
+            payload, whole = decompress_start(batch.codec, records_of(batch), limit)
         except CorruptMessage as error:
-            # Its CRC is right, so the client would send the same again.
+            # Not CORRUPT_MESSAGE: the CRC is right, and the client would send the same again.
             raise InvalidRecord(str(error)) from None
         if whole:
             return self.finish(payload)
-        self._go_on(payload, whole=False)
+        self._walk(payload, whole=False)
         end = end_of_record(payload, self._walked.position)
-        if end > self.most:
-            raise MessageTooLarge(f"the records of a batch are larger than {self.most} bytes")
+        if end > self.max_bytes:
+            raise MessageTooLarge(f"the records of a batch are larger than {self.max_bytes} bytes")
         return None
 
     def finish(self, payload: memoryview) -> Batch:
-        """Check all records, and make of the batch what its topic wants."""
-        self._go_on(payload, whole=True)
-        check, batch = self.check, self.check.batch
-        if check.walks_all and not check.rules.append_time:
+        """Check all records. Returns the batch to store, recompressed if the topic says so."""
+        self._walk(payload, whole=True)
+        plan, batch = self.plan, self.plan.batch
+        if plan.walks_all and not plan.rules.append_time:
             batch = with_max_timestamp(batch, self._walked.largest)
-        codec = check.rules.codec
+        codec = plan.rules.codec
         if codec is None or codec == batch.codec:
             return batch
-        recoded = recompress(batch, codec, payload)
-        check_size(recoded, check.rules)
-        return recoded
+        recompressed = recompress(batch, codec, payload)
+        check_size(recompressed, plan.rules)
+        return recompressed
 
-    def _go_on(self, payload: memoryview, *, whole: bool) -> None:
-        """Raises ``InvalidRecord`` or ``InvalidTimestamp`` at the first part that is wrong."""
-        check = self.check
+    def _walk(self, payload: memoryview, *, whole: bool) -> None:
+        """Check the records in ``payload`` that were not checked before.
+
+        Raises ``InvalidRecord`` or ``InvalidTimestamp``.
+        """
+        plan = self.plan
         size = len(payload)
-        walked = check.walk(payload, size, self._walked, check.batch.base_timestamp, check.limits)
+        walked = plan.walk(payload, size, self._walked, plan.batch.base_timestamp, plan.limits)
         self._walked = walked
         if walked.status == MALFORMED or (walked.status == CUT and whole):
             raise InvalidRecord(f"record {walked.number} is malformed")
         if walked.faults and (whole or walked.status == FAULTY):
-            raise _refusal(check, walked.faults)
+            raise _refusal(plan, walked.faults)
         if whole:
-            check_end(walked, size, check.limits)
+            check_end(walked, size, plan.limits)
 
 
-def _refusal(check: _Check, faults: tuple[int, ...]) -> InvalidRecord | InvalidTimestamp:
-    """The error that names each record at fault; the others of the batch may be sent again."""
-    limits = check.limits
+def _refusal(plan: _CheckPlan, faults: tuple[int, ...]) -> InvalidRecord | InvalidTimestamp:
+    """The error that names each invalid record, so that the client can send the others again."""
+    limits = plan.limits
     out_of_time = f"its timestamp is not within [{limits.earliest}, {limits.latest}]"
-    messages = ("a compacted topic takes no record without a key", out_of_time)
+    messages = ("a record of a compacted topic needs a key", out_of_time)
     errors = [(fault // 2, messages[fault % 2]) for fault in faults]
-    shown = "; ".join(f"record {index}: {message}" for index, message in errors[:_MOST_SHOWN])
+    listed = "; ".join(
+        f"record {index}: {message}" for index, message in errors[:_MAX_LISTED_RECORDS]
+    )
     kind = InvalidTimestamp if any(fault % 2 == OUT_OF_TIME for fault in faults) else InvalidRecord
-    return kind(f"{len(errors)} records of the batch are refused: {shown}", errors)
+    return kind(f"{len(errors)} records of the batch are invalid: {listed}", errors)

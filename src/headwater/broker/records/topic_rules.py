@@ -1,4 +1,4 @@
-"""What a topic's configurations mean to a produce request, worked out once per change."""
+"""A topic's rules for the batches that it accepts, read once after each change of its configs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from headwater.engine import Topic
 from headwater.topic_config.topic import is_compacted, number, text, uses_append_time
 
 CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-"""Kafka's numbers in a batch's attributes; ``producer`` keeps what came."""
+"""Kafka's numbers in a batch's attributes; ``producer`` is not in it and means no recompression."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """A topic's rules for the batches that it takes."""
+    """A topic's rules for the batches that it accepts; ``codec`` is None for ``producer``."""
 
     max_bytes: int
     codec: int | None
@@ -24,7 +24,9 @@ class TopicRules:
 
 
 class TopicRulesCache:
-    """Rules by topic; where it or the cluster's defaults are another object, they are made anew."""
+    """Rules by topic. They are read again if the topic or the cluster's defaults changed, which
+    makes them other objects.
+    """
 
     _SIZE: Final = 20_000
 
@@ -32,7 +34,7 @@ class TopicRulesCache:
         self._rules: dict[str, tuple[Topic, Mapping[str, str], TopicRules]] = {}
 
     def rules(self, topic: Topic, defaults: Mapping[str, str]) -> TopicRules:
-        """``defaults`` are the cluster's own for topics that set nothing themselves."""
+        """``defaults`` are the cluster's configurations for topics without a value of their own."""
         known = self._rules.get(topic.name)
         if known is not None and known[0] is topic and known[1] is defaults:
             return known[2]
@@ -44,7 +46,7 @@ class TopicRulesCache:
 
 
 def rules_of(configs: Mapping[str, str]) -> TopicRules:
-    """Read the configurations, Kafka's defaults included."""
+    """The rules that these configurations and Kafka's defaults mean."""
     return TopicRules(
         max_bytes=number(configs, "max.message.bytes"),
         codec=CODECS.get(text(configs, "compression.type")),

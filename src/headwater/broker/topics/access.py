@@ -1,7 +1,7 @@
-"""From a topic and partition that a request names to the topic, if the client may use it.
+"""Finds the topic that a request names, and checks the client's right to use it.
 
-Every handler finds topics here, so that none can forget to ask whether its client may. A client
-that may not use a topic does not learn whether there is one of that name.
+All handlers find topics here, so that none can forget the check. A client without a right on a
+topic does not learn whether it exists.
 """
 
 from uuid import UUID
@@ -14,7 +14,7 @@ from headwater.errors import UnknownTopicOrPartition
 
 
 class TopicAccess:
-    """The topics of an engine, as an authorizer shows them to a client."""
+    """An engine's topics, behind an authorizer."""
 
     __slots__ = ("_allows", "_topics")
 
@@ -23,6 +23,7 @@ class TopicAccess:
         self._allows = authorizer.allows
 
     def allows(self, session: ClientSession, name: str, operation: Operation) -> bool:
+        """Whether the session's principal may do this operation on a topic."""
         return self._allows(session, operation, Resource.TOPIC, name)
 
     def require(self, session: ClientSession, name: str, operation: Operation) -> None:
@@ -33,7 +34,7 @@ class TopicAccess:
     def cached(
         self, session: ClientSession, ref: str | UUID, partition: int, operation: Operation
     ) -> Topic | None:
-        """The topic if the cache knows it with that partition; None says nothing about it.
+        """The topic, if the cache has it with this partition. None means that it is not cached.
 
         Raises ``TopicAuthorizationFailed``.
         """
@@ -48,7 +49,7 @@ class TopicAccess:
     async def find(
         self, session: ClientSession, ref: str | UUID, operation: Operation, *, partition: int = 0
     ) -> Topic:
-        """The topic of a name or an id; the store is asked if the cache lacks that partition.
+        """The topic with a name or an id. The store is read if the cache lacks the partition.
 
         Raises ``TopicAuthorizationFailed``, ``UnknownTopicOrPartition`` or ``UnknownTopicId``.
         """
@@ -60,7 +61,7 @@ class TopicAccess:
         return await self._topics.find(ref, partition=partition)
 
     async def find_named(self, session: ClientSession, name: str, operation: Operation) -> Topic:
-        """The same of a name; raises ``InvalidTopic`` if no topic can have it."""
+        """The topic with a name; raises ``InvalidTopic`` if the name is illegal."""
         try:
             return await self.find(session, name, operation)
         except UnknownTopicOrPartition:
@@ -68,7 +69,7 @@ class TopicAccess:
             raise
 
     async def find_for_cluster(self, name: str) -> Topic | None:
-        """The topic for an API that needs a right on the cluster only; None if there is none."""
+        """The topic for an API that checks a right on the cluster only; None if there is none."""
         try:
             return await self._topics.find(name)
         except UnknownTopicOrPartition:
@@ -77,7 +78,10 @@ class TopicAccess:
     async def resolve(
         self, session: ClientSession, ref: str | UUID, partition: int, operation: Operation
     ) -> Topic:
-        """The topic, if it has that partition; raises what ``find`` raises if it has not."""
+        """The topic, if it has the partition.
+
+        Raises ``UnknownTopicOrPartition`` if it has not, and what ``find`` raises.
+        """
         topic = await self.find(session, ref, operation)
         check_partition(topic, partition)
         return topic

@@ -1,4 +1,4 @@
-"""Topics that come into being because a client asked for them by name."""
+"""Creates topics automatically, for Metadata requests that name missing ones."""
 
 from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from headwater.broker.network.client_session import ClientSession
@@ -15,20 +15,20 @@ from headwater.errors import (
 from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Kafka keeps its own state in these; here that state is in the metadata store."""
+"""Topics of Kafka's own state, which is in the metadata store here. They are not created."""
 
 
 def check_may_create(services: Services, session: ClientSession, name: str) -> None:
-    """Raises ``TopicAuthorizationFailed`` unless a client may create topics, or this one."""
+    """Raises ``TopicAuthorizationFailed`` unless a client may create any topic, or this one."""
     if not services.authorizer.allows(session, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
         services.topics.require(session, name, Operation.CREATE)
 
 
 class TopicCreation:
-    """Creates the missing topics of one Metadata request, where the cluster allows it.
+    """Creates the missing topics of one Metadata request, if the cluster allows it.
 
-    The client's quota on mutations holds for them as it does for CreateTopics, and so does the
-    limit of partitions that one request may create.
+    As in CreateTopics, the client's quota on mutations applies, and the limit of partitions in
+    one request.
     """
 
     __slots__ = ("_collisions", "_left", "_quota", "_services", "_session")
@@ -44,14 +44,14 @@ class TopicCreation:
 
     @property
     def throttle_ms(self) -> int:
-        """How long the client is to wait because it created too much."""
+        """The client's throttle time for the partitions that it created, in milliseconds."""
         return self._quota.throttle_ms
 
     async def find_or_create(self, name: str) -> Topic:
-        """The topic of that name; raises what ``TopicAccess.find_named`` raises if it may
-        not be created.
+        """The topic with a name, created if necessary.
 
-        Raises ``LeaderNotAvailable``, after which clients ask again, if it may be created later.
+        If it may not be created, this raises what ``TopicAccess.find_named`` raises. If it may be
+        created later, this raises ``LeaderNotAvailable``, after which clients retry.
         """
         services = self._services
         topics, settings = services.engine.topics, services.settings
@@ -63,12 +63,17 @@ class TopicCreation:
         check_may_create(services, self._session, name)
         partitions = settings.num_partitions
         if partitions > self._left:
-            raise LeaderNotAvailable(f"topic {name!r} is one too many for one request")
+            raise LeaderNotAvailable(
+                f"topic {name!r} is not created yet: one request may create "
+                f"{MAX_PARTITIONS_PER_REQUEST} partitions"
+            )
         await self._collisions.check(name)
         try:
             self._quota.take(partitions)
         except ThrottlingQuotaExceeded as error:
-            raise LeaderNotAvailable(f"topic {name!r} is over the client's quota") from error
+            raise LeaderNotAvailable(
+                f"topic {name!r} is not created yet: the client is over its quota"
+            ) from error
         self._left -= partitions
         try:
             topic = await topics.create(name, partitions, {})

@@ -1,4 +1,4 @@
-"""Which topic names are legal: Kafka's rules."""
+"""Kafka's rules for topic names."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -29,10 +29,10 @@ def check_topic_name(name: str) -> None:
 
 
 class Collisions:
-    """Tells whether a name differs from an existing one in '.' and '_' alone.
+    """Finds names that differ from an existing one only in '.' and '_'.
 
-    Such names collide because metric names do. The existing names are looked up once for each
-    request, and only if one is needed.
+    Kafka refuses them, because its metric names would be the same. The existing names are read at
+    most once for each request.
     """
 
     __slots__ = ("_by_plain", "_stored_names")
@@ -53,7 +53,7 @@ class Collisions:
             raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
 
     def created(self, name: str) -> None:
-        """The name exists from now on."""
+        """Add a name that was created."""
         if self._by_plain is not None and _may_collide(name):
             self._by_plain[_plain(name)] = name
 

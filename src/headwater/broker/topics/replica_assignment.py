@@ -1,4 +1,6 @@
-"""Manual replica assignments: checked as Kafka does, and then without meaning here."""
+"""Checks manual replica assignments like Kafka. They have no effect: any broker serves any
+partition.
+"""
 
 from collections.abc import Sequence
 
@@ -7,9 +9,10 @@ from headwater.errors import InvalidReplicaAssignment
 
 
 def check_brokers(cluster: ClusterView, broker_ids: Sequence[int], factor: int | None) -> int:
-    """One partition's replicas; ``factor`` is that of the partitions before it, which it returns.
+    """Check the replicas of one partition and return their number.
 
-    Raises ``InvalidReplicaAssignment``.
+    ``factor`` is the number of replicas of the partitions before it. Raises
+    ``InvalidReplicaAssignment``.
     """
     if not broker_ids:
         raise InvalidReplicaAssignment(

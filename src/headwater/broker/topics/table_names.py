@@ -1,4 +1,4 @@
-"""No topic is given the table of another one."""
+"""Keeps two topics from having the same table."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _TOPICS_PER_TURN = 500
 
 
 class TableNames:
-    """The tables of all topics, read once for a request, and only if it names one."""
+    """The table names of all topics, read at most once for each request."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -22,14 +22,15 @@ class TableNames:
     async def check(
         self, topic: str, configs: Mapping[str, str], before: Mapping[str, str] | None = None
     ) -> None:
-        """Raises ``InvalidConfig`` if the table that the topic is given is that of another topic.
+        """Raises ``InvalidConfig`` if the table of these configurations belongs to another topic.
 
-        ``before`` are the topic's configurations so far: a name that stays is not judged again,
-        and one that is unset gives the topic the template's name.
+        ``before`` are the topic's present configurations, or None for a new topic. A name that
+        does not change is not checked again. Without the configuration the template names the
+        table.
         """
         wanted, name = text(configs, CONFIG), self._name(topic, configs)
-        stays = not wanted if before is None else self._name(topic, before) == name
-        if stays:
+        unchanged = not wanted if before is None else self._name(topic, before) == name
+        if unchanged:
             return
         if self._owners is None:
             self._owners = await self._read()
@@ -37,7 +38,7 @@ class TableNames:
         if owner != topic:
             raise InvalidConfig(
                 f"Invalid value {wanted or '(unset)'} for configuration {CONFIG}: table "
-                f"{dotted(name)} is that of topic {owner}"
+                f"{dotted(name)} belongs to topic {owner}"
             )
 
     async def _read(self) -> dict[TableName, str]:

@@ -166,8 +166,8 @@ def test_list_operations_on_long_lists_take_linear_time(operation: int) -> None:
     present = ",".join(f"{n}:1" for n in range(4_500))
     given = ",".join(f"{n}:2" for n in range(4_500))
     one = SimpleNamespace(name=name, config_operation=operation, value=given)
-    scheme = ConfigRules(lambda _: None, lambda configs, name, _: configs[name])
-    change = incremental_alter_configs._change_of(SimpleNamespace(configs=[one]), scheme)
+    rules = ConfigRules(lambda _: None, lambda configs, name, _: configs[name])
+    change = incremental_alter_configs._change_of(SimpleNamespace(configs=[one]), rules)
     began = time.thread_time()
     changed = change({name: present})
     assert time.thread_time() - began < 0.2

@@ -148,7 +148,7 @@ async def test_quotas_reach_every_broker() -> None:
         assert one.quotas.active
         while not other.quotas.active:
             await asyncio.sleep(0)
-        assert other.quotas.produced("a", 1000) > 0
+        assert other.quotas.charge_produce("a", 1000) > 0
         await other.stored_quotas.change(entity, {"producer_byte_rate": None})
         while one.quotas.active:
             await asyncio.sleep(0)

@@ -229,32 +229,32 @@ def client_quotas(limits: Mapping[str, float], clock: list[float]) -> ClientQuot
 def test_clients_of_a_default_quota_are_counted_apart() -> None:
     clock = [100.0]
     quotas = client_quotas({"producer_byte_rate": 100.0}, clock)
-    assert quotas.produced("a", 2000) == 10_000
-    assert quotas.produced("b", 500) == 0
+    assert quotas.charge_produce("a", 2000) == 10_000
+    assert quotas.charge_produce("b", 500) == 0
 
 
 def test_a_change_of_quotas_keeps_what_was_counted() -> None:
     clock = [100.0]
     quotas = client_quotas({"producer_byte_rate": 1000.0}, clock)
-    assert quotas.produced("a", 2000) == 0
+    assert quotas.charge_produce("a", 2000) == 0
     quotas.change({frozenset({(CLIENT_ID, "a")}): {"producer_byte_rate": 100.0}})
-    assert quotas.produced("a", 0) == 10_000
+    assert quotas.charge_produce("a", 0) == 10_000
 
 
 def test_a_fetch_that_is_not_answered_does_not_count() -> None:
     quotas = client_quotas({"consumer_byte_rate": 100.0}, [100.0])
-    assert quotas.fetched("a", 2000) == 10_000
-    assert quotas.fetched("a", 900) == 0
-    assert quotas.fetch_room("a") == 1000
+    assert quotas.charge_fetch("a", 2000) == 10_000
+    assert quotas.charge_fetch("a", 900) == 0
+    assert quotas.max_fetch_bytes("a") == 1000
 
 
 def test_a_wait_for_the_loops_time_is_a_second_at_most() -> None:
     quotas = client_quotas({"request_percentage": 10.0}, [100.0])
-    quotas.spent("a", 0.5)
-    assert quotas.overspent("a") == 0
-    quotas.spent("a", 9.5)
-    assert quotas.overspent("a") == 1000
-    assert quotas.overspent("b") == 0
+    quotas.charge_time("a", 0.5)
+    assert quotas.time_throttle_ms("a") == 0
+    quotas.charge_time("a", 9.5)
+    assert quotas.time_throttle_ms("a") == 1000
+    assert quotas.time_throttle_ms("b") == 0
 
 
 @pytest.mark.parametrize(("strict", "refused"), [(True, True), (False, False)])
@@ -289,10 +289,10 @@ def test_addresses_are_counted_apart_and_in_any_spelling() -> None:
         }
     )
     for address, allowed in (("2001:db8::1", 10), ("10.0.0.1", 20), ("::ffff:10.0.0.2", 20)):
-        waits = [quotas.connected(address) for _ in range(allowed + 1)]
+        waits = [quotas.charge_connection(address) for _ in range(allowed + 1)]
         assert waits[:-1] == [0] * allowed
         assert 0 < waits[-1] <= 1000
-    assert quotas.connected("/run/socket") == 0
+    assert quotas.charge_connection("/run/socket") == 0
 
 
 def test_counting_very_many_clients_stays_bounded() -> None:
@@ -300,6 +300,6 @@ def test_counting_very_many_clients_stays_bounded() -> None:
     quotas = client_quotas({"producer_byte_rate": 100.0, "controller_mutation_rate": 5.0}, clock)
     for index in range(12_000):
         clock[0] += 0.01
-        quotas.produced(f"client-{index}", 10)
+        quotas.charge_produce(f"client-{index}", 10)
     assert len(quotas._windows) <= 10_001
     assert len(quotas._clients) <= 10_001

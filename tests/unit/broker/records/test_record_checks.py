@@ -9,7 +9,7 @@ import pytest
 from headwater.broker.records.record_checks import (
     MAX_RECORDS,
     MAX_UNCOMPRESSED,
-    SCRATCH,
+    SCRATCH_BYTES,
     RecordChecks,
 )
 from headwater.broker.records.topic_rules import TopicRules, rules_of
@@ -69,7 +69,7 @@ GOOD = [(b"k", NOW)] * 20
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("size", [10, SCRATCH // 4])
+@pytest.mark.parametrize("size", [10, SCRATCH_BYTES // 4])
 async def test_good_records_stay_as_they_are(
     checker: CountingChecker, codec: int, size: int
 ) -> None:
@@ -82,7 +82,7 @@ async def test_small_batches_are_opened_on_the_loop_and_others_in_a_thread(codec
     checker = CountingChecker(compiled=True)
     await checker(batch_of(*GOOD, codec=codec), rules())
     assert checker.threads.jobs == 0
-    await checker(batch_of(*GOOD, codec=codec, size=SCRATCH // 4), rules())
+    await checker(batch_of(*GOOD, codec=codec, size=SCRATCH_BYTES // 4), rules())
     assert checker.threads.jobs > 0
 
 
@@ -91,7 +91,7 @@ async def test_only_so_many_are_opened_in_one_turn_of_the_loop() -> None:
     (batch,) = split_batches(batch_of(*GOOD, codec=Codec.ZSTD))
     outcomes = [checker.checks.check(batch, rules(), NOW) for _ in range(10)]
     later = [one for one in outcomes if not isinstance(one, Batch)]
-    assert len(later) == 10 - TURN_BYTES // SCRATCH
+    assert len(later) == 10 - TURN_BYTES // SCRATCH_BYTES
     assert [await one for one in later] == [batch] * len(later)
     assert isinstance(checker.checks.check(batch, rules(), NOW), Batch)
 
