@@ -16,8 +16,8 @@ from bench.pipeline_process import PipelineWorker, fill, pinned
 from headwater.log.jobs.jobs import DataFile, Job, data_file_key
 from headwater.pipeline.compaction.chunks import decode_all
 from headwater.pipeline.compaction.planner import COMPACT
-from headwater.pipeline.compaction.streams import StoredTopic
 from headwater.pipeline.compaction.table_commits import TableCommits
+from headwater.pipeline.metadata_reads import StoredTopic
 from headwater.tables.files.parquet import FileTarget, write_range
 from headwater.tables.settings import TableSettings
 from headwater.wire.batches.records import Record, encode_batch

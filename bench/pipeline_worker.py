@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from headwater.pipeline.cluster_stores import StoreLocation, open_cluster_stores
 from headwater.pipeline.compaction.compactor import Compactor
-from headwater.pipeline.compaction.task import run_packed, warm_up
-from headwater.pipeline.place import Address, open_place
+from headwater.pipeline.compaction.range_task import run_packed, warm_up
 from headwater.pipeline.settings import PipelineSettings
 from headwater.pipeline.source.data_source import HeadwaterDataSource
 from headwater.pipeline.spark.runner import Done, Runner, SparkRunner
@@ -55,16 +55,16 @@ class Repeating:
     def close(self) -> None: ...
 
 
-def address_of(data: Path) -> Address:
-    return Address(
+def address_of(data: Path) -> StoreLocation:
+    return StoreLocation(
         data=data,
         metadata_url=f"sqlite:///{data}/metadata.db",
         objects_url=f"file://{data}/objects",
     )
 
 
-async def compact(address: Address, topic: str, runner: Runner) -> Answer:
-    async with open_place(address, TableSettings()) as place:
+async def compact(address: StoreLocation, topic: str, runner: Runner) -> Answer:
+    async with open_cluster_stores(address, TableSettings()) as place:
         compactor = Compactor(
             meta=place.meta,
             objects=place.objects,

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 5.0
 
 
-class Cluster(Value):
+class ClusterRecord(Value):
     """The cluster's identity; ``epoch`` is the leader epoch that clients see."""
 
     id: str
@@ -36,14 +36,14 @@ class Cluster(Value):
     """Where that store was when it was last claimed: for messages, never compared."""
 
 
-def same_cluster(value: bytes | None, own: Cluster) -> Cluster:
+def same_cluster(value: bytes | None, own: ClusterRecord) -> ClusterRecord:
     """The cluster's record; raises ``ConfigurationError`` where it is not of the same cluster."""
     if value is None:
         raise ConfigurationError(
             f"the metadata store was emptied, and cluster {own.id} was in it: this broker stops; "
             "run headwater restore"
         )
-    found = decode(Cluster, value)
+    found = decode(ClusterRecord, value)
     if (found.id, found.epoch) != (own.id, own.epoch):
         raise ConfigurationError(
             f"cluster {found.id} was restored and is at epoch {found.epoch} now: "
@@ -52,7 +52,7 @@ def same_cluster(value: bytes | None, own: Cluster) -> Cluster:
     return found
 
 
-def check_same_cluster(stored: Entry | None, own: Cluster) -> None:
+def check_same_cluster(stored: Entry | None, own: ClusterRecord) -> None:
     """``same_cluster`` in a transaction that reads the record."""
     same_cluster(None if stored is None else stored.value, own)
 
@@ -63,7 +63,7 @@ class ClusterFollower:
     The level may lag behind the record's and never leads it.
     """
 
-    def __init__(self, meta: MetadataStore, cluster: Cluster) -> None:
+    def __init__(self, meta: MetadataStore, cluster: ClusterRecord) -> None:
         self._meta = meta
         self._cluster = cluster
         self._mirror = Mirror(meta, keys.CLUSTER, lambda values: self._changed(values.get("")))

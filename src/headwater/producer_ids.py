@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headwater.cluster_record import Cluster, check_same_cluster
+from headwater.cluster_record import ClusterRecord, check_same_cluster
 from headwater.errors import ConfigurationError, KafkaStorageError
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
@@ -16,7 +16,7 @@ BLOCK = 1000
 class StoredProducerIds:
     """See ``headwater.engine.ProducerIds``: brokers on one metadata store never give one twice."""
 
-    def __init__(self, meta: MetadataStore, cluster: Cluster) -> None:
+    def __init__(self, meta: MetadataStore, cluster: ClusterRecord) -> None:
         self._meta = meta
         self._cluster = cluster
         self._left = range(0)

@@ -61,7 +61,7 @@ READY_TIMEOUT = 2.0
 IO_THREADS = 8
 
 
-class Broker:
+class BrokerProcess:
     """A broker that listens from the moment it is entered until it is left.
 
     Entering waits for stores on the network that do not answer, and raises ``ConfigurationError``

@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from headwater.app.workers import Backoff, command_line, end
+from headwater.app.workers import RestartDelay, command_line, end
 from headwater.config import Settings
 from headwater.errors import ConfigurationError
 
@@ -35,7 +35,7 @@ def check_compaction(settings: Settings) -> None:
 async def keep_compacting(settings: Settings, config: Path | None, stop: asyncio.Event) -> None:
     """Run it until ``stop`` is set; one that dies is started again."""
     loop = asyncio.get_running_loop()
-    backoff = Backoff()
+    backoff = RestartDelay()
     while not stop.is_set():
         started = loop.time()
         code = await _live(settings, config, stop)

@@ -6,7 +6,7 @@ from random import Random
 from headwater.broker.cluster.membership import Membership
 from headwater.broker.configs.dynamic_state import DynamicState
 from headwater.clock import Clock
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.config import Settings
 from headwater.engine import LogDirectory, StorageEngine
 from headwater.log.engine import LogEngine
@@ -24,7 +24,7 @@ def make_engine(
     meta: MetadataStore,
     objects: ObjectStore,
     reclaimer: Reclaimer,
-    cluster: Cluster,
+    cluster: ClusterRecord,
     members: Membership,
     dynamic: DynamicState,
     clock: Clock,

@@ -57,7 +57,7 @@ def worker_flags(settings: Settings, number: int) -> list[str]:
 
 
 @dataclass(slots=True)
-class Backoff:
+class RestartDelay:
     """How long to wait before a dead worker is started again."""
 
     pause: float = 0.0
@@ -94,7 +94,7 @@ class Supervisor:
 
     async def _keep(self, number: int, command: Sequence[str]) -> None:
         loop = asyncio.get_running_loop()
-        backoff = Backoff()
+        backoff = RestartDelay()
         while not self._stopping.is_set():
             started = loop.time()
             code = await self._live(number, command)

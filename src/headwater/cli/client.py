@@ -19,7 +19,7 @@ CONNECT_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterClient:
     """Where the cluster is and how to reach it."""
 
     bootstrap: str
@@ -100,7 +100,7 @@ def cluster_options(function: Function) -> Function:
     )
     @wraps(function)
     def command(bootstrap: str, properties: dict[str, str], **arguments: Any) -> Any:
-        cluster = Cluster(bootstrap, properties)
+        cluster = ClusterClient(bootstrap, properties)
         with cluster.errors():
             return function(cluster=cluster, **arguments)
 
@@ -125,7 +125,9 @@ def complete_topic(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
 
     bootstrap = ctx.params.get("bootstrap") or "127.0.0.1:9092"
     try:
-        topics = AdminClient(Cluster(bootstrap, {}).configuration()).list_topics(timeout=1).topics
+        topics = (
+            AdminClient(ClusterClient(bootstrap, {}).configuration()).list_topics(timeout=1).topics
+        )
     except KafkaException:
         return []
     return sorted(name for name in topics if name.startswith(incomplete))

@@ -15,7 +15,7 @@ import click
 from headwater.cli.client import (
     CONNECT_TIMEOUT,
     REQUEST_TIMEOUT,
-    Cluster,
+    ClusterClient,
     cluster_options,
     complete_topic,
     describe,
@@ -64,7 +64,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per record.")
 @cluster_options
 def consume(
-    cluster: Cluster,
+    cluster: ClusterClient,
     *,
     topic: str,
     partitions: tuple[int, ...],

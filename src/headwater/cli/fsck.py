@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.place import place_options
+from headwater.cli.store_options import place_options
 from headwater.cli.terminal.output import as_json, byte_size, counted, print_json, print_table
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def fsck(
     orphans past their grace time, applies releases that are due, and carries jobs through that
     nobody works on; what is wrong with the data itself is only told.
     """
-    from headwater.cli.table.place import run_to_end
+    from headwater.cli.table.running import run_to_end
     from headwater.cli.terminal.check_progress import CheckProgress
     from headwater.extras import require_extra
 
@@ -51,33 +51,33 @@ def fsck(
 async def _check(
     settings: "Settings", progress: "CheckWatcher", master: str | None, *, deep: bool, mend: bool
 ) -> "Report":
-    from headwater.cli.table.place import address_of
+    from headwater.cli.table.running import address_of
+    from headwater.pipeline.cluster_stores import open_cluster_stores
     from headwater.pipeline.compaction.compactor import Compactor
-    from headwater.pipeline.fsck.check import Checker
+    from headwater.pipeline.fsck.cluster_check import ClusterCheck
     from headwater.pipeline.fsck.repair import repair
-    from headwater.pipeline.place import open_place
     from headwater.pipeline.spark.runner import SparkRunner
 
     own, log = settings.pipeline, settings.log
-    async with open_place(address_of(settings), settings.tables) as place:
+    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
         runner = SparkRunner(master or own.master)
         try:
-            checker = Checker(place, log, runner=runner if deep else None, watcher=progress)
+            checker = ClusterCheck(stores, log, runner=runner if deep else None, watcher=progress)
             report = await checker.check()
             if not mend or not any(finding.repairable for finding in report.findings):
                 return report
             compactor = Compactor(
-                meta=place.meta,
-                objects=place.objects,
-                reclaimer=place.reclaimer,
-                objects_url=place.address.objects_url,
-                clock=place.clock,
-                tables=place.tables,
+                meta=stores.meta,
+                objects=stores.objects,
+                reclaimer=stores.reclaimer,
+                objects_url=stores.location.objects_url,
+                clock=stores.clock,
+                tables=stores.tables,
                 runner=runner,
                 settings=own,
             )
             try:
-                done = await repair(place, log, report, compactor)
+                done = await repair(stores, log, report, compactor)
             finally:
                 compactor.close()
             report = await checker.check()

@@ -8,7 +8,13 @@ from typing import Any, BinaryIO, Protocol
 
 import click
 
-from headwater.cli.client import CONNECT_TIMEOUT, Cluster, cluster_options, complete_topic, describe
+from headwater.cli.client import (
+    CONNECT_TIMEOUT,
+    ClusterClient,
+    cluster_options,
+    complete_topic,
+    describe,
+)
 from headwater.cli.terminal.output import as_json, byte_size, counted, print_json
 
 _EPILOG = """\b
@@ -19,7 +25,7 @@ Examples:
 
 
 @dataclass(slots=True)
-class Tally:
+class DeliveryCounts:
     """What was acknowledged, or sent where nothing is acknowledged, and the first failure."""
 
     records: int = 0
@@ -72,7 +78,7 @@ class Tally:
 @as_json
 @cluster_options
 def produce(
-    cluster: Cluster,
+    cluster: ClusterClient,
     *,
     topic: str,
     file: BinaryIO,
@@ -107,7 +113,7 @@ def produce(
     fixed = [_header(text) for text in headers]
     separator = None if key_separator is None else key_separator.encode()
     nothing = None if null is None else null.encode()
-    tally = Tally()
+    tally = DeliveryCounts()
     with _progress(file) as lines:
         for line in lines:
             key, value = _split(line.removesuffix(b"\n"), separator)
@@ -177,7 +183,7 @@ def _progress(file: BinaryIO) -> Iterator[_Lines]:
         yield lines
 
 
-def _report(topic: str, tally: Tally, *, as_json: bool) -> None:
+def _report(topic: str, tally: DeliveryCounts, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {

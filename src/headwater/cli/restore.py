@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.place import store_options
+from headwater.cli.store_options import store_options
 from headwater.cli.terminal.output import as_json, byte_size, counted, print_json
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def restore(
 
 
 async def _list(settings: "Settings") -> list[str]:
-    from headwater.cli.store_places import existing_objects
+    from headwater.cli.objects import existing_objects
     from headwater.log.restore.restore import snapshots_in
 
     async with existing_objects(settings) as objects:
@@ -88,7 +88,7 @@ async def _restore(
     settings: "Settings", snapshot: str | None, watch: "Watch", *, dry_run: bool, wait: bool
 ) -> "Restoration":
     from headwater.cli.cluster.facts import missing_file
-    from headwater.cli.store_places import existing_objects
+    from headwater.cli.objects import existing_objects
     from headwater.clock import SystemClock
     from headwater.log.restore.claim import SUPERSEDED_SECONDS
     from headwater.log.restore.restore import restore as bring_back
@@ -119,14 +119,14 @@ async def _settle(settings: "Settings") -> "SettledTables | None":
     """Set tables to what the log holds; None where nothing here reads tables."""
     import importlib.util
 
-    from headwater.cli.table.place import address_of
-    from headwater.pipeline.place import open_place
+    from headwater.cli.table.running import address_of
+    from headwater.pipeline.cluster_stores import open_cluster_stores
     from headwater.pipeline.upkeep.table_restores import settle_tables
 
     if importlib.util.find_spec("pyiceberg") is None:
         return None
-    async with open_place(address_of(settings), settings.tables) as place:
-        return await settle_tables(place)
+    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
+        return await settle_tables(stores)
 
 
 def _as_json(

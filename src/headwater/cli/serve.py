@@ -60,7 +60,7 @@ _FLAGS = {
     help="file:///DIR, s3://BUCKET, gs://BUCKET, az://CONTAINER or memory://.  [in --data]",
 )
 @click.option("--broker-id", metavar="N", help="This broker's id; workers count up from it.  [1]")
-@click.option("--workers", metavar="N", help="Broker processes, on consecutive ports.  [1]")
+@click.option("--workers", metavar="N", help="BrokerProcess processes, on consecutive ports.  [1]")
 @click.option(
     "--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz and /status.json."
 )
@@ -105,7 +105,7 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
 
     import uvloop
 
-    from headwater.app.assembly import Broker
+    from headwater.app.assembly import BrokerProcess
     from headwater.app.signals import stop_on_signals, stop_with_parent
     from headwater.app.workers import CannotGoOn
     from headwater.broker.network.connection_limits import raise_descriptor_limit
@@ -126,7 +126,7 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
         stop_on_signals(end)
         if supervised:
             stop_with_parent(end)
-        async with Broker(settings) as broker:
+        async with BrokerProcess(settings) as broker:
             started = True
             if supervised:
                 click.echo("ready")

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.place import place_options
+from headwater.cli.store_options import place_options
 from headwater.cli.terminal.output import counted, print_table
 
 if TYPE_CHECKING:
@@ -51,14 +51,14 @@ def sql(
     in single quotes then, as the shell runs what stands in backticks.
     """
     from headwater.pipeline.spark.session import check_spark, spark_session
-    from headwater.pipeline.sql import SqlPlace, check_reads, run_query, topic_names
+    from headwater.pipeline.sql import SqlStores, check_reads, run_query, topic_names
 
     check_reads(query)
     form = form or _form_of(output)
     if form == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is not for a terminal: name a file with --output")
     check_spark()
-    place = SqlPlace(settings.metadata_url, settings.objects_url)
+    place = SqlStores(settings.metadata_url, settings.objects_url)
     topics = topic_names(place)
     with _note("Starting Spark"), spark_session(master or settings.pipeline.master) as session:
         result = run_query(session, query, place, topics)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from headwater.clock import Clock
-from headwater.cluster_record import Cluster, ClusterFollower
+from headwater.cluster_record import ClusterFollower, ClusterRecord
 from headwater.log.append.sequence_gaps import SequenceGaps
 from headwater.log.append.writer import Writer
 from headwater.log.commit_subscribers import CommitSubscriber, StreamUpdates
@@ -45,7 +45,7 @@ class EngineContext:
     meta: MetadataStore
     objects: ObjectStore
     reclaimer: Reclaimer
-    cluster: Cluster
+    cluster: ClusterRecord
     """As it was when the engine was made."""
     settings: LogSettings
     clock: Clock

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from random import Random
 
 from headwater.clock import Clock
-from headwater.cluster_record import Cluster, ClusterFollower
+from headwater.cluster_record import ClusterFollower, ClusterRecord
 from headwater.engine import (
     Appended,
     LogDirectory,
@@ -53,13 +53,13 @@ REVIVAL_RETRY = 0.5
 IN_MEMORY = LogDirectory("memory://")
 
 
-async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
+async def open_cluster(meta: MetadataStore, rng: Random) -> ClusterRecord:
     """The cluster's record, made by whoever comes first, at the highest level that it speaks.
 
     Raises ``UnknownFormat`` where this release does not speak the cluster's level, and
     ``ConfigurationError`` where a restore of it was not finished.
     """
-    proposed = encode(Cluster(id=_random_id(rng), level=SPOKEN.highest))
+    proposed = encode(ClusterRecord(id=_random_id(rng), level=SPOKEN.highest))
 
     def decide(values: Values) -> tuple[Writes, bytes]:
         writes = Writes()
@@ -69,7 +69,7 @@ async def open_cluster(meta: MetadataStore, rng: Random) -> Cluster:
         writes.put(keys.CLUSTER, proposed)
         return writes, proposed
 
-    cluster = decode(Cluster, await transact(meta, [keys.CLUSTER], decide))
+    cluster = decode(ClusterRecord, await transact(meta, [keys.CLUSTER], decide))
     check_level(cluster.level, SPOKEN)
     refuse_unfinished(cluster)
     return cluster
@@ -96,7 +96,7 @@ class LogEngine:
         objects: ObjectStore,
         reclaimer: Reclaimer,
         broker_id: int,
-        cluster: Cluster,
+        cluster: ClusterRecord,
         settings: LogSettings,
         clock: Clock,
         rng: Random,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from headwater.cluster_record import Cluster, check_same_cluster
+from headwater.cluster_record import ClusterRecord, check_same_cluster
 from headwater.log.formats.metadata_values import Incarnation
 from headwater.meta import keys
 from headwater.meta.store import Decide, MetadataStore, Values, Writes
@@ -11,7 +11,7 @@ from headwater.meta.values import encode
 
 
 async def take_name(
-    meta: MetadataStore, cluster: Cluster, broker_id: int, new_name: Callable[[], str]
+    meta: MetadataStore, cluster: ClusterRecord, broker_id: int, new_name: Callable[[], str]
 ) -> str:
     """Make the key of an incarnation, and return its name.
 
@@ -30,7 +30,7 @@ async def take_name(
     return await again(attempt)
 
 
-def _put(key: str, cluster: Cluster, broker_id: int) -> Decide[None]:
+def _put(key: str, cluster: ClusterRecord, broker_id: int) -> Decide[None]:
     def decide(values: Values) -> tuple[Writes, None]:
         check_same_cluster(values[keys.CLUSTER], cluster)
         return Writes(puts={key: encode(Incarnation(broker=broker_id))}), None

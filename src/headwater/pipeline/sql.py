@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headwater.errors import ConfigurationError, HeadwaterError, StoreUnavailable
-from headwater.pipeline.compaction.streams import read_topics
-from headwater.pipeline.source.index import unknown_topic
-from headwater.pipeline.source.store import opened
+from headwater.pipeline.metadata_reads import read_topics
+from headwater.pipeline.source.metadata import opened
+from headwater.pipeline.source.ranges import unknown_topic
 
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -30,20 +30,20 @@ _ATTRIBUTE: Final = re.compile(r"(\w+)#(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class SqlPlace:
+class SqlStores:
     """Where the topics are."""
 
     metadata_url: str
     objects_url: str
 
 
-def topic_names(place: SqlPlace) -> list[str]:
+def topic_names(place: SqlStores) -> list[str]:
     """Every topic. Raises ``ConfigurationError`` where there is no cluster."""
     with opened(place.metadata_url) as store:
         return sorted(topic.name for topic in store.run(read_topics(store.meta, ())))
 
 
-def run_query(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) -> Any:
+def run_query(session: Any, query: str, place: SqlStores, topics: Sequence[str]) -> Any:
     """A query's result as a ``pyarrow.Table``.
 
     Raises ``UnknownTopicOrPartition``; ``ConfigurationError`` for a query that cannot be run;
@@ -80,7 +80,7 @@ def check_reads(query: str) -> None:
         )
 
 
-def _planned(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) -> Any:
+def _planned(session: Any, query: str, place: SqlStores, topics: Sequence[str]) -> Any:
     """The query over its topics, which read no more than it uses where that can be told."""
     if _LISTING.match(query):
         nothing = session.range(0)
@@ -108,7 +108,7 @@ def _planned(session: Any, query: str, place: SqlPlace, topics: Sequence[str]) -
 
 
 def _create_view(
-    session: Any, topic: str, place: SqlPlace, columns: Sequence[str] | None = None
+    session: Any, topic: str, place: SqlStores, columns: Sequence[str] | None = None
 ) -> None:
     reader = session.read.format("headwater").options(
         metadata=place.metadata_url, objects=place.objects_url, topic=topic

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from headwater.app.assembly import Broker
+from headwater.app.assembly import BrokerProcess
 from headwater.config import load
 from tests.support.broker.running import WireClient
 
@@ -29,7 +29,7 @@ async def serving(
         **settings,
     }
     stop = asyncio.Event()
-    async with Broker(load(None, {}, given)) as broker:
+    async with BrokerProcess(load(None, {}, given)) as broker:
         running = asyncio.ensure_future(broker.run(stop))
         try:
             yield str(broker.address)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.formats.snapshot_file import Description
 from headwater.log.reclaim.garbage import GarbageCollector
@@ -46,7 +46,7 @@ class RestorePlace:
     def lose_metadata(self) -> None:
         self.meta = MemoryStore(self.limits)
 
-    async def claim(self) -> Cluster:
+    async def claim(self) -> ClusterRecord:
         """As a broker does before it starts."""
         record = await open_cluster(self.meta, Random(1))
         return await claim_objects(self.meta, self.objects, record, "memory://first")

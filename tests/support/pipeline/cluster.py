@@ -25,11 +25,11 @@ from headwater.log.formats.metadata_values import IndexEntry
 from headwater.meta import keys
 from headwater.meta.store import prefix_end
 from headwater.meta.values import decode
+from headwater.pipeline.cluster_stores import ClusterStores, StoreLocation, open_cluster_stores
 from headwater.pipeline.compaction.compactor import Compactor
-from headwater.pipeline.compaction.streams import StoredTopic, read_topics
-from headwater.pipeline.compaction.summary import Summary, Watcher
-from headwater.pipeline.compaction.task import run_packed
-from headwater.pipeline.place import Address, Place, open_place
+from headwater.pipeline.compaction.range_task import run_packed
+from headwater.pipeline.compaction.summary import RunSummary, Watcher
+from headwater.pipeline.metadata_reads import StoredTopic, read_topics
 from headwater.pipeline.settings import PipelineSettings
 from headwater.pipeline.spark.runner import Done, Runner
 from headwater.tables.settings import TableSettings
@@ -91,12 +91,14 @@ class PipelineCluster:
         return self.server.bootstrap
 
     @property
-    def address(self) -> Address:
+    def address(self) -> StoreLocation:
         own = address_of(self.data)
         return own if self.objects_url is None else replace(own, objects_url=self.objects_url)
 
-    def open(self, settings: TableSettings | None = None) -> AbstractAsyncContextManager[Place]:
-        return open_place(self.address, settings or self.tables)
+    def open(
+        self, settings: TableSettings | None = None
+    ) -> AbstractAsyncContextManager[ClusterStores]:
+        return open_cluster_stores(self.address, settings or self.tables)
 
     def admin(self) -> AdminClient:
         """A quiet one: on its way out it may write to the standard error that a test looks at."""
@@ -217,7 +219,7 @@ class PipelineCluster:
         runner: Runner | None = None,
         watcher: Watcher | None = None,
         file_bytes: int | None = None,
-    ) -> Summary:
+    ) -> RunSummary:
         async with self.open() as place:
             compactor = make_compactor(
                 place, runner=runner, watcher=watcher, file_bytes=file_bytes or FILE_BYTES
@@ -243,8 +245,8 @@ def idempotent_producer(bootstrap: str, codec: str) -> Producer:
     )
 
 
-def address_of(data: Path) -> Address:
-    return Address(
+def address_of(data: Path) -> StoreLocation:
+    return StoreLocation(
         data=data,
         metadata_url=f"sqlite:///{data}/metadata.db",
         objects_url=f"file://{data}/objects",
@@ -252,7 +254,7 @@ def address_of(data: Path) -> Address:
 
 
 def make_compactor(
-    place: Place,
+    place: ClusterStores,
     *,
     runner: Runner | None = None,
     watcher: Watcher | None = None,
@@ -265,7 +267,7 @@ def make_compactor(
         meta=place.meta,
         objects=place.objects,
         reclaimer=place.reclaimer,
-        objects_url=place.address.objects_url,
+        objects_url=place.location.objects_url,
         clock=place.clock,
         tables=place.tables,
         runner=runner or InProcessRunner(),
@@ -283,7 +285,7 @@ def start_cluster(data: Path) -> PipelineCluster:
     return PipelineCluster(start_headwater(data, environment=ENVIRONMENT), data)
 
 
-def table_rows(place: Place, topic: StoredTopic) -> list[Row]:
+def table_rows(place: ClusterStores, topic: StoredTopic) -> list[Row]:
     """A table's records in order; what stands twice in it is there twice."""
     table = place.tables.table(topic)
     scanned = table.catalog.load_table(table.name).scan().to_arrow().to_pylist()

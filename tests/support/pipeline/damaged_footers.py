@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from headwater.errors import CorruptMessage
 from headwater.log.formats.metadata_values import PARQUET, IndexEntry
 from headwater.log.read.parquet.source import MAGIC, TRAILER
-from headwater.pipeline.source.columns import parquet_batches
-from headwater.pipeline.source.filters import Wanted
+from headwater.pipeline.source.filters import ReadFilter
+from headwater.pipeline.source.record_batches import parquet_batches
 from headwater.pipeline.upkeep.table_restores import data_file
 from headwater.tables.commit.statistics import STATISTICS
 from headwater.tables.schema import ARROW
@@ -51,7 +51,7 @@ def file_of_a_table() -> bytes:
 
 def read_rows(content: bytes, entry: IndexEntry) -> None:
     names = ["offset", "value"]
-    for batch in parquet_batches(entry, Content(content), 0, 1, names, Wanted()):
+    for batch in parquet_batches(entry, Content(content), 0, 1, names, ReadFilter()):
         batch.validate()
 
 

@@ -31,7 +31,9 @@ class DeadlyRunner:
     def run(self, tasks: Sequence[bytes], done: Done) -> list[bytes]:
         function = _deadly(list(tasks), self._moment, self._victim, str(self._done))
         try:
-            with patch("headwater.pipeline.compaction.task.in_arrow", lambda _tasks: function):
+            with patch(
+                "headwater.pipeline.compaction.range_task.in_arrow", lambda _tasks: function
+            ):
                 return run_on(self._session, tasks, done)
         finally:
             assert self._done.exists(), f"no {self._victim} was killed {self._moment}"
@@ -47,8 +49,8 @@ def _deadly(
     def run(numbers: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        from headwater.pipeline.compaction.task import run_packed
-        from headwater.tables.files import outputs
+        from headwater.pipeline.compaction.range_task import run_packed
+        from headwater.tables.files import object_writer
 
         def kill() -> None:
             try:
@@ -59,14 +61,14 @@ def _deadly(
             jvm = int(Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(") ")[-1].split()[1])
             os.kill(jvm if victim == "executor" else os.getpid(), signal.SIGKILL)
 
-        own = outputs._publish
+        own = object_writer._publish
 
         def publish(*args: Any) -> None:
             kill()
             own(*args)
 
         if moment == "writing":
-            outputs._publish = publish  # type: ignore[assignment]
+            object_writer._publish = publish  # type: ignore[assignment]
         try:
             for batch in numbers:
                 for number in batch.column(0).to_pylist():
@@ -77,6 +79,6 @@ def _deadly(
                         kill()
                     yield pa.RecordBatch.from_pydict({"result": [result]})
         finally:
-            outputs._publish = own
+            object_writer._publish = own
 
     return run

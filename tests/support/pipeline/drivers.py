@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from headwater.log.jobs.jobs import Job
+from headwater.pipeline.cluster_stores import ClusterStores, open_cluster_stores
+from headwater.pipeline.compaction.range_task import run_packed
 from headwater.pipeline.compaction.summary import STEPS, NoWatcher
-from headwater.pipeline.compaction.task import run_packed
 from headwater.pipeline.fsck.report import NoCheckWatcher
-from headwater.pipeline.place import Place, open_place
 from headwater.pipeline.spark.runner import Done
 from headwater.pipeline.upkeep.maintain import keep_tables
 from headwater.tables.settings import TableSettings
@@ -41,10 +41,10 @@ _PRELOADED: Final = (
     "tests.support.pipeline.drivers",
     "headwater.tables.catalog.metadata_catalog",
     "headwater.pipeline.compaction.chunks",
-    "headwater.pipeline.upkeep.clean_task",
+    "headwater.pipeline.upkeep.key_compaction",
     "headwater.pipeline.compaction.segment_files",
     "headwater.tables.commit.changes",
-    "headwater.tables.files.copies",
+    "headwater.tables.files.partitioned",
     "headwater.tables.maintenance",
     "headwater.tables.files.parquet",
 )
@@ -107,7 +107,7 @@ def _run(order: Drive) -> None:
 
 
 async def _main(order: Drive) -> None:
-    async with open_place(address_of(order.data), FORGETFUL) as place:
+    async with open_cluster_stores(address_of(order.data), FORGETFUL) as place:
         if order.point.isdigit():
             _die_at_touch(place, int(order.point))
         elif order.point in COMMIT_POINTS:
@@ -137,7 +137,7 @@ def _die_in_commit(point: str) -> None:
         _replace(MetadataCatalog, "write_metadata", after=kill_this_process)
 
 
-def _die_at_touch(place: Place, number: int) -> None:
+def _die_at_touch(place: ClusterStores, number: int) -> None:
     """Die at the ``number``-th touch, from 1: there is one before and one after every write."""
     from pyiceberg.io.pyarrow import PyArrowFile
 

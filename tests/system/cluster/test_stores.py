@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headwater.clock import SystemClock
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.log.formats.metadata_values import Incarnation
 from headwater.meta import keys
 from headwater.meta.sqlite import SqliteStore
@@ -189,7 +189,7 @@ async def make_level(file: Path, level: int) -> None:
     def decide(values: Values) -> tuple[Writes, None]:
         writes, there = Writes(), values[keys.CLUSTER]
         assert there is not None
-        record = decode(Cluster, there.value)
+        record = decode(ClusterRecord, there.value)
         record.level = level
         writes.put(keys.CLUSTER, encode(record))
         return writes, None

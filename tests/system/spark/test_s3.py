@@ -1,6 +1,6 @@
 """The pipeline over a bucket, with Iceberg's own REST server as its catalog."""
 
-from headwater.pipeline.sql import SqlPlace, run_query, topic_names
+from headwater.pipeline.sql import SqlStores, run_query, topic_names
 from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.readings.every_reading import check_every_reading
 from tests.support.pipeline.readings.mixed_topic import fill
@@ -22,7 +22,7 @@ async def test_sql_reads_the_bucket(s3_cluster: PipelineCluster, spark: SharedSp
     s3_cluster.produce(topic, 300)
     await s3_cluster.compact(topic, runner=spark)
     s3_cluster.produce(topic, 30, seed=1)
-    place = SqlPlace(s3_cluster.address.metadata_url, s3_cluster.address.objects_url)
+    place = SqlStores(s3_cluster.address.metadata_url, s3_cluster.address.objects_url)
     query = f"SELECT count(*) AS n, max(offset) AS last FROM `{topic}`"
     found = run_query(spark.session, query, place, topic_names(place))
     assert found.to_pylist() == [{"n": 330, "last": 329}]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.workers import Backoff, CannotGoOn, Supervisor, worker_flags
+from headwater.app.workers import CannotGoOn, RestartDelay, Supervisor, worker_flags
 from headwater.config import load
 from headwater.errors import ConfigurationError
 
@@ -52,7 +52,7 @@ def test_workers_differ_in_id_and_ports() -> None:
 
 
 def test_the_pause_doubles_up_to_a_limit_and_starts_over_after_a_long_life() -> None:
-    backoff = Backoff()
+    backoff = RestartDelay()
     assert [backoff.after(0) for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
     assert backoff.after(3600) == 0.5
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from headwater.cli.root import headwater
 from headwater.clock import SystemClock
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.meta import keys
 from headwater.meta.sqlite import SqliteStore
 from headwater.meta.store import Values, Writes
@@ -22,7 +22,7 @@ async def make_cluster(database: Path, level: int) -> None:
 
     def decide(_: Values) -> tuple[Writes, None]:
         writes = Writes()
-        writes.put(keys.CLUSTER, encode(Cluster(id="c", level=level)))
+        writes.put(keys.CLUSTER, encode(ClusterRecord(id="c", level=level)))
         return writes, None
 
     await transact(store, [keys.CLUSTER], decide)

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.cli.group.options import _ago, read_duration, read_moment, read_topic
 from headwater.cli.group.reset import (
-    Bounds,
+    OffsetBounds,
     Rule,
     ShiftBy,
     ToEarliest,
@@ -24,25 +24,27 @@ PLACE = ("t", 0)
 @pytest.mark.parametrize(
     ("rule", "bounds", "new"),
     [
-        (ToEarliest(), Bounds(3, 9), 3),
-        (ToLatest(), Bounds(3, 9), 9),
-        (ToOffset(5), Bounds(3, 9), 5),
-        (ToOffset(1), Bounds(3, 9), 3),
-        (ToOffset(11), Bounds(3, 9), 9),
-        (ShiftBy(2), Bounds(3, 9), 8),
-        (ShiftBy(-2), Bounds(3, 9), 4),
-        (ShiftBy(-20), Bounds(3, 9), 3),
-        (ToTime(1), Bounds(3, 9, at_time=7), 7),
-        (ToTime(1), Bounds(3, 9), 9),
+        (ToEarliest(), OffsetBounds(3, 9), 3),
+        (ToLatest(), OffsetBounds(3, 9), 9),
+        (ToOffset(5), OffsetBounds(3, 9), 5),
+        (ToOffset(1), OffsetBounds(3, 9), 3),
+        (ToOffset(11), OffsetBounds(3, 9), 9),
+        (ShiftBy(2), OffsetBounds(3, 9), 8),
+        (ShiftBy(-2), OffsetBounds(3, 9), 4),
+        (ShiftBy(-20), OffsetBounds(3, 9), 3),
+        (ToTime(1), OffsetBounds(3, 9, at_time=7), 7),
+        (ToTime(1), OffsetBounds(3, 9), 9),
     ],
 )
-def test_a_rule_names_an_offset_within_the_partition(rule: Rule, bounds: Bounds, new: int) -> None:
+def test_a_rule_names_an_offset_within_the_partition(
+    rule: Rule, bounds: OffsetBounds, new: int
+) -> None:
     (move,) = plan(rule, {PLACE: 6}, {PLACE: bounds})
     assert (move.current, move.new, move.lag) == (6, new, 9 - new)
 
 
 def test_offsets_that_do_not_exist_are_told_of() -> None:
-    bounds = {("t", number): Bounds(3, 9) for number in range(8)}
+    bounds = {("t", number): OffsetBounds(3, 9) for number in range(8)}
     moves = plan(ToOffset(11), {}, bounds)
     assert [(each.asked, each.new) for each in moves] == [(11, 9)] * 8
     told = spelt_outside(moves)
@@ -54,10 +56,10 @@ def test_offsets_that_do_not_exist_are_told_of() -> None:
 
 
 def test_a_partition_without_a_committed_offset_can_be_set_but_not_shifted() -> None:
-    (move,) = plan(ToLatest(), {}, {PLACE: Bounds(0, 4)})
+    (move,) = plan(ToLatest(), {}, {PLACE: OffsetBounds(0, 4)})
     assert move.current is None
     with pytest.raises(click.ClickException, match="t:0 has no committed offset to shift by 1"):
-        plan(ShiftBy(1), {}, {PLACE: Bounds(0, 4)})
+        plan(ShiftBy(1), {}, {PLACE: OffsetBounds(0, 4)})
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.status.cost import EXAMPLE, S3_STANDARD, Load, Prices, bill, daily_load
+from headwater.cli.status.cost import EXAMPLE, S3_STANDARD, BrokerLoad, Prices, bill, daily_load
 
 
 def page(uptime: float, **asked: int) -> dict[str, Any]:
@@ -12,7 +12,7 @@ def page(uptime: float, **asked: int) -> dict[str, Any]:
 
 def test_each_broker_counts_at_its_own_pace() -> None:
     load = daily_load([page(60, puts=240, gets=6), page(3600, lists=12, bytes_read=100)], 5e9)
-    assert load == Load(
+    assert load == BrokerLoad(
         stored_bytes=5e9,
         writes=240 * 1440 + 12 * 24,
         reads=6 * 1440,

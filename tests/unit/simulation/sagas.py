@@ -20,11 +20,11 @@ from headwater.log.jobs.jobs import Job
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.objects.memory import MemoryObjects
 from headwater.pipeline.compaction.compactor import Compactor
-from headwater.pipeline.compaction.streams import StoredTopic
-from headwater.pipeline.compaction.task import run_packed
+from headwater.pipeline.compaction.range_task import run_packed
+from headwater.pipeline.metadata_reads import StoredTopic
 from headwater.pipeline.settings import PipelineSettings
 from headwater.pipeline.spark.runner import Done
-from headwater.tables.commit.changes import Outcome, Settled, Settlement
+from headwater.tables.commit.changes import CommitOutcome, Settled, Settlement
 from headwater.tables.commit.watermarks import Append, plan_appends, watermark_property, watermarks
 from tests.unit.simulation.world import Life, SimulatedCluster
 
@@ -62,7 +62,7 @@ class SimulatedTables:
         topic: StoredTopic,
         jobs: Sequence[Job],
         holes: Mapping[str, Sequence[tuple[int, int]]],
-    ) -> Outcome:
+    ) -> CommitOutcome:
         catalog = self._catalog
         catalog.fail()
         if topic.id not in catalog.files:
@@ -87,11 +87,11 @@ class SimulatedTables:
             properties[watermark_property(stream)] = str(mark)
         landed = frozenset([*plan.landed, *(one.job for one in plan.fresh)])
         catalog.fail()
-        return Outcome(landed=landed, refused=plan.refused, snapshot_id=None)
+        return CommitOutcome(landed=landed, refused=plan.refused, snapshot_id=None)
 
     def rewrite(
         self, topic: StoredTopic, jobs: Sequence[Job], may_be_gone: Collection[str]
-    ) -> Outcome:
+    ) -> CommitOutcome:
         self._catalog.fail()
         assert self._catalog.epochs[topic.id] == self.epoch, "the table is of another epoch"
         there = self._catalog.files[topic.id]
@@ -111,7 +111,7 @@ class SimulatedTables:
             else:
                 refused[job.id] = CommitConflict(f"job {job.id}: {inputs}, {live}")
         self._catalog.fail()
-        return Outcome(landed=frozenset(landed), refused=refused, snapshot_id=None)
+        return CommitOutcome(landed=frozenset(landed), refused=refused, snapshot_id=None)
 
     def partitioning(self, _topic: StoredTopic) -> str:
         return "partition"
@@ -225,9 +225,10 @@ def tasks_in_memory(patch: pytest.MonkeyPatch, world: SimulatedCluster) -> None:
             return f"{world.rng.getrandbits(128):032x}"
 
     patch.setattr(
-        "headwater.pipeline.compaction.task.open_reads", lambda _url: MemoryReads(world.objects)
+        "headwater.pipeline.compaction.range_task.open_reads",
+        lambda _url: MemoryReads(world.objects),
     )
-    patch.setattr("headwater.pipeline.compaction.task.uuid4", Id)
+    patch.setattr("headwater.pipeline.compaction.range_task.uuid4", Id)
     patch.setattr("headwater.tables.files.parquet.create_object", create)
     patch.setattr("headwater.tables.files.parquet.store_id", lambda _url: world.objects.id)
 

@@ -10,7 +10,7 @@ from headwater.errors import StoreUnavailable
 from headwater.objects.remote.s3 import open_bucket
 from headwater.tables.commit.changes import Rewrite, append_files, rewrite_files
 from headwater.tables.commit.live_files import unreferenced
-from headwater.tables.files.outputs import PART_BYTES, create_object
+from headwater.tables.files.object_writer import PART_BYTES, create_object
 from headwater.tables.maintenance import delete_orphaned_metadata, expire_snapshots
 from headwater.tables.settings import TableSettings
 from tests.support.tables.world import NAME, TablesWorld, rows, span

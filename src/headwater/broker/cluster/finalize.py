@@ -8,7 +8,7 @@ increments, and every registration compares the cluster's record.
 from dataclasses import dataclass
 
 from headwater.broker.cluster.registration import Registration
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError
 from headwater.feature_levels import SPOKEN, Levels
 from headwater.meta import keys
@@ -54,7 +54,7 @@ async def finalize(
                 raise ConfigurationError(
                     "there is no cluster in this metadata store: start a broker first"
                 )
-            cluster = decode(Cluster, stored.value)
+            cluster = decode(ClusterRecord, stored.value)
             before, wanted = cluster.level, choose_level(cluster.level, level, brokers)
             if wanted != before and not dry_run:
                 cluster.level = wanted

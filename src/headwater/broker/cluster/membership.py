@@ -22,7 +22,7 @@ from headwater.broker.cluster.registration import (
     shown_to_clients,
 )
 from headwater.broker.cluster.view import BrokerAddress, LiveBrokers
-from headwater.cluster_record import Cluster as ClusterRecord
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError, SessionLost, StoreError, UnknownOutcome
 from headwater.feature_levels import SPOKEN, Levels, check_level
 from headwater.meta import keys

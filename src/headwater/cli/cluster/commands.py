@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.place import store_options
+from headwater.cli.store_options import store_options
 from headwater.cli.terminal.confirm import confirm
 from headwater.cli.terminal.output import as_json, print_json, print_table
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from headwater.broker.cluster.finalize import Finalized, finalize
 from headwater.broker.cluster.registration import Registration
 from headwater.clock import SystemClock
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.coordination.leases import Lease
 from headwater.errors import ConfigurationError
 from headwater.feature_levels import SPOKEN
@@ -81,7 +81,7 @@ async def look(url: str) -> ClusterFacts:
     """The whole cluster, for ``headwater cluster status``."""
     async with opened(url) as meta:
         stored = await meta.get(keys.CLUSTER)
-        record = None if stored is None else decode(Cluster, stored.value)
+        record = None if stored is None else decode(ClusterRecord, stored.value)
         found = await brokers(meta)
         level = 0 if record is None else record.level
         spoken = min((each.levels[1] for each in found), default=0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from headwater.cli.client import REQUEST_TIMEOUT, Cluster, cluster_options, describe
+from headwater.cli.client import REQUEST_TIMEOUT, ClusterClient, cluster_options, describe
 from headwater.cli.group.facts import (
     STATES,
     TYPES,
@@ -46,7 +46,7 @@ def group() -> None:
 @as_json
 @cluster_options
 def list_(
-    cluster: Cluster, *, states: tuple[str, ...], types: tuple[str, ...], as_json: bool
+    cluster: ClusterClient, *, states: tuple[str, ...], types: tuple[str, ...], as_json: bool
 ) -> None:
     """List the groups with their state, type and number of members."""
     admin = cluster.admin()
@@ -81,7 +81,7 @@ def list_(
 @as_json
 @cluster_options
 def describe_(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: tuple[str, ...],
     *,
     everything: bool,
@@ -124,7 +124,7 @@ def describe_(
 @as_json
 @cluster_options
 def reset(
-    cluster: Cluster,
+    cluster: ClusterClient,
     *,
     name: str,
     topics: list[tuple[str, frozenset[int]]],
@@ -169,7 +169,7 @@ def reset(
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @as_json
 @cluster_options
-def delete(cluster: Cluster, names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
+def delete(cluster: ClusterClient, names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     """Delete groups that have no members, with their committed offsets."""
     names = tuple(dict.fromkeys(names))
     if not yes:

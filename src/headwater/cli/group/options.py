@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headwater.cli.client import Cluster, Function
+from headwater.cli.client import ClusterClient, Function
 from headwater.cli.group.reset import Rule, ShiftBy, ToEarliest, ToLatest, ToOffset, ToTime
 
 _DURATION = re.compile(
@@ -130,7 +130,7 @@ def complete_group(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
 
     bootstrap = ctx.params.get("bootstrap") or "127.0.0.1:9092"
     try:
-        admin = AdminClient(Cluster(bootstrap, {}).configuration())
+        admin = AdminClient(ClusterClient(bootstrap, {}).configuration())
         listed = admin.list_consumer_groups(request_timeout=1).result()
     except KafkaException:
         return []

@@ -44,7 +44,7 @@ Rule = ToOffset | ToEarliest | ToLatest | ToTime | ShiftBy
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class OffsetBounds:
     """Where a partition begins and ends, and what a rule by time finds in it."""
 
     earliest: int
@@ -81,10 +81,12 @@ class Move:
         }
 
 
-def plan(rule: Rule, committed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> list[Move]:
+def plan(
+    rule: Rule, committed: Mapping[Place, int], bounds: Mapping[Place, OffsetBounds]
+) -> list[Move]:
     """A move for each partition in ``bounds``; an offset outside of them becomes the nearest.
 
-    >>> plan(ShiftBy(-5), {("t", 0): 3}, {("t", 0): Bounds(0, 9)})
+    >>> plan(ShiftBy(-5), {("t", 0): 3}, {("t", 0): OffsetBounds(0, 9)})
     [Move(topic='t', partition=0, current=3, asked=-2, new=0, latest=9)]
     """
     moves = []
@@ -116,7 +118,7 @@ def spelt_outside(moves: Sequence[Move]) -> str | None:
     )
 
 
-def _wanted(rule: Rule, place: Place, current: int | None, where: Bounds) -> int:
+def _wanted(rule: Rule, place: Place, current: int | None, where: OffsetBounds) -> int:
     match rule:
         case ToOffset(offset):
             return offset
@@ -156,7 +158,7 @@ def choose(
     return sorted(chosen)
 
 
-def read_bounds(admin: Any, rule: Rule, places: Sequence[Place]) -> dict[Place, Bounds]:
+def read_bounds(admin: Any, rule: Rule, places: Sequence[Place]) -> dict[Place, OffsetBounds]:
     """Each partition's bounds; those of topics that are gone are left out."""
     from confluent_kafka.admin import OffsetSpec
 
@@ -166,7 +168,7 @@ def read_bounds(admin: Any, rule: Rule, places: Sequence[Place]) -> dict[Place, 
     if isinstance(rule, ToTime):
         at_time = list_offsets(admin, places, OffsetSpec.for_timestamp(rule.timestamp))
     return {
-        place: Bounds(
+        place: OffsetBounds(
             earliest[place],
             latest[place],
             found if (found := at_time.get(place, -1)) >= 0 else None,

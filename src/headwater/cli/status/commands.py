@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.place import store_options
 from headwater.cli.status.cost import (
     EXAMPLE,
     S3_STANDARD,
+    BrokerLoad,
     Line,
-    Load,
     Prices,
     bill,
     daily_load,
     print_bill,
 )
+from headwater.cli.store_options import store_options
 from headwater.cli.terminal.output import as_json, byte_size, print_json, print_table
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Costs:
     """Those that told their part, the only ones that are counted."""
     paid: bool
     prices: Prices
-    load: Load
+    load: BrokerLoad
     own: list[Line]
     example: list[Line]
 

@@ -33,7 +33,7 @@ S3_STANDARD = Prices(storage=0.023, writes=0.005, reads=0.0004)
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class BrokerLoad:
     """What is stored, and what is asked for in a day."""
 
     stored_bytes: float
@@ -43,7 +43,7 @@ class Load:
     bytes_read: float = 0.0
 
 
-EXAMPLE = Load(stored_bytes=700 * GB, writes=25_000, reads=100_000, bytes_written=100 * GB)
+EXAMPLE = BrokerLoad(stored_bytes=700 * GB, writes=25_000, reads=100_000, bytes_written=100 * GB)
 """100 GB a day, kept for seven days, in objects of 4 MB."""
 EXAMPLE_TITLE = "100 GB a day, kept 7 days"
 
@@ -57,7 +57,7 @@ class Line:
     dollars: float
 
 
-def bill(load: Load, prices: Prices) -> list[Line]:
+def bill(load: BrokerLoad, prices: Prices) -> list[Line]:
     """The items of a month; their sum is the last one.
 
     >>> [f"{line.item} {line.dollars:.2f}" for line in bill(EXAMPLE, S3_STANDARD)]
@@ -77,14 +77,14 @@ def _requests(item: str, per_day: float, thousand: float) -> Line:
     return Line(item, calculation, per_day * MONTH_DAYS * thousand / 1000)
 
 
-def daily_load(pages: Iterable[dict[str, Any]], stored_bytes: float) -> Load | None:
+def daily_load(pages: Iterable[dict[str, Any]], stored_bytes: float) -> BrokerLoad | None:
     """What brokers ask for in a day, each at the pace of its life so far; None without brokers."""
     paces = [
         (DAY / page["uptime_s"], page["objects"]) for page in pages if page.get("uptime_s", 0) > 0
     ]
     if not paces:
         return None
-    return Load(
+    return BrokerLoad(
         stored_bytes=stored_bytes,
         writes=sum(pace * (asked["puts"] + asked["lists"]) for pace, asked in paces),
         reads=sum(pace * asked["gets"] for pace, asked in paces),
@@ -93,7 +93,9 @@ def daily_load(pages: Iterable[dict[str, Any]], stored_bytes: float) -> Load | N
     )
 
 
-def print_bill(own: Sequence[Line], example: Sequence[Line], load: Load, *, paid: bool) -> None:
+def print_bill(
+    own: Sequence[Line], example: Sequence[Line], load: BrokerLoad, *, paid: bool
+) -> None:
     """Both bills side by side."""
     print_table(
         ["Item", "This cluster", "A month", EXAMPLE_TITLE, "A month"],

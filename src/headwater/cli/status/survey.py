@@ -5,7 +5,7 @@ A survey reads every index entry, page by page, so it takes about a second per h
 
 from dataclasses import dataclass
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.log.formats.metadata_values import (
     HOLE,
     INLINE,
@@ -46,7 +46,7 @@ async def survey(meta: MetadataStore) -> Survey:
     found = Survey()
     cluster = await meta.get(keys.CLUSTER)
     if cluster is not None:
-        found.cluster_id = decode(Cluster, cluster.value).id
+        found.cluster_id = decode(ClusterRecord, cluster.value).id
     streams: list[int] = []
     async for entry in scan_all(meta, keys.TOPICS):
         found.topics += 1

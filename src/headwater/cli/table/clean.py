@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.place import place_options
+from headwater.cli.store_options import place_options
 from headwater.cli.table.jobs import run_jobs
 from headwater.cli.terminal.output import as_json
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.app.signals import stop_with_parent
-from headwater.cli.place import place_options
+from headwater.cli.store_options import place_options
 from headwater.cli.table.clean import clean
 from headwater.cli.table.jobs import run_jobs
 from headwater.cli.table.maintain import maintain
-from headwater.cli.table.place import address_of, run_to_end
 from headwater.cli.table.rewrite import rewrite
+from headwater.cli.table.running import address_of, run_to_end
 from headwater.cli.terminal.output import as_json, byte_size, counted, print_json, print_table
 
 if TYPE_CHECKING:
     from headwater.config import Settings
     from headwater.pipeline.compaction.compactor import Compactor
-    from headwater.pipeline.compaction.summary import Summary
+    from headwater.pipeline.compaction.summary import RunSummary
     from headwater.pipeline.upkeep.table_facts import TableFacts
 
 _topics = click.argument("topics", nargs=-1, metavar="[TOPIC]...")
@@ -62,7 +62,7 @@ def compact(
 
 async def _compact(
     topics: Sequence[str], compactor: "Compactor", *, follow: bool, supervised: bool
-) -> "Summary":
+) -> "RunSummary":
     task = asyncio.current_task()
     if supervised and task is not None:
         stop_with_parent(partial(_cancel, task))
@@ -136,14 +136,14 @@ async def _facts(settings: "Settings", topics: Sequence[str]) -> "list[TableFact
     from headwater.extras import require_extra
 
     require_extra("table", "this command")
-    from headwater.pipeline.compaction.streams import read_topics
-    from headwater.pipeline.place import open_place
+    from headwater.pipeline.cluster_stores import open_cluster_stores
+    from headwater.pipeline.metadata_reads import read_topics
     from headwater.pipeline.upkeep.table_facts import read_facts
 
-    async with open_place(address_of(settings), settings.tables) as place:
+    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
         return [
-            await read_facts(place, topic)
-            for topic in await read_topics(place.meta, topics)
+            await read_facts(stores, topic)
+            for topic in await read_topics(stores.meta, topics)
             if topics or not topic.name.startswith("__")
         ]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.table.place import address_of, run_to_end
+from headwater.cli.table.running import address_of, run_to_end
 from headwater.cli.terminal.output import byte_size, counted, print_json
 
 if TYPE_CHECKING:
     from headwater.config import Settings
     from headwater.pipeline.compaction.compactor import Compactor
-    from headwater.pipeline.compaction.summary import Summary, Watcher
+    from headwater.pipeline.compaction.summary import RunSummary, Watcher
 
-Work = Callable[["Compactor"], Awaitable["Summary"]]
+Work = Callable[["Compactor"], Awaitable["RunSummary"]]
 
 
 def run_jobs(
@@ -46,21 +46,21 @@ def run_jobs(
 
 async def _with_compactor(
     settings: "Settings", master: str | None, work: Work, watcher: "Watcher"
-) -> "Summary":
+) -> "RunSummary":
+    from headwater.pipeline.cluster_stores import open_cluster_stores
     from headwater.pipeline.compaction.compactor import Compactor
-    from headwater.pipeline.place import open_place
     from headwater.pipeline.spark.runner import SparkRunner
 
     own = settings.pipeline
-    async with open_place(address_of(settings), settings.tables) as place:
+    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
         runner = SparkRunner(master or own.master)
         compactor = Compactor(
-            meta=place.meta,
-            objects=place.objects,
-            reclaimer=place.reclaimer,
-            objects_url=place.address.objects_url,
-            clock=place.clock,
-            tables=place.tables,
+            meta=stores.meta,
+            objects=stores.objects,
+            reclaimer=stores.reclaimer,
+            objects_url=stores.location.objects_url,
+            clock=stores.clock,
+            tables=stores.tables,
             runner=runner,
             settings=own,
             watcher=watcher,
@@ -73,7 +73,7 @@ async def _with_compactor(
             compactor.close()
 
 
-def _print_summary(summary: "Summary", done: str) -> None:
+def _print_summary(summary: "RunSummary", done: str) -> None:
     if summary.jobs:
         click.echo(
             f"{done} {counted(summary.records, 'record')} of "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.place import place_options
+from headwater.cli.store_options import place_options
 from headwater.cli.terminal.output import as_json, counted, print_json
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def maintain(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) ->
     What retention or DeleteRecords removed leaves its table file by file. A file is deleted
     once no kept snapshot names it. `headwater table compact` does the same for what it compacts.
     """
-    from headwater.cli.table.place import run_to_end
+    from headwater.cli.table.running import run_to_end
     from headwater.cli.terminal.check_progress import CheckProgress
     from headwater.extras import require_extra
 
@@ -48,9 +48,9 @@ def maintain(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) ->
 async def _maintain(
     settings: "Settings", topics: Sequence[str], progress: "CheckWatcher"
 ) -> "UpkeepSummary":
-    from headwater.cli.table.place import address_of
-    from headwater.pipeline.place import open_place
+    from headwater.cli.table.running import address_of
+    from headwater.pipeline.cluster_stores import open_cluster_stores
     from headwater.pipeline.upkeep.maintain import keep_tables
 
-    async with open_place(address_of(settings), settings.tables) as place:
-        return await keep_tables(place, topics, progress)
+    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
+        return await keep_tables(stores, topics, progress)

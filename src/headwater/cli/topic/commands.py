@@ -7,7 +7,7 @@ import click
 
 from headwater.cli.client import (
     REQUEST_TIMEOUT,
-    Cluster,
+    ClusterClient,
     cluster_options,
     complete_topic,
     describe,
@@ -53,7 +53,7 @@ def topic() -> None:
 @as_json
 @cluster_options
 def create(
-    cluster: Cluster,
+    cluster: ClusterClient,
     *,
     name: str,
     partitions: int | None,
@@ -85,7 +85,7 @@ def create(
 @click.option("--internal", is_flag=True, help="Show the topics of the cluster itself, too.")
 @as_json
 @cluster_options
-def list_(cluster: Cluster, *, internal: bool, as_json: bool) -> None:
+def list_(cluster: ClusterClient, *, internal: bool, as_json: bool) -> None:
     """List the topics and their partitions."""
     topics = cluster.admin().list_topics(timeout=REQUEST_TIMEOUT).topics.values()
     shown = sorted(
@@ -105,7 +105,7 @@ def list_(cluster: Cluster, *, internal: bool, as_json: bool) -> None:
 @as_json
 @cluster_options
 def describe_(
-    cluster: Cluster, names: tuple[str, ...], *, all_configs: bool, as_json: bool
+    cluster: ClusterClient, names: tuple[str, ...], *, all_configs: bool, as_json: bool
 ) -> None:
     """Show topics with their partitions, offsets and configurations."""
     found = read_topics(cluster.admin(), names, all_configs=all_configs)
@@ -131,7 +131,7 @@ def describe_(
 @as_json
 @cluster_options
 def alter(
-    cluster: Cluster,
+    cluster: ClusterClient,
     *,
     name: str,
     partitions: int | None,
@@ -163,7 +163,7 @@ def alter(
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @as_json
 @cluster_options
-def delete(cluster: Cluster, names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
+def delete(cluster: ClusterClient, names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     """Delete topics with all their records."""
     if not yes:
         confirm(f"Delete {', '.join(names)} with all records?")

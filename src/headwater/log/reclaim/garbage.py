@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headwater.clock import Clock
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError, StoreError, UnknownFormat
 from headwater.log.formats.metadata_values import GROWING, Incarnation, ObjectRecord, Release
 from headwater.log.jobs.jobs import CREATED, TABLES, Job, job_of_file
@@ -290,7 +290,7 @@ class GarbageCollector:
         stored = await self._meta.get(keys.CLUSTER)
         if stored is None:
             raise ConfigurationError("the metadata store was emptied: nothing is deleted")
-        cluster = decode(Cluster, stored.value)
+        cluster = decode(ClusterRecord, stored.value)
         await check_claim(self._objects, cluster)
         await check_bookmark(self._meta, self._objects, cluster)
 

@@ -17,7 +17,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from headwater.cluster_record import Cluster, check_same_cluster
+from headwater.cluster_record import ClusterRecord, check_same_cluster
 from headwater.errors import ConfigurationError
 from headwater.log.reclaim.reclaimer import Reason, Reclaimer
 from headwater.meta import keys
@@ -30,7 +30,7 @@ BOOKMARKS: Final = "bookmarks/"
 
 
 async def add_bookmark(
-    meta: MetadataStore, objects: ObjectStore, reclaimer: Reclaimer, cluster: Cluster
+    meta: MetadataStore, objects: ObjectStore, reclaimer: Reclaimer, cluster: ClusterRecord
 ) -> None:
     """Note in the object store how far the metadata store is.
 
@@ -52,14 +52,14 @@ async def add_bookmark(
     await reclaimer.delete((key for key in known if key < own), Reason.BOOKMARK_REPLACED)
 
 
-async def check_bookmark(meta: MetadataStore, objects: ObjectStore, cluster: Cluster) -> None:
+async def check_bookmark(meta: MetadataStore, objects: ObjectStore, cluster: ClusterRecord) -> None:
     """Raises ``ConfigurationError`` if the metadata store went back to an earlier state."""
     # In this order: a bookmark that is added meanwhile is in the counter, too.
     known = await _bookmarks(objects)
     await require_not_behind(meta, _newest(known, cluster), cluster)
 
 
-async def require_not_behind(meta: MetadataStore, noted: int, cluster: Cluster) -> int:
+async def require_not_behind(meta: MetadataStore, noted: int, cluster: ClusterRecord) -> int:
     """The store's counter. Raises ``ConfigurationError`` if it is below ``noted``."""
     found = _count(await meta.get(keys.BOOKMARK))
     if found >= noted:
@@ -73,7 +73,7 @@ async def require_not_behind(meta: MetadataStore, noted: int, cluster: Cluster) 
     )
 
 
-def _newest(known: Sequence[str], cluster: Cluster) -> int:
+def _newest(known: Sequence[str], cluster: ClusterRecord) -> int:
     """The newest bookmark of the cluster's epoch; 0 if there is none."""
     # A restore begins a new epoch, at the counter of the snapshot that it was made from.
     prefix = _prefix(cluster.epoch)

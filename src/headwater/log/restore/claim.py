@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Final
 from uuid import uuid4
 
-from headwater.cluster_record import Cluster, same_cluster
+from headwater.cluster_record import ClusterRecord, same_cluster
 from headwater.errors import (
     ConfigurationError,
     ObjectNotFound,
@@ -52,8 +52,8 @@ SAMPLED_RECORDS: Final = 20
 
 
 async def claim_objects(
-    meta: MetadataStore, objects: ObjectStore, cluster: Cluster, url: str
-) -> Cluster:
+    meta: MetadataStore, objects: ObjectStore, cluster: ClusterRecord, url: str
+) -> ClusterRecord:
     """Mark the objects at ``url`` as this cluster's, and note their store's id in its record.
 
     Returns the record. Raises ``ConfigurationError`` if the objects are another cluster's, were
@@ -79,10 +79,12 @@ async def claim_objects(
     return await _note_store(meta, cluster, found, url)
 
 
-async def _note_store(meta: MetadataStore, cluster: Cluster, found: str, url: str) -> Cluster:
+async def _note_store(
+    meta: MetadataStore, cluster: ClusterRecord, found: str, url: str
+) -> ClusterRecord:
     """Note the object store's id in the cluster's record, unless another was claimed first."""
 
-    def decide(values: Values) -> tuple[Writes, Cluster]:
+    def decide(values: Values) -> tuple[Writes, ClusterRecord]:
         writes, stored = Writes(), values[keys.CLUSTER]
         record = same_cluster(None if stored is None else stored.value, cluster)
         refuse_unfinished(record)
@@ -97,7 +99,7 @@ async def _note_store(meta: MetadataStore, cluster: Cluster, found: str, url: st
 
 
 async def _require_named_objects(
-    meta: MetadataStore, objects: ObjectStore, cluster: Cluster, url: str
+    meta: MetadataStore, objects: ObjectStore, cluster: ClusterRecord, url: str
 ) -> None:
     """Check that a store without an id is the one that the metadata was written with.
 
@@ -120,7 +122,7 @@ async def _exists(objects: ObjectStore, key: str) -> bool:
     return False
 
 
-def _other_store(cluster: Cluster, url: str) -> ConfigurationError:
+def _other_store(cluster: ClusterRecord, url: str) -> ConfigurationError:
     return ConfigurationError(
         f"{url} is not the object store of cluster {cluster.id}, whose objects are in "
         f"{cluster.objects_url}: name that with --objects, or give another cluster its own "
@@ -142,7 +144,7 @@ async def refuse_lost_metadata(meta: MetadataStore, objects: ObjectStore) -> Non
         )
 
 
-def refuse_unfinished(cluster: Cluster) -> None:
+def refuse_unfinished(cluster: ClusterRecord) -> None:
     """Raises ``ConfigurationError`` where the metadata is that of a restore under way.
 
     What it does not name yet may be all that there is.
@@ -155,7 +157,7 @@ def refuse_unfinished(cluster: Cluster) -> None:
 
 
 async def check_claim(
-    objects: ObjectStore, cluster: Cluster, url: str = "the object store"
+    objects: ObjectStore, cluster: ClusterRecord, url: str = "the object store"
 ) -> None:
     """Raises ``ConfigurationError`` if the objects are not this cluster's, at this epoch.
 
@@ -180,7 +182,7 @@ async def check_claim(
         )
 
 
-async def watch_claim(meta: MetadataStore, objects: ObjectStore, cluster: Cluster) -> None:
+async def watch_claim(meta: MetadataStore, objects: ObjectStore, cluster: ClusterRecord) -> None:
     """Look at it now and then, until cancelled.
 
     A broker that was not stopped before its cluster was restored elsewhere would acknowledge
@@ -197,7 +199,7 @@ async def watch_claim(meta: MetadataStore, objects: ObjectStore, cluster: Cluste
             logger.warning("cannot look for a restore of the cluster: %s", error)
 
 
-async def check_not_restored(objects: ObjectStore, cluster: Cluster) -> None:
+async def check_not_restored(objects: ObjectStore, cluster: ClusterRecord) -> None:
     """``check_claim`` of a cluster whose objects these were: one GET, a twelfth of what lists cost.
 
     Epochs follow one another, so that the next one's mark is there after any restore. To those

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.clock import Clock
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError, CorruptMessage, ObjectNotFound
 from headwater.feature_levels import SPOKEN, check_level
 from headwater.log.formats.snapshot_file import SUFFIX, Description, Item, encode_snapshot
@@ -203,7 +203,7 @@ async def _check_target(meta: MetadataStore, cluster_id: str) -> None:
 
 
 def _refuse_other(stored: Entry, cluster_id: str) -> None:
-    there = decode(Cluster, stored.value)
+    there = decode(ClusterRecord, stored.value)
     if not there.restoring or there.id != cluster_id:
         raise ConfigurationError(
             f"the metadata store holds cluster {there.id} already: restore into an empty one"
@@ -308,7 +308,7 @@ def _snapshot(restored: Restored, of: Description, epoch: int, now_ms: int) -> l
     return encode_snapshot(description, items)
 
 
-def _restoring(cluster: Cluster, snapshot: str) -> bytes:
+def _restoring(cluster: ClusterRecord, snapshot: str) -> bytes:
     """The record of a cluster that no broker may start on yet."""
     cluster.restoring = snapshot
     return encode(cluster)

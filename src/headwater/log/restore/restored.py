@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.log.append.open_transactions import last_stable_offset
 from headwater.log.formats.metadata_values import (
     ADOPTED,
@@ -140,8 +140,8 @@ class Restored:
         self.found = Recovered()
 
     @property
-    def cluster(self) -> Cluster:
-        return decode(Cluster, self._values[keys.CLUSTER])
+    def cluster(self) -> ClusterRecord:
+        return decode(ClusterRecord, self._values[keys.CLUSTER])
 
     def recorded(self, object_key: str) -> bool:
         return object_key in self._parts

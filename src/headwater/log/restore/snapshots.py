@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from headwater.clock import Clock
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import CorruptMessage
 from headwater.log.formats.snapshot_file import (
     SUFFIX,
@@ -148,7 +148,7 @@ class Snapshotter:
         stored = await self._meta.get(keys.CLUSTER)
         if stored is None:
             return None
-        cluster = decode(Cluster, stored.value)
+        cluster = decode(ClusterRecord, stored.value)
         if cluster.restoring:
             return None
         await check_not_restored(self._objects, cluster)
@@ -235,7 +235,7 @@ class Snapshotter:
 
         return await transact(self._meta, [keys.SNAPSHOTS], decide)
 
-    async def _delete_others(self, kept: Sequence[str], cluster: Cluster) -> None:
+    async def _delete_others(self, kept: Sequence[str], cluster: ClusterRecord) -> None:
         """Delete what is not listed: older ones, those given up, those from before a restore."""
         newest = max(kept, default="")
         gone = [

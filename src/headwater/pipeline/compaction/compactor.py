@@ -26,17 +26,17 @@ from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.pipeline.compaction.planner import RangePlan, Rules
-from headwater.pipeline.compaction.saga import OwnedJob, OwnThreads, Run, Saga, Threads
+from headwater.pipeline.compaction.saga import OwnedJob, ProcessThreads, Run, Saga, SagaThreads
 from headwater.pipeline.compaction.strategies import Strategy, cleaning, compacting, rewriting
-from headwater.pipeline.compaction.streams import (
+from headwater.pipeline.compaction.summary import NoWatcher, RunSummary, Watcher
+from headwater.pipeline.compaction.table_commits import TableCommits
+from headwater.pipeline.metadata_reads import (
     StoredTopic,
     claim_name,
     is_claimed,
     read_topics,
     read_view,
 )
-from headwater.pipeline.compaction.summary import NoWatcher, Summary, Watcher
-from headwater.pipeline.compaction.table_commits import TableCommits
 from headwater.pipeline.settings import PipelineSettings
 from headwater.pipeline.spark.runner import Runner
 
@@ -61,7 +61,7 @@ class Compactor:
         settings: PipelineSettings,
         watcher: Watcher | None = None,
         new_id: Callable[[], str] = lambda: uuid4().hex,
-        threads: Threads | None = None,
+        threads: SagaThreads | None = None,
     ) -> None:
         self._meta = meta
         self._clock = clock
@@ -71,7 +71,7 @@ class Compactor:
         self._pins = Pins(meta, clock)
         self._new_id = new_id
         self._process = new_id()[:8]
-        self._threads = threads or OwnThreads()
+        self._threads = threads or ProcessThreads()
         self._saga = Saga(
             meta=meta,
             objects=objects,
@@ -107,7 +107,7 @@ class Compactor:
                 self._watcher.waiting(str(error))
             await asyncio.sleep(self._settings.interval_ms / 1000)
 
-    async def compact(self, names: Collection[str] = ()) -> Summary:
+    async def compact(self, names: Collection[str] = ()) -> RunSummary:
         """Compact all that is stable of these topics, or of all topics.
 
         Returns when there is nothing left to do, on jobs of other processes too. Raises
@@ -118,7 +118,7 @@ class Compactor:
         rules = Rules(file_bytes=self._settings.file_bytes, max_age_ms=0, max_entries=1)
         return await self._run(names, compacting(rules))
 
-    async def rewrite(self, names: Collection[str] = ()) -> Summary:
+    async def rewrite(self, names: Collection[str] = ()) -> RunSummary:
         """Make large files of the small ones in the tables of these topics, or of all.
 
         Returns and raises as ``compact`` does.
@@ -126,7 +126,7 @@ class Compactor:
         await read_topics(self._meta, names)
         return await self._run(names, rewriting(self._settings.file_bytes))
 
-    async def clean(self, names: Collection[str] = ()) -> Summary:
+    async def clean(self, names: Collection[str] = ()) -> RunSummary:
         """Keep the last record of each key in the tables of compacted topics.
 
         Returns and raises as ``compact`` does. Topics that are not compacted are left alone.
@@ -134,11 +134,11 @@ class Compactor:
         await read_topics(self._meta, names)
         return await self._run(names, cleaning(at_once=True))
 
-    async def finish(self) -> Summary:
+    async def finish(self) -> RunSummary:
         """Carry the jobs through that nobody works on, and wait for those of others."""
         return await self._run((), None)
 
-    async def _run(self, names: Collection[str], strategy: Strategy | None) -> Summary:
+    async def _run(self, names: Collection[str], strategy: Strategy | None) -> RunSummary:
         run = Run()
         began = time.monotonic()
         while await self._round(names, strategy, run):

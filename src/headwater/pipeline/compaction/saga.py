@@ -26,22 +26,21 @@ from headwater.log.jobs.jobs import (
 from headwater.log.jobs.steps import JobSteps
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.meta.store import MetadataStore
-from headwater.meta.values import encode
 from headwater.objects.store import ObjectStore
 from headwater.pipeline.compaction.planner import BOTH, CLEAN, REPLACING, SEGMENTS, file_ranges
-from headwater.pipeline.compaction.streams import StoredTopic, read_entries, read_holes, read_layout
-from headwater.pipeline.compaction.summary import Summary, Watcher
+from headwater.pipeline.compaction.range_task import KeyCompaction, RangeResult, RangeTask, pack
+from headwater.pipeline.compaction.summary import RunSummary, Watcher
 from headwater.pipeline.compaction.table_commits import TableCommits
-from headwater.pipeline.compaction.task import Cleaning, RangeResult, RangeTask, pack
+from headwater.pipeline.metadata_reads import StoredTopic, read_entries, read_holes, read_layout
 from headwater.pipeline.spark.runner import Runner
-from headwater.pipeline.upkeep.clean_plan import clean_ranges
+from headwater.pipeline.upkeep.key_compaction_plan import clean_ranges
+from headwater.pipeline.upkeep.table_releases import release_table_files
 from headwater.pipeline.upkeep.table_restores import settle_table
-from headwater.pipeline.upkeep.tables import let_files_go
 from headwater.retry import Backoff, retry
 from headwater.topic_config.topic import number, table_partitioning
 
 if TYPE_CHECKING:
-    from headwater.tables.commit.changes import Outcome
+    from headwater.tables.commit.changes import CommitOutcome
 
 CATALOG_BACKOFF: Final = Backoff(first=0.5, longest=15.0)
 REWRITE_ATTEMPTS: Final = 5
@@ -50,7 +49,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Threads(Protocol):
+class SagaThreads(Protocol):
     """Where a saga's blocking calls run."""
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -66,8 +65,8 @@ class Threads(Protocol):
         ...
 
 
-class OwnThreads:
-    """Threads of this process: the loop's, and one for the catalog."""
+class ProcessThreads:
+    """SagaThreads of this process: the loop's, and one for the catalog."""
 
     def __init__(self) -> None:
         self._catalog = ThreadPoolExecutor(1, "headwater-catalog")
@@ -94,7 +93,7 @@ class OwnedJob:
 class Run:
     """What one call of the driver has come to so far."""
 
-    summary: Summary = field(default_factory=Summary)
+    summary: RunSummary = field(default_factory=RunSummary)
     skipped: set[int] = field(default_factory=set)
     """Streams that are left alone from here on: something is wrong with them."""
     committed: dict[str, StoredTopic] = field(default_factory=dict)
@@ -119,7 +118,7 @@ class Saga:
         runner: Runner,
         file_bytes: int,
         watcher: Watcher,
-        threads: Threads,
+        threads: SagaThreads,
     ) -> None:
         self._meta = meta
         self._objects = objects
@@ -144,7 +143,7 @@ class Saga:
             with contextlib.suppress(TableMismatch):
                 await self._in_catalog(self._tables.expire, topic, self._clock.now_ms())
         with contextlib.suppress(TableMismatch):
-            await let_files_go(self._meta, self._clock, self._tables, self._in_catalog)
+            await release_table_files(self._meta, self._clock, self._tables, self._in_catalog)
 
     async def carry_through(self, found: Sequence[OwnedJob], run: Run) -> None:
         """Bring jobs to their end; what fails is noted in ``run`` and stays for a later call."""
@@ -219,8 +218,8 @@ class Saga:
         self, owned: OwnedJob, log_start: int, entries: Sequence[IndexEntry]
     ) -> list[RangeTask]:
         job, now_ms = owned.job, self._clock.now_ms()
-        cleaning = Cleaning(
-            dirty=[encode(entry) for entry in entries if not entry.delete_horizon_ms],
+        rules = KeyCompaction(
+            dirty=[entry for entry in entries if not entry.delete_horizon_ms],
             now_ms=now_ms,
             horizon_ms=now_ms + number(owned.topic.configs, "delete.retention.ms"),
             # Below a range that does not begin where the log does is something of older values.
@@ -234,7 +233,7 @@ class Saga:
                 entries=list(file.entries),
                 keep_from=log_start,
                 objects_url=self._objects_url,
-                cleaning=cleaning,
+                key_compaction=rules,
             )
             for file in clean_ranges(job.start, job.end, entries, self._file_bytes, now_ms)
         ]
@@ -330,7 +329,7 @@ class Saga:
                     done.append(OwnedJob(topic, marked))
         return done
 
-    async def _rewrite(self, topic: StoredTopic, jobs: Sequence[Job]) -> "Outcome":
+    async def _rewrite(self, topic: StoredTopic, jobs: Sequence[Job]) -> "CommitOutcome":
         for attempt in range(REWRITE_ATTEMPTS):
             gone: set[str] = set()
             for job in jobs:

@@ -39,7 +39,7 @@ def write_segment(
 
     Both its objects exist once this returns. Raises ``DamagedChunk``, and what the stores raise.
     """
-    from headwater.tables.files.outputs import create_object, store_id
+    from headwater.tables.files.object_writer import create_object, store_id
 
     start, end = entries[0].start, entries[-1].end
     key = data_file_key(job, start, end, uuid4().hex[:12], SEGMENT)

@@ -14,9 +14,9 @@ from headwater.pipeline.compaction.planner import (
     StreamView,
     plan_range,
 )
-from headwater.pipeline.compaction.streams import StoredTopic
-from headwater.pipeline.upkeep.clean_plan import CleaningRules, plan_clean
-from headwater.pipeline.upkeep.rewrite import plan_rewrite
+from headwater.pipeline.metadata_reads import StoredTopic
+from headwater.pipeline.upkeep.key_compaction_plan import KeyCompactionRules, plan_clean
+from headwater.pipeline.upkeep.rewrite_plan import plan_rewrite
 from headwater.topic_config.topic import compaction_target, is_compacted, number, text
 from headwater.topic_config.values import fraction
 
@@ -58,7 +58,7 @@ def cleaning(*, at_once: bool) -> Strategy:
 
     def plan(topic: StoredTopic, view: StreamView, now_ms: int) -> RangePlan | None:
         ratio = fraction(text(topic.configs, "min.cleanable.dirty.ratio"))
-        rules = CleaningRules(
+        rules = KeyCompactionRules(
             min_lag_ms=number(topic.configs, "min.compaction.lag.ms"),
             dirty_ratio=0.0 if at_once else ratio,
         )

@@ -7,7 +7,7 @@ from headwater.log.jobs.jobs import Job
 
 
 @dataclass(slots=True)
-class Summary:
+class RunSummary:
     """The counts of one run."""
 
     streams: set[int] = field(default_factory=set)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.log.jobs.jobs import Job
 from headwater.pipeline.compaction.planner import BOTH
-from headwater.pipeline.compaction.streams import StoredTopic
+from headwater.pipeline.metadata_reads import StoredTopic
 from headwater.tables.catalog.catalogs import open_catalog
 from headwater.tables.names import TableName, table_name
 from headwater.tables.settings import TableSettings
 from headwater.topic_config import topic as topic_configs
 
 if TYPE_CHECKING:
-    from headwater.tables.commit.changes import Outcome, Settled, Settlement, TopicTable
+    from headwater.tables.commit.changes import CommitOutcome, Settled, Settlement, TopicTable
     from headwater.tables.commit.watermarks import Range
 
 
@@ -48,7 +48,7 @@ class TableCommits:
 
     def append(
         self, topic: StoredTopic, jobs: Sequence[Job], holes: "Mapping[str, Sequence[Range]]"
-    ) -> "Outcome":
+    ) -> "CommitOutcome":
         """Append the files of jobs of one topic, each once; makes the table where there is none.
 
         ``holes``, by job, are the ranges below it that the table will never get. Raises
@@ -95,7 +95,7 @@ class TableCommits:
 
     def rewrite(
         self, topic: StoredTopic, jobs: Sequence[Job], may_be_gone: Collection[str]
-    ) -> "Outcome":
+    ) -> "CommitOutcome":
         """Replace the inputs of jobs of one topic by their files. Raises as ``append``."""
         from headwater.tables.commit.changes import Rewrite, rewrite_files
 

@@ -11,29 +11,31 @@ from headwater.log.reclaim.garbage import GarbageCollector
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.scan import scan_all
+from headwater.pipeline.cluster_stores import ClusterStores
 from headwater.pipeline.compaction.compactor import Compactor
-from headwater.pipeline.fsck.report import Kind, Report
-from headwater.pipeline.place import Place
+from headwater.pipeline.fsck.report import FindingKind, Report
 
 
 async def repair(
-    place: Place, settings: LogSettings, report: Report, compactor: Compactor
+    stores: ClusterStores, settings: LogSettings, report: Report, compactor: Compactor
 ) -> list[str]:
     """Mend what is repairable of a report; returns a line for each thing that was done."""
     wanted = {finding.kind for finding in report.findings if finding.repairable}
     done: list[str] = []
-    if Kind.JOB in wanted:
+    if FindingKind.JOB in wanted:
         summary = await compactor.finish()
         done.append(f"jobs finished: {summary.jobs}")
         done += summary.failures
-    collector = GarbageCollector(place.meta, place.objects, place.reclaimer, settings, place.clock)
-    if Kind.RELEASE in wanted:
+    collector = GarbageCollector(
+        stores.meta, stores.objects, stores.reclaimer, settings, stores.clock
+    )
+    if FindingKind.RELEASE in wanted:
         done.append(f"released objects deleted: {await collector.collect_released()}")
-    if Kind.ORPHAN in wanted:
+    if FindingKind.ORPHAN in wanted:
         # All count as living: which broker is gone is for the other brokers to find out.
         living = [
             entry.key.removeprefix(keys.incarnations(0))
-            async for entry in scan_all(place.meta, keys.incarnations(0))
+            async for entry in scan_all(stores.meta, keys.incarnations(0))
         ]
         deleted = await collector.collect_orphans(living) + await collector.collect_lost_files()
         done.append(f"orphans deleted: {deleted}")

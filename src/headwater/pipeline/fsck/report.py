@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Protocol
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What is wrong, as programs read it."""
 
     INDEX = "index"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
     TABLE = "table"
 
 
-REPAIRABLE = frozenset({Kind.ORPHAN, Kind.RELEASE})
+REPAIRABLE = frozenset({FindingKind.ORPHAN, FindingKind.RELEASE})
 """What can be mended without a loss; a job says itself whether it can be taken up."""
 
 
@@ -32,7 +32,7 @@ REPAIRABLE = frozenset({Kind.ORPHAN, Kind.RELEASE})
 class Finding:
     """One thing that is wrong."""
 
-    kind: Kind
+    kind: FindingKind
     subject: str
     """A partition, an object or a table."""
     problem: str
@@ -59,7 +59,9 @@ class Report:
     repairs: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, kind: Kind, subject: str, problem: str, *, repairable: bool = False) -> None:
+    def add(
+        self, kind: FindingKind, subject: str, problem: str, *, repairable: bool = False
+    ) -> None:
         finding = Finding(kind, subject, problem, repairable or kind in REPAIRABLE)
         if finding not in self.findings:
             self.findings.append(finding)

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from headwater.errors import ConfigurationError
-from headwater.pipeline.source.api import (
+from headwater.pipeline.source.filters import ReadFilter, narrow
+from headwater.pipeline.source.options import SourceOptions, parse_options
+from headwater.pipeline.source.plan import plan_batch
+from headwater.pipeline.source.read import RangeReading
+from headwater.pipeline.source.spark_classes import (
     DataSource,
     DataSourceReader,
     InputPartition,
     check_extras,
 )
-from headwater.pipeline.source.filters import Wanted, narrow
-from headwater.pipeline.source.options import SourceOptions, parse_options
-from headwater.pipeline.source.plan import plan_batch
-from headwater.pipeline.source.read import RangeReading
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -61,7 +61,7 @@ def schema_of(columns: Sequence[str] | None = None) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
-    from headwater.pipeline.source.columns import COLUMNS
+    from headwater.pipeline.source.record_batches import COLUMNS
 
     whole = from_arrow_schema(COLUMNS)
     return whole if columns is None else StructType([whole[name] for name in columns])
@@ -87,7 +87,7 @@ class HeadwaterReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
-        self._wanted = Wanted()
+        self._wanted = ReadFilter()
 
     def partitions(self) -> list[Any]:
         return [InputPartition(part) for part in plan_batch(self._options, self._wanted)]

@@ -15,23 +15,23 @@ _LAST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Interval:
     """Whole numbers from ``low`` to ``high``, both included."""
 
     low: int = _FIRST
     high: int = _LAST
 
-    def meet(self, low: int = _FIRST, high: int = _LAST) -> "Span":
-        return Span(max(self.low, low), min(self.high, high))
+    def meet(self, low: int = _FIRST, high: int = _LAST) -> "Interval":
+        return Interval(max(self.low, low), min(self.high, high))
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReadFilter:
     """What a query can want at most; everything unless narrowed."""
 
-    partitions: Span = Span()
-    offsets: Span = Span()
-    times: Span = Span()
+    partitions: Interval = Interval()
+    offsets: Interval = Interval()
+    times: Interval = Interval()
     """Microseconds."""
 
     def may_have(self, entry: IndexEntry) -> bool:
@@ -41,14 +41,14 @@ class Wanted:
         return inside and after > self.times.low
 
 
-def narrow(wanted: Wanted, filters: Iterable[Any]) -> Wanted:
+def narrow(wanted: ReadFilter, filters: Iterable[Any]) -> ReadFilter:
     """``wanted`` under more conditions, which are Spark's ``Filter`` values."""
     for each in filters:
         wanted = _narrow(wanted, each)
     return wanted
 
 
-def _narrow(wanted: Wanted, condition: Any) -> Wanted:
+def _narrow(wanted: ReadFilter, condition: Any) -> ReadFilter:
     name: Sequence[str] = getattr(condition, "attribute", ())
     if len(name) != 1 or (column := _COLUMNS.get(name[0])) is None:
         return wanted

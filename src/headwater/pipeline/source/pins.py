@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from headwater.errors import HeadwaterError
 from headwater.meta.store_thread import StoreThread
-from headwater.pipeline.source.index import Bounds
-from headwater.pipeline.source.store import NamedPin, put_pins, remove_pins
+from headwater.pipeline.source.metadata import NamedPin, put_pins, remove_pins
+from headwater.pipeline.source.ranges import PartitionBounds
 
 STREAM_PIN_MS: Final = 60_000
 """A query that has ended holds back nothing for longer than this: Spark kills its process."""
@@ -31,7 +31,7 @@ class KeptPins:
         self._renewal = threading.Thread(target=self._renew, name="headwater-pins", daemon=True)
         self._renewal.start()
 
-    async def hold(self, wanted: Sequence[tuple[Bounds, int]]) -> None:
+    async def hold(self, wanted: Sequence[tuple[PartitionBounds, int]]) -> None:
         """Pin partitions from these offsets on, before their index is read."""
         pins = {
             (each.topic, each.partition): NamedPin(each.stream, low, self._name)

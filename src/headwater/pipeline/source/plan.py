@@ -7,9 +7,11 @@ from uuid import uuid4
 from headwater.log.formats.metadata_values import IndexEntry
 from headwater.meta.store import MetadataStore
 from headwater.pipeline.object_reads import ObjectReads, open_reads
-from headwater.pipeline.source.filters import Span, Wanted
-from headwater.pipeline.source.index import (
-    Bounds,
+from headwater.pipeline.source.filters import Interval, ReadFilter
+from headwater.pipeline.source.metadata import NamedPin, opened, put_pins, remove_pins
+from headwater.pipeline.source.options import Position, SourceOptions
+from headwater.pipeline.source.ranges import (
+    PartitionBounds,
     StreamRange,
     check_partitions,
     covering,
@@ -18,11 +20,9 @@ from headwater.pipeline.source.index import (
     read_bounds,
     resolve,
 )
-from headwater.pipeline.source.options import Position, SourceOptions
-from headwater.pipeline.source.store import NamedPin, opened, put_pins, remove_pins
 
 
-def plan_batch(options: SourceOptions, wanted: Wanted) -> list[StreamRange]:
+def plan_batch(options: SourceOptions, wanted: ReadFilter) -> list[StreamRange]:
     """The ranges of a snapshot taken at this moment, each with its pin written.
 
     Raises ``UnknownTopicOrPartition``, ``OffsetOutOfRange``, ``StoreError``.
@@ -32,7 +32,7 @@ def plan_batch(options: SourceOptions, wanted: Wanted) -> list[StreamRange]:
 
 
 async def _plan_batch(
-    meta: MetadataStore, options: SourceOptions, wanted: Wanted
+    meta: MetadataStore, options: SourceOptions, wanted: ReadFilter
 ) -> list[StreamRange]:
     all_bounds = await read_bounds(meta, options)
     check_partitions(options.starting, all_bounds, "startingOffsets")
@@ -56,8 +56,8 @@ async def _plan_batch(
 async def _pinned_ranges(
     meta: MetadataStore,
     options: SourceOptions,
-    wanted: Wanted,
-    bounds: Sequence[Bounds],
+    wanted: ReadFilter,
+    bounds: Sequence[PartitionBounds],
     name: str,
 ) -> list[StreamRange]:
     """Each range has a pin of its own, which its task removes when it has read it."""
@@ -76,8 +76,8 @@ async def _pinned_ranges(
 async def plan_range(
     meta: MetadataStore,
     options: SourceOptions,
-    wanted: Wanted,
-    bounds: Bounds,
+    wanted: ReadFilter,
+    bounds: PartitionBounds,
     start: int,
     end: int,
 ) -> list[StreamRange]:
@@ -97,7 +97,7 @@ async def plan_range(
 
 
 async def resolve_both(
-    meta: MetadataStore, options: SourceOptions, bounds: Bounds
+    meta: MetadataStore, options: SourceOptions, bounds: PartitionBounds
 ) -> tuple[int, int]:
     """Where a query begins and ends in a partition."""
     start = await resolve_one(meta, options, options.starting, bounds)
@@ -106,7 +106,7 @@ async def resolve_both(
 
 
 async def resolve_one(
-    meta: MetadataStore, options: SourceOptions, position: Position, bounds: Bounds
+    meta: MetadataStore, options: SourceOptions, position: Position, bounds: PartitionBounds
 ) -> int:
     """A position as an offset of a partition; times are looked up to the record."""
     if position.time_ms is None:
@@ -122,13 +122,17 @@ async def resolve_one(
 
 
 def _first_at(
-    entries: Sequence[IndexEntry], reads: ObjectReads, bounds: Bounds, start: int, time_us: int
+    entries: Sequence[IndexEntry],
+    reads: ObjectReads,
+    bounds: PartitionBounds,
+    start: int,
+    time_us: int,
 ) -> int:
     import numpy as np
 
     from headwater.pipeline.source.read import read_entries
 
-    wanted = Wanted(times=Span(low=time_us))
+    wanted = ReadFilter(times=Interval(low=time_us))
     columns = ("offset", "timestamp")
     for batch in read_entries(entries, reads, bounds.partition, start, bounds.end, columns, wanted):
         times = batch.column("timestamp").cast("int64").to_numpy()

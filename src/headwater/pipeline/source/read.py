@@ -16,9 +16,9 @@ from headwater.errors import HeadwaterError, ObjectNotFound, OffsetOutOfRange, S
 from headwater.log.formats.metadata_values import HOLE, PARQUET, IndexEntry
 from headwater.meta.values import decode
 from headwater.pipeline.object_reads import ObjectReads, open_reads
-from headwater.pipeline.source.filters import Wanted
-from headwater.pipeline.source.index import StreamRange, covering, lost
-from headwater.pipeline.source.store import PIN_MS, opened, put_pins, remove_pins
+from headwater.pipeline.source.filters import ReadFilter
+from headwater.pipeline.source.metadata import PIN_MS, opened, put_pins, remove_pins
+from headwater.pipeline.source.ranges import StreamRange, covering, lost
 
 if TYPE_CHECKING:
     from headwater.pipeline.source.options import SourceOptions
@@ -32,7 +32,7 @@ class RangeReading:
 
     options: "SourceOptions"
     columns: tuple[str, ...]
-    wanted: Wanted
+    wanted: ReadFilter
 
     def batches(self, part: StreamRange) -> Iterator[Any]:
         """The records of a range as ``pyarrow.RecordBatch`` after another, in order.
@@ -42,7 +42,7 @@ class RangeReading:
         """
         if part.failure:
             raise OffsetOutOfRange(part.failure)
-        from headwater.pipeline.source.columns import Projection
+        from headwater.pipeline.source.record_batches import Projection
 
         project = Projection(self.columns, part.topic)
         reads = open_reads(self.options.objects_url)
@@ -85,13 +85,13 @@ def read_entries(
     start: int,
     end: int,
     columns: Sequence[str],
-    wanted: Wanted,
+    wanted: ReadFilter,
 ) -> Iterator[Any]:
     """The records of ``[start, end)`` in these entries, whatever their kinds.
 
     Batches have ``columns`` and perhaps others, and are never empty.
     """
-    from headwater.pipeline.source.columns import chunk_batches, parquet_batches, trimmed
+    from headwater.pipeline.source.record_batches import chunk_batches, parquet_batches, trimmed
 
     inside = [
         entry for entry in entries if entry.end > start and entry.start < end and entry.kind != HOLE

@@ -11,21 +11,21 @@ from typing import Any, Final
 
 from headwater.errors import OffsetOutOfRange
 from headwater.meta.store_thread import StoreThread
-from headwater.pipeline.source.api import DataSourceStreamReader, InputPartition
-from headwater.pipeline.source.filters import Wanted
-from headwater.pipeline.source.group import ReportedGroup
-from headwater.pipeline.source.index import (
-    Bounds,
+from headwater.pipeline.source.filters import ReadFilter
+from headwater.pipeline.source.group_lag import ReportedGroup
+from headwater.pipeline.source.metadata import open_thread
+from headwater.pipeline.source.options import SourceOptions
+from headwater.pipeline.source.pins import KeptPins
+from headwater.pipeline.source.plan import plan_range, resolve_one
+from headwater.pipeline.source.ranges import (
+    PartitionBounds,
     StreamRange,
     check_partitions,
     lost,
     read_bounds,
 )
-from headwater.pipeline.source.options import SourceOptions
-from headwater.pipeline.source.pins import KeptPins
-from headwater.pipeline.source.plan import plan_range, resolve_one
 from headwater.pipeline.source.read import RangeReading
-from headwater.pipeline.source.store import open_thread
+from headwater.pipeline.source.spark_classes import DataSourceStreamReader, InputPartition
 
 ID: Final = "id"
 """Stands beside a topic's partition numbers."""
@@ -66,7 +66,7 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return planned
 
     def read(self, partition: Any) -> Iterator[Any]:
-        return RangeReading(self._options, self._columns, Wanted()).batches(partition.value)
+        return RangeReading(self._options, self._columns, ReadFilter()).batches(partition.value)
 
     def commit(self, end: Offsets) -> None:
         """What is below ``end`` was read: it need not be kept for this query any more."""
@@ -122,7 +122,7 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         bounds = await read_bounds(store.meta, self._options)
         by_id = {(each.topic, each.topic_id, str(each.partition)): each for each in bounds}
         found: list[StreamRange] = []
-        spans: list[tuple[Bounds, int, int]] = []
+        spans: list[tuple[PartitionBounds, int, int]] = []
         for topic, after in end.items():
             before = start.get(topic, {})
             for partition in after.keys() - {ID}:
@@ -140,7 +140,7 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         await self._pins.hold([(each, low) for each, low, _ in spans])
         ranges: list[StreamRange] = []
         for each, low, high in spans:
-            ranges += await plan_range(store.meta, self._options, Wanted(), each, low, high)
+            ranges += await plan_range(store.meta, self._options, ReadFilter(), each, low, high)
         return ranges
 
 
@@ -149,8 +149,8 @@ def _span(
     partition: str,
     before: dict[str, Any],
     after: dict[str, Any],
-    there: Bounds | None,
-) -> list[tuple[Bounds, int, int]]:
+    there: PartitionBounds | None,
+) -> list[tuple[PartitionBounds, int, int]]:
     """What a batch reads of a partition: one range, or none. Raises ``OffsetOutOfRange``."""
     high = after[partition]
     low = before.get(partition)
@@ -178,7 +178,7 @@ def _failing(topic: str, partition: int, failure: str) -> StreamRange:
     return StreamRange(topic, partition, 0, 0, 0, (), failure=failure)
 
 
-def _offsets(found: list[tuple[Bounds, int]]) -> Offsets:
+def _offsets(found: list[tuple[PartitionBounds, int]]) -> Offsets:
     offsets: Offsets = {}
     for bounds, offset in found:
         offsets.setdefault(bounds.topic, {ID: bounds.topic_id})[str(bounds.partition)] = offset

@@ -27,7 +27,7 @@ def main() -> None:
 
     # Spark has other daemons for planning, whose workers decode no records.
     if sys.argv[1:] == [_TASKS]:
-        from headwater.pipeline.compaction.task import warm_up
+        from headwater.pipeline.compaction.range_task import warm_up
 
         warm_up()
     gc.collect()

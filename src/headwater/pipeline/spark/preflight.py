@@ -14,8 +14,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from headwater.errors import ConfigurationError, StoreUnavailable
+from headwater.pipeline.spark.error_text import why
 from headwater.pipeline.spark.java import SUPPORTED, feature_release
-from headwater.pipeline.spark.reasons import why
 
 EXECUTOR_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 5.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from headwater.errors import StoreUnavailable
-from headwater.pipeline.spark.reasons import why
+from headwater.pipeline.spark.error_text import why
 from headwater.pipeline.spark.session import spark_session
 
 POLL_SECONDS: Final = 0.25
@@ -54,7 +54,7 @@ def run_on(session: Any, tasks: Sequence[bytes], done: Done) -> list[bytes]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from headwater.pipeline.compaction.task import RESULT_SCHEMA, in_arrow
+    from headwater.pipeline.compaction.range_task import RESULT_SCHEMA, in_arrow
 
     numbers = session.range(0, len(tasks), 1, len(tasks))
     try:

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Final, TypeVar
 
 from headwater.errors import StoreError
-from headwater.pipeline.compaction.streams import StoredTopic, read_topics
+from headwater.pipeline.cluster_stores import ClusterStores
 from headwater.pipeline.fsck.report import CheckWatcher
-from headwater.pipeline.place import Place
-from headwater.pipeline.upkeep.copies import release_copies
+from headwater.pipeline.metadata_reads import StoredTopic, read_topics
+from headwater.pipeline.upkeep.table_copies import release_copies
+from headwater.pipeline.upkeep.table_releases import release_table_files
 from headwater.pipeline.upkeep.table_restores import settle_tables
-from headwater.pipeline.upkeep.tables import let_files_go
 
 T = TypeVar("T")
 
@@ -43,19 +43,21 @@ class UpkeepSummary:
         return asdict(self)
 
 
-async def keep_tables(place: Place, names: Collection[str], watcher: CheckWatcher) -> UpkeepSummary:
+async def keep_tables(
+    stores: ClusterStores, names: Collection[str], watcher: CheckWatcher
+) -> UpkeepSummary:
     """Look after the tables of these topics, or of all; files that left the log, of all.
 
     Raises ``UnknownTopicOrPartition``; what goes wrong with one table is told in the summary.
     """
     began = time.monotonic()
     summary = UpkeepSummary()
-    topics = await read_topics(place.meta, names)
-    settled = await settle_tables(place)
+    topics = await read_topics(stores.meta, names)
+    settled = await settle_tables(stores)
     summary.failures += settled.failures
     try:
-        await release_copies(place)
-        released = await let_files_go(place.meta, place.clock, place.tables, _in_thread)
+        await release_copies(stores)
+        released = await release_table_files(stores.meta, stores.clock, stores.tables, _in_thread)
     except StoreError as error:
         summary.failures.append(str(error))
     else:
@@ -63,34 +65,34 @@ async def keep_tables(place: Place, names: Collection[str], watcher: CheckWatche
     for number, topic in enumerate(topics):
         watcher.at(f"Table of {topic.name}", number, len(topics))
         try:
-            await asyncio.to_thread(_keep, place, topic, summary)
+            await asyncio.to_thread(_keep, stores, topic, summary)
         except StoreError as error:
             summary.failures.append(str(error))
-    summary.files_waiting = await _waiting(place)
+    summary.files_waiting = await _waiting(stores)
     summary.seconds = time.monotonic() - began
     return summary
 
 
-def _keep(place: Place, topic: StoredTopic, summary: UpkeepSummary) -> None:
+def _keep(stores: ClusterStores, topic: StoredTopic, summary: UpkeepSummary) -> None:
     from headwater.tables.catalog.errors import catalog_errors
     from headwater.tables.maintenance import delete_orphaned_metadata
     from headwater.tables.names import dotted
 
-    table = place.tables.table(topic)
+    table = stores.tables.table(topic)
     with catalog_errors(f"table {dotted(table.name)}"):
         if not table.catalog.table_exists(table.name):
             return
-    now_ms = place.clock.now_ms()
-    summary.snapshots_expired += place.tables.expire(topic, now_ms)
+    now_ms = stores.clock.now_ms()
+    summary.snapshots_expired += stores.tables.expire(topic, now_ms)
     orphans = delete_orphaned_metadata(table, older_than_ms=ORPHANED_METADATA_MS, now_ms=now_ms)
     summary.metadata_deleted += len(orphans)
     summary.tables += 1
 
 
-async def _waiting(place: Place) -> int:
+async def _waiting(stores: ClusterStores) -> int:
     from headwater.log.reclaim.releases import TableReleases
 
-    releases = TableReleases(place.meta, place.clock)
+    releases = TableReleases(stores.meta, stores.clock)
     return sum([len(noted.files) async for noted in releases.waiting()])
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from headwater.log.formats.metadata_values import INLINE, WAL
+from headwater.pipeline.cluster_stores import ClusterStores
 from headwater.pipeline.compaction.planner import SEGMENTS, lowest_run
-from headwater.pipeline.compaction.streams import StoredTopic, read_layout, read_tail, read_view
-from headwater.pipeline.place import Place
+from headwater.pipeline.metadata_reads import StoredTopic, read_layout, read_tail, read_view
 from headwater.tables.names import dotted
 
 TABLED: Final = ("parquet", "both")
@@ -18,7 +18,7 @@ TABLED: Final = ("parquet", "both")
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionFacts:
+class TablePartitionFacts:
     """One partition: the log's bounds, and the first offset that waits to be compacted."""
 
     partition: int
@@ -47,7 +47,7 @@ class TableFacts:
     records: int = 0
     files: int = 0
     size: int = 0
-    partitions: tuple[PartitionFacts, ...] = ()
+    partitions: tuple[TablePartitionFacts, ...] = ()
 
     @property
     def waiting(self) -> int:
@@ -79,7 +79,7 @@ class TableFacts:
         }
 
 
-async def read_facts(place: Place, topic: StoredTopic) -> TableFacts:
+async def read_facts(stores: ClusterStores, topic: StoredTopic) -> TableFacts:
     """The facts of one topic. Raises ``CatalogUnavailable`` or ``TableMismatch``."""
     from headwater.tables.catalog.errors import catalog_errors
     from headwater.tables.commit.watermarks import watermarks
@@ -88,14 +88,14 @@ async def read_facts(place: Place, topic: StoredTopic) -> TableFacts:
 
     target = compaction_target(topic.configs)
     if target not in TABLED:
-        partitions = await _partitions(place, topic, await _compacted_to(place, topic, target))
+        partitions = await _partitions(stores, topic, await _compacted_to(stores, topic, target))
         return TableFacts(topic=topic.name, name="", target=target, partitions=partitions)
-    wanted = place.tables.table(topic)
+    wanted = stores.tables.table(topic)
     name = dotted(wanted.name)
     with catalog_errors(f"table {name}"):
         there = wanted.catalog.table_exists(wanted.name)
     if not there:
-        partitions = await _partitions(place, topic, {})
+        partitions = await _partitions(stores, topic, {})
         return TableFacts(topic=topic.name, name=name, target=target, partitions=partitions)
     table = load_table(wanted.catalog, wanted.name, wanted.owner)
     snapshot = table.current_snapshot()
@@ -115,28 +115,30 @@ async def read_facts(place: Place, topic: StoredTopic) -> TableFacts:
         records=int(counts.get("total-records", 0)),
         files=int(counts.get("total-data-files", 0)),
         size=int(counts.get("total-files-size", 0)),
-        partitions=await _partitions(place, topic, watermarks(table.properties)),
+        partitions=await _partitions(stores, topic, watermarks(table.properties)),
     )
 
 
-async def _compacted_to(place: Place, topic: StoredTopic, target: str) -> dict[int, int]:
+async def _compacted_to(stores: ClusterStores, topic: StoredTopic, target: str) -> dict[int, int]:
     """Where the first chunk is that waits, by stream, in a topic without a table."""
     found = {}
     for stream in topic.streams:
-        _, view = await read_view(place.meta, stream, (INLINE, WAL))
+        _, view = await read_view(stores.meta, stream, (INLINE, WAL))
         run = lowest_run(view) if target == SEGMENTS else []
-        tail = await read_tail(place.meta, stream)
+        tail = await read_tail(stores.meta, stream)
         found[stream] = run[0].start if run else tail.high_watermark
     return found
 
 
 async def _partitions(
-    place: Place, topic: StoredTopic, marks: dict[int, int]
-) -> tuple[PartitionFacts, ...]:
+    stores: ClusterStores, topic: StoredTopic, marks: dict[int, int]
+) -> tuple[TablePartitionFacts, ...]:
     found = []
     for partition, stream in enumerate(topic.streams):
-        layout, tail = await read_layout(place.meta, stream), await read_tail(place.meta, stream)
+        layout, tail = await read_layout(stores.meta, stream), await read_tail(stores.meta, stream)
         found.append(
-            PartitionFacts(partition, layout.log_start, tail.high_watermark, marks.get(stream, 0))
+            TablePartitionFacts(
+                partition, layout.log_start, tail.high_watermark, marks.get(stream, 0)
+            )
         )
     return tuple(found)

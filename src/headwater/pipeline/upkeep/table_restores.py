@@ -23,14 +23,14 @@ from headwater.log.read.parquet.source import footer_bytes
 from headwater.log.restore.restored import TableHolding
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
-from headwater.pipeline.compaction.streams import (
+from headwater.pipeline.cluster_stores import ClusterStores
+from headwater.pipeline.metadata_reads import (
     StoredTopic,
     read_entries,
     read_layout,
     read_topics,
 )
-from headwater.pipeline.place import Place
-from headwater.pipeline.upkeep.tables import AskCatalog
+from headwater.pipeline.upkeep.table_releases import AskCatalog
 
 if TYPE_CHECKING:
     from headwater.pipeline.compaction.table_commits import TableCommits
@@ -78,10 +78,10 @@ class TableHoldings:
         return held
 
     def _read(self, of: Description, topic_id: str, key: str) -> TableHolding | None:
-        from headwater.tables.commit.held import held_by
+        from headwater.tables.commit.holdings import read_holdings
 
         try:
-            found = held_by(
+            found = read_holdings(
                 self._objects_url, key, cluster_id=of.cluster, topic_id=topic_id, epoch=of.epoch
             )
         except (OSError, ValueError) as error:
@@ -90,12 +90,12 @@ class TableHoldings:
         return None if found is None else TableHolding(*found)
 
 
-async def settle_tables(place: Place) -> SettledTables:
+async def settle_tables(stores: ClusterStores) -> SettledTables:
     """Set all tables to what the log holds; what goes wrong with one is told in the result."""
     done = SettledTables()
-    for topic in await read_topics(place.meta, ()):
+    for topic in await read_topics(stores.meta, ()):
         try:
-            await settle_table(place.meta, place.objects, topic, place.tables, _in_thread, done)
+            await settle_table(stores.meta, stores.objects, topic, stores.tables, _in_thread, done)
         except (StoreError, KafkaError) as error:
             done.failures.append(str(error))
     return done

@@ -133,7 +133,7 @@ def _open_own(
     metadata_url: str,
     objects_url: str,
 ) -> "Catalog":
-    from headwater.tables.catalog.file import FILE_NAME, take_over
+    from headwater.tables.catalog.catalog_file import FILE_NAME, take_over
     from headwater.tables.catalog.metadata_catalog import MetadataCatalog
     from headwater.tables.catalog.recovery import recover
 

@@ -24,7 +24,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import StoreUnavailable
 from headwater.meta import keys
 from headwater.meta.store import Decide, Entry, MetadataStore, Values, Writes, prefix_end
@@ -272,7 +272,7 @@ class Pointers:
 
 def _epochs(values: Values) -> tuple[int, int]:
     stored, brought_up = values[keys.CLUSTER], values[keys.CATALOG_EPOCH]
-    cluster = None if stored is None else decode(Cluster, stored.value)
+    cluster = None if stored is None else decode(ClusterRecord, stored.value)
     if cluster is not None and cluster.restoring:
         raise StoreUnavailable("the cluster is being restored")
     return (

@@ -27,7 +27,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.log.formats.metadata_values import TopicRecord
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, prefix_end
@@ -144,7 +144,7 @@ async def _topics(meta: MetadataStore, template: str) -> tuple[str, dict[str, Ta
         names[str(UUID(bytes=record.id))] = table_name(
             template, topic, {**defaults, **record.configs}
         )
-    return "" if cluster is None else decode(Cluster, cluster.value).id, names
+    return "" if cluster is None else decode(ClusterRecord, cluster.value).id, names
 
 
 def _directory(location: str) -> str:

@@ -19,7 +19,7 @@ from headwater.log.jobs.jobs import DataFile, parse_file_key
 from headwater.retry import Backoff
 from headwater.tables.catalog.errors import catalog_errors
 from headwater.tables.commit.live_files import every_live_file, live_files
-from headwater.tables.commit.snapshots import Change, check_history, snapshot_id, try_change
+from headwater.tables.commit.snapshots import SnapshotChange, check_history, snapshot_id, try_change
 from headwater.tables.commit.statistics import iceberg_file
 from headwater.tables.commit.watermarks import Append, plan_appends, watermark_property
 from headwater.tables.locations import object_key, object_location
@@ -71,7 +71,7 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CommitOutcome:
     """What became of each job."""
 
     landed: frozenset[str]
@@ -82,32 +82,34 @@ class Outcome:
     """The snapshot that this call made; None where there was nothing to do."""
 
 
-def append_files(target: TopicTable, appends: Sequence[Append]) -> Outcome:
+def append_files(target: TopicTable, appends: Sequence[Append]) -> CommitOutcome:
     """Append the files of jobs of many streams in one snapshot, each range once and in order.
 
     A job without any file moves its stream's watermark too. Raises ``CatalogUnavailable``,
     ``StorageFull`` or ``TableMismatch``.
     """
 
-    def decide(table: "Table") -> tuple[Change | None, Outcome]:
+    def decide(table: "Table") -> tuple[SnapshotChange | None, CommitOutcome]:
         plan = plan_appends(appends, table.properties)
         landed = frozenset([*plan.landed, *(append.job for append in plan.fresh)])
         if not plan.fresh:
-            return None, Outcome(landed=landed, refused=plan.refused, snapshot_id=None)
+            return None, CommitOutcome(landed=landed, refused=plan.refused, snapshot_id=None)
         commit = "append:" + ",".join(sorted(append.job for append in plan.fresh))
-        change = Change(
+        change = SnapshotChange(
             commit=commit,
             added=[_entry(target, table, file) for one in plan.fresh for file in one.files],
             properties={
                 watermark_property(stream): str(mark) for stream, mark in plan.watermarks.items()
             },
         )
-        return change, Outcome(landed=landed, refused=plan.refused, snapshot_id=snapshot_id(commit))
+        return change, CommitOutcome(
+            landed=landed, refused=plan.refused, snapshot_id=snapshot_id(commit)
+        )
 
     return _change(target, decide)
 
 
-def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> Outcome:
+def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> CommitOutcome:
     """Replace files by others with the same rows, in one snapshot.
 
     A job is done where its inputs are live and no output is; it counts as landed where it is the
@@ -115,7 +117,7 @@ def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> Outcome:
     these holds. Raises as ``append_files``.
     """
 
-    def decide(table: "Table") -> tuple[Change | None, Outcome]:
+    def decide(table: "Table") -> tuple[SnapshotChange | None, CommitOutcome]:
         wanted = {key for one in rewrites for key in one.inputs}
         wanted |= {file.key for one in rewrites for file in one.files}
         live = live_files(table, wanted, objects_url=target.objects_url)
@@ -135,15 +137,15 @@ def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> Outcome:
                 )
         done = frozenset([*landed, *(one.job for one in fresh)])
         if not fresh:
-            return None, Outcome(landed=done, refused=refused, snapshot_id=None)
+            return None, CommitOutcome(landed=done, refused=refused, snapshot_id=None)
         commit = "rewrite:" + ",".join(sorted(one.job for one in fresh))
-        change = Change(
+        change = SnapshotChange(
             commit=commit,
             added=[_entry(target, table, file) for one in fresh for file in one.files],
             removed=[live[key] for one in fresh for key in one.inputs if key in live],
             properties={},
         )
-        return change, Outcome(landed=done, refused=refused, snapshot_id=snapshot_id(commit))
+        return change, CommitOutcome(landed=done, refused=refused, snapshot_id=snapshot_id(commit))
 
     return _change(target, decide)
 
@@ -189,7 +191,7 @@ def settle_files(target: TopicTable, settlement: Settlement) -> Settled:
     watermarks are the log's. Raises as ``append_files``.
     """
 
-    def decide(table: "Table") -> tuple[Change | None, Settled]:
+    def decide(table: "Table") -> tuple[SnapshotChange | None, Settled]:
         if epoch_of(table) >= target.owner.epoch:
             return None, Settled()
         there = {
@@ -206,7 +208,7 @@ def settle_files(target: TopicTable, settlement: Settlement) -> Settled:
             for key, file in there.items()
             if key not in settlement.files and not _is_copy_of(key, settlement.copied_jobs)
         }
-        change = Change(
+        change = SnapshotChange(
             commit=f"restore:{target.owner.epoch}:{target.owner.topic_id}",
             added=[_entry(target, table, file) for file in added.values()],
             removed=list(removed.values()),
@@ -239,12 +241,12 @@ def remove_files(target: TopicTable, keys: Sequence[str]) -> frozenset[str]:
     A file that is not in the table is no error. Raises as ``append_files``.
     """
 
-    def decide(table: "Table") -> tuple[Change | None, frozenset[str]]:
+    def decide(table: "Table") -> tuple[SnapshotChange | None, frozenset[str]]:
         live = live_files(table, set(keys), objects_url=target.objects_url)
         if not live:
             return None, frozenset()
         current = table.metadata.current_snapshot_id
-        change = Change(
+        change = SnapshotChange(
             commit=f"remove:{current}:" + ",".join(sorted(live)),
             removed=list(live.values()),
             properties={},
@@ -256,7 +258,7 @@ def remove_files(target: TopicTable, keys: Sequence[str]) -> frozenset[str]:
 
 def _change(
     target: TopicTable,
-    decide: "Callable[[Table], tuple[Change | None, Result]]",
+    decide: "Callable[[Table], tuple[SnapshotChange | None, Result]]",
     *,
     any_epoch: bool = False,
 ) -> Result:

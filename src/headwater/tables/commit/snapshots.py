@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class SnapshotChange:
     """What a snapshot does to a table."""
 
     commit: str
@@ -50,7 +50,7 @@ def snapshot_id(commit: str) -> int:
     return int.from_bytes(hashlib.sha256(commit.encode()).digest()[:8], "big") >> 1
 
 
-def try_change(table: "Table", change: Change) -> bool:
+def try_change(table: "Table", change: SnapshotChange) -> bool:
     """Commit a change on top of the table as it was loaded.
 
     False says that the table has changed since and that nothing was done, or that this very
@@ -79,7 +79,7 @@ def try_change(table: "Table", change: Change) -> bool:
 
 
 def commit_updates(table: "Table", updates: tuple[Any, ...], requirements: tuple[Any, ...]) -> None:
-    """Change the table in its catalog, if it is still the one that was loaded.
+    """SnapshotChange the table in its catalog, if it is still the one that was loaded.
 
     Raises ``CommitFailedException`` where a requirement does not hold.
     """

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from headwater.errors import InvalidRecord
 from headwater.log.jobs.jobs import DataFile
 from headwater.tables.commit.statistics import STATISTICS, encode_statistics
-from headwater.tables.files.outputs import create_object, store_id
+from headwater.tables.files.object_writer import create_object, store_id
 from headwater.tables.files.row_groups import row_groups
 from headwater.tables.schema import ARROW, to_table
 

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from headwater.log.formats.metadata_values import PARQUET
-from headwater.pipeline.compaction.streams import read_topics
+from headwater.pipeline.metadata_reads import read_topics
 from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.readings import readings
 from tests.support.pipeline.readings.columns import assert_same

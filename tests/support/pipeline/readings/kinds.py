@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from headwater.log.jobs.steps import JobSteps
 from headwater.log.reclaim.releases import object_keys
 from headwater.log.settings import LogSettings
-from headwater.pipeline.compaction.streams import StoredTopic, read_topics
-from headwater.pipeline.fsck.check import Checker
+from headwater.pipeline.fsck.cluster_check import ClusterCheck
 from headwater.pipeline.fsck.report import NoCheckWatcher
-from headwater.pipeline.fsck.tables import read_table
+from headwater.pipeline.fsck.table_checks import read_table
+from headwater.pipeline.metadata_reads import StoredTopic, read_topics
 from headwater.pipeline.upkeep.maintain import keep_tables
 from tests.support.pipeline.cluster import PipelineCluster, Row, make_compactor
 from tests.support.pipeline.drivers import CLAIM_MS, COMMIT_POINTS, FORGETFUL, POINTS
@@ -157,7 +157,7 @@ async def nothing_is_left(cluster: PipelineCluster, *topics: str) -> None:
             await asyncio.sleep(0.2)
     async with cluster.open(FORGETFUL) as place:
         found = await read_topics(place.meta, topics)
-        report = await Checker(place, LogSettings()).check()
+        report = await ClusterCheck(place, LogSettings()).check()
     ours = {name for topic in found for name in (topic.name, topic.id)}
     findings = [each for each in report.findings if any(name in each.subject for name in ours)]
     assert not findings, findings

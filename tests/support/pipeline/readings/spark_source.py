@@ -39,7 +39,7 @@ def rows(frame: Any) -> list[Row]:
 async def pins(cluster: PipelineCluster, topic: str) -> list[str]:
     """The pins of Spark's readers on a topic."""
     async with cluster.open() as place:
-        from headwater.pipeline.compaction.streams import read_topics
+        from headwater.pipeline.metadata_reads import read_topics
 
         (found,) = await read_topics(place.meta, [topic])
         prefixes = [keys.pins_of_stream(0, stream) for stream in found.streams]

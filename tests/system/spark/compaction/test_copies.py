@@ -2,9 +2,9 @@
 
 from headwater.log.formats.metadata_values import SEGMENT
 from headwater.log.settings import LogSettings
-from headwater.pipeline.compaction.streams import read_topics
-from headwater.pipeline.fsck.check import Checker
+from headwater.pipeline.fsck.cluster_check import ClusterCheck
 from headwater.pipeline.fsck.report import NoCheckWatcher
+from headwater.pipeline.metadata_reads import read_topics
 from headwater.pipeline.upkeep.maintain import keep_tables
 from headwater.tables.settings import TableSettings
 from tests.support.pipeline.cluster import PipelineCluster, eventually
@@ -30,7 +30,7 @@ async def maintain(cluster: PipelineCluster) -> None:
 
 async def findings(cluster: PipelineCluster, topic: str) -> list[str]:
     async with cluster.open() as place:
-        report = await Checker(place, LogSettings()).check()
+        report = await ClusterCheck(place, LogSettings()).check()
         (found,) = await read_topics(place.meta, [topic])
         return [
             each.problem

@@ -14,9 +14,9 @@ import pytest
 from headwater.errors import StorageFull, StoreError
 from headwater.log.formats.metadata_values import WAL
 from headwater.log.jobs.jobs import Job
-from headwater.pipeline.compaction.streams import read_topics
+from headwater.pipeline.cluster_stores import open_cluster_stores
 from headwater.pipeline.compaction.summary import STEPS, NoWatcher
-from headwater.pipeline.place import open_place
+from headwater.pipeline.metadata_reads import read_topics
 from headwater.tables.settings import TableSettings
 from tests.support.pipeline import drivers, tally
 from tests.support.pipeline.cluster import (
@@ -186,7 +186,7 @@ async def test_a_catalog_that_is_down_is_waited_for_while_brokers_go_on(
                 assert len(cluster.consume(topic)) == 150
                 blocked.unlink()
 
-    async with open_place(cluster.address, settings) as place:
+    async with open_cluster_stores(cluster.address, settings) as place:
         compactor = make_compactor(place, watcher=Waiting())
         assert not (await compactor.compact([topic])).failures
         compactor.close()
@@ -288,7 +288,7 @@ def database_is_full(*_args: object, **_more: object) -> None:
 @pytest.mark.parametrize(
     ("place", "failure"),
     [
-        ("headwater.tables.files.outputs._publish", no_space),
+        ("headwater.tables.files.object_writer._publish", no_space),
         ("headwater.tables.files.durable_io.DurableFile.create", no_space),
         (
             "headwater.tables.catalog.metadata_catalog.MetadataCatalog.commit_table",

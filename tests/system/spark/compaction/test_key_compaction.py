@@ -10,15 +10,19 @@ from confluent_kafka import Producer
 
 from headwater.log.formats.metadata_values import PARQUET, IndexEntry
 from headwater.pipeline.compaction.planner import CLEAN, StreamView
-from headwater.pipeline.compaction.summary import Summary
+from headwater.pipeline.compaction.summary import RunSummary
 from headwater.pipeline.spark.runner import Runner
-from headwater.pipeline.upkeep.clean_plan import CleaningRules, clean_ranges, plan_clean
+from headwater.pipeline.upkeep.key_compaction_plan import (
+    KeyCompactionRules,
+    clean_ranges,
+    plan_clean,
+)
 from tests.support.pipeline.cluster import PipelineCluster, Row, make_compactor
 from tests.system.spark.conftest import SharedSpark
 
 COMPACTED = {"cleanup.policy": "compact"}
 NOW = 1_000_000
-ANY = CleaningRules(min_lag_ms=0, dirty_ratio=0.0)
+ANY = KeyCompactionRules(min_lag_ms=0, dirty_ratio=0.0)
 
 
 def view(*horizons: int, log_start: int = 0, newest: int = 0) -> StreamView:
@@ -50,13 +54,15 @@ def test_dirty_files_and_all_below_them_are_cleaned() -> None:
     ("stream", "rules"),
     [
         (view(-1, -1, NOW + 5), ANY),
-        (view(0, 0, newest=NOW - 10), CleaningRules(min_lag_ms=50, dirty_ratio=0.0)),
-        (view(-1, -1, -1, 0), CleaningRules(min_lag_ms=0, dirty_ratio=0.5)),
+        (view(0, 0, newest=NOW - 10), KeyCompactionRules(min_lag_ms=50, dirty_ratio=0.0)),
+        (view(-1, -1, -1, 0), KeyCompactionRules(min_lag_ms=0, dirty_ratio=0.5)),
         (view(), ANY),
     ],
     ids=["clean", "too young", "too little", "none"],
 )
-def test_what_need_not_be_cleaned_is_left_alone(stream: StreamView, rules: CleaningRules) -> None:
+def test_what_need_not_be_cleaned_is_left_alone(
+    stream: StreamView, rules: KeyCompactionRules
+) -> None:
     assert plan_clean(stream, rules, NOW) is None
 
 
@@ -75,11 +81,11 @@ def test_files_whose_tombstones_wait_stay_by_themselves() -> None:
 
 async def run(
     cluster: PipelineCluster, topic: str, method: str, runner: Runner | None = None
-) -> Summary:
+) -> RunSummary:
     async with cluster.open() as place:
         compactor = make_compactor(place, runner=runner)
         try:
-            summary: Summary = await getattr(compactor, method)([topic])
+            summary: RunSummary = await getattr(compactor, method)([topic])
         finally:
             compactor.close()
     assert not summary.failures

@@ -12,9 +12,9 @@ import pytest
 
 from headwater.log.formats.metadata_values import PARQUET, IndexEntry
 from headwater.pipeline.compaction.planner import REWRITE, StreamView
-from headwater.pipeline.compaction.summary import STEPS, Summary, Watcher
+from headwater.pipeline.compaction.summary import STEPS, RunSummary, Watcher
 from headwater.pipeline.spark.runner import Runner
-from headwater.pipeline.upkeep.rewrite import plan_rewrite
+from headwater.pipeline.upkeep.rewrite_plan import plan_rewrite
 from tests.support.pipeline.cluster import PipelineCluster, eventually, make_compactor
 from tests.system.spark.compaction.test_faults import Meanwhile, elsewhere
 from tests.system.spark.conftest import SharedSpark
@@ -82,7 +82,7 @@ async def rewrite(
     *topics: str,
     runner: Runner | None = None,
     watcher: Watcher | None = None,
-) -> Summary:
+) -> RunSummary:
     async with cluster.open() as place:
         compactor = make_compactor(place, runner=runner, watcher=watcher)
         try:

@@ -6,9 +6,9 @@ import zlib
 from headwater.log.formats.metadata_values import SEGMENT
 from headwater.log.formats.segment import FOOTER, HEADER, MAGIC, parse_index
 from headwater.log.settings import LogSettings
-from headwater.pipeline.compaction.streams import read_topics
-from headwater.pipeline.fsck.check import Checker
-from headwater.pipeline.fsck.report import Kind
+from headwater.pipeline.fsck.cluster_check import ClusterCheck
+from headwater.pipeline.fsck.report import FindingKind
+from headwater.pipeline.metadata_reads import read_topics
 from headwater.pipeline.upkeep.table_facts import read_facts
 from headwater.wire.batches.batch import batch_sizes
 from tests.support.pipeline.cluster import InProcessRunner, PipelineCluster, eventually
@@ -124,12 +124,14 @@ async def test_a_check_finds_a_damaged_segment(cluster: PipelineCluster) -> None
     path = cluster.data / "objects" / entry.key
     whole = path.read_bytes()
     async with cluster.open() as place:
-        sound = await Checker(place, LogSettings(), runner=InProcessRunner()).check()
+        sound = await ClusterCheck(place, LogSettings(), runner=InProcessRunner()).check()
         os.truncate(path, len(whole) - 1)
-        cut = await Checker(place, LogSettings()).check()
+        cut = await ClusterCheck(place, LogSettings()).check()
         path.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
-        flipped = await Checker(place, LogSettings(), runner=InProcessRunner()).check()
+        flipped = await ClusterCheck(place, LogSettings(), runner=InProcessRunner()).check()
     path.write_bytes(whole)
     assert not [each for each in sound.findings if topic in each.subject]
-    assert [each.kind for each in cut.findings if topic in each.subject] == [Kind.DAMAGED]
-    assert [each.kind for each in flipped.findings if topic in each.subject] == [Kind.DAMAGED]
+    assert [each.kind for each in cut.findings if topic in each.subject] == [FindingKind.DAMAGED]
+    assert [each.kind for each in flipped.findings if topic in each.subject] == [
+        FindingKind.DAMAGED
+    ]

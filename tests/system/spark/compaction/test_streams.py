@@ -5,7 +5,7 @@ from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Values, Writes
 from headwater.meta.values import encode
-from headwater.pipeline.compaction.streams import read_topics
+from headwater.pipeline.metadata_reads import read_topics
 from headwater.topic_config.stored import change_configs
 
 

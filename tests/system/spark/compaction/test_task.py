@@ -13,7 +13,7 @@ from headwater.errors import ConfigurationError, ObjectNotFound, StoreUnavailabl
 from headwater.log.formats.metadata_values import INLINE, WAL, IndexEntry
 from headwater.log.jobs.jobs import Job, check_manifest
 from headwater.pipeline.compaction.chunks import record_batches
-from headwater.pipeline.compaction.task import RangeTask, pack, run, run_packed, unpack
+from headwater.pipeline.compaction.range_task import RangeTask, pack, run, run_packed, unpack
 from headwater.pipeline.object_reads import open_reads
 from headwater.wire.batches.records import Record, encode_batch
 
@@ -214,7 +214,7 @@ def test_executors_of_another_release_are_named(
     chunks = Chunks(tmp_path)
     chunks.add([(1, 0)])
     packed = pack(chunks.task())
-    monkeypatch.setattr("headwater.pipeline.compaction.task._release", lambda: "9.9")
+    monkeypatch.setattr("headwater.pipeline.compaction.range_task.headwater_version", lambda: "9.9")
     with pytest.raises(ConfigurationError, match=r"executors have headwater 9\.9 and this"):
         run_packed(packed)
 

@@ -16,16 +16,16 @@ from headwater.errors import ConfigurationError, OffsetOutOfRange, UnknownTopicO
 from headwater.log.formats.metadata_values import INLINE, PARQUET, SEGMENT, WAL, IndexEntry
 from headwater.log.formats.segment import encode_segment
 from headwater.pipeline.object_reads import DirectoryReads
-from headwater.pipeline.source.filters import Span, Wanted, narrow
-from headwater.pipeline.source.index import Bounds, StreamRange, cut
+from headwater.pipeline.source.filters import Interval, ReadFilter, narrow
 from headwater.pipeline.source.options import SourceOptions, parse_options
 from headwater.pipeline.source.plan import plan_batch
+from headwater.pipeline.source.ranges import PartitionBounds, StreamRange, cut
 from headwater.pipeline.source.read import RangeReading, read_entries
 from headwater.wire.batches.records import Record, encode_batch
 from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.readings.spark_source import place_options
 
-EVERYTHING = Wanted()
+EVERYTHING = ReadFilter()
 
 
 def options(cluster: PipelineCluster, topic: str, **given: str) -> SourceOptions:
@@ -33,7 +33,7 @@ def options(cluster: PipelineCluster, topic: str, **given: str) -> SourceOptions
 
 
 def read(
-    chosen: SourceOptions, wanted: Wanted = EVERYTHING, columns: Sequence[str] = ("offset",)
+    chosen: SourceOptions, wanted: ReadFilter = EVERYTHING, columns: Sequence[str] = ("offset",)
 ) -> list[tuple[Any, ...]]:
     """What a query reads of all its ranges."""
     reading = RangeReading(chosen, tuple(columns), wanted)
@@ -45,7 +45,7 @@ def read(
     ]
 
 
-def offsets(chosen: SourceOptions, wanted: Wanted = EVERYTHING) -> list[int]:
+def offsets(chosen: SourceOptions, wanted: ReadFilter = EVERYTHING) -> list[int]:
     return [row[0] for row in read(chosen, wanted)]
 
 
@@ -83,13 +83,13 @@ def test_deleted_records_are_a_loss_unless_told_otherwise(cluster: PipelineClust
     cluster.delete_records(topic, 0, 40)
     at = json.dumps({topic: {"0": 20}})
     with pytest.raises(OffsetOutOfRange, match="begins at offset 40"):
-        plan_batch(options(cluster, topic, startingOffsets=at), Wanted())
+        plan_batch(options(cluster, topic, startingOffsets=at), ReadFilter())
     chosen = options(cluster, topic, startingOffsets=at, failOnDataLoss="false")
     assert offsets(chosen) == list(range(40, 100))
     assert offsets(options(cluster, topic)) == list(range(40, 100))
     beyond = json.dumps({topic: {"0": 101}})
     with pytest.raises(OffsetOutOfRange, match="ends at offset 100"):
-        plan_batch(options(cluster, topic, endingOffsets=beyond), Wanted())
+        plan_batch(options(cluster, topic, endingOffsets=beyond), ReadFilter())
 
 
 async def test_records_deleted_under_a_query_are_a_loss_unless_told_otherwise(
@@ -98,7 +98,7 @@ async def test_records_deleted_under_a_query_are_a_loss_unless_told_otherwise(
     topic = cluster.create_topic()
     cluster.produce(topic, 100)
     chosen = options(cluster, topic)
-    (part,) = plan_batch(chosen, Wanted())
+    (part,) = plan_batch(chosen, ReadFilter())
     moved = replace(part, entries=tuple(_gone(entry) for entry in part.entries))
     cluster.delete_records(topic, 0, 30)
     with pytest.raises(OffsetOutOfRange, match="begins at offset 30"):
@@ -117,7 +117,7 @@ def _gone(entry: bytes) -> bytes:
 
 
 def _offsets_of(chosen: SourceOptions, part: StreamRange) -> list[int]:
-    batches = RangeReading(chosen, ("offset",), Wanted()).batches(part)
+    batches = RangeReading(chosen, ("offset",), ReadFilter()).batches(part)
     return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
 
 
@@ -126,8 +126,8 @@ async def test_conditions_leave_objects_and_row_groups_unread(cluster: PipelineC
     cluster.produce(topic, 2000, partitions=2, seed=3)
     await cluster.compact(topic)
     chosen = options(cluster, topic, maxPartitionBytes="10000")
-    wanted = narrow(Wanted(), [EqualTo(("partition",), 1), LessThan(("offset",), 100)])
-    assert len(plan_batch(chosen, wanted)) == 1 < len(plan_batch(chosen, Wanted())) / 2
+    wanted = narrow(ReadFilter(), [EqualTo(("partition",), 1), LessThan(("offset",), 100)])
+    assert len(plan_batch(chosen, wanted)) == 1 < len(plan_batch(chosen, ReadFilter())) / 2
     assert offsets(chosen, wanted) == list(range(100))
     with counted_reads() as whole:
         read(chosen, columns=("offset", "value"))
@@ -167,7 +167,7 @@ def test_segments_are_read_like_chunks(tmp_path: Path) -> None:
         start=0, end=30, kind=SEGMENT, length=length, size=0, max_timestamp=1000, created_ms=1,
         key="a.kfs",
     )  # fmt: skip
-    found = read_entries([entry], DirectoryReads(tmp_path), 0, 5, 25, ("offset",), Wanted())
+    found = read_entries([entry], DirectoryReads(tmp_path), 0, 5, 25, ("offset",), ReadFilter())
     assert [each for batch in found for each in batch.column("offset").to_pylist()] == list(
         range(5, 25)
     )
@@ -186,7 +186,7 @@ def test_ranges_meet_and_large_files_are_cut() -> None:
         _entry(1010, 1020, WAL, 60),
         _entry(1020, 1030, INLINE, 20),
     ]
-    bounds = Bounds("t", "id", 0, 1, 0, 1030)
+    bounds = PartitionBounds("t", "id", 0, 1, 0, 1030)
     parts = list(cut(bounds, 10, 1025, entries, 100))
     assert parts[0].start == 10
     assert parts[-1].end == 1025
@@ -197,7 +197,7 @@ def test_ranges_meet_and_large_files_are_cut() -> None:
 def test_conditions_narrow_what_is_wanted_and_nothing_else_does() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     wanted = narrow(
-        Wanted(),
+        ReadFilter(),
         [
             GreaterThan(("offset",), 5),
             LessThan(("offset",), 9),
@@ -208,8 +208,8 @@ def test_conditions_narrow_what_is_wanted_and_nothing_else_does() -> None:
             GreaterThan(("timestamp",), datetime(2030, 1, 1)),  # noqa: DTZ001 - of no known zone
         ],
     )
-    assert wanted.offsets == Span(6, 8)
-    assert wanted.partitions == Span(1, 3)
+    assert wanted.offsets == Interval(6, 8)
+    assert wanted.partitions == Interval(1, 3)
     assert wanted.times.low == round(moment.timestamp() * 1_000_000)
 
 
@@ -243,12 +243,12 @@ def test_offsets_of_partitions_that_are_not_read_are_refused(cluster: PipelineCl
     topic = cluster.create_topic()
     at = json.dumps({topic: {"7": 0}})
     with pytest.raises(UnknownTopicOrPartition, match=f"{topic}-7"):
-        plan_batch(options(cluster, topic, startingOffsets=at), Wanted())
+        plan_batch(options(cluster, topic, startingOffsets=at), ReadFilter())
 
 
 def test_a_cluster_that_is_not_there_is_not_created(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/none.db"
     chosen = parse_options({"metadata": url, "objects": "file:///o", "topic": "a"})
     with pytest.raises(ConfigurationError, match="there is no cluster"):
-        plan_batch(chosen, Wanted())
+        plan_batch(chosen, ReadFilter())
     assert not (tmp_path / "none.db").exists()

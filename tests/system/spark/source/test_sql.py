@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.errors import ConfigurationError, UnknownTopicOrPartition
-from headwater.pipeline.sql import SqlPlace, run_query, topic_names
+from headwater.pipeline.sql import SqlStores, run_query, topic_names
 from tests.support.pipeline.cluster import PipelineCluster
 from tests.system.spark.conftest import SharedSpark
 
 
 def ask(spark: SharedSpark, cluster: PipelineCluster, query: str) -> list[dict[str, Any]]:
-    place = SqlPlace(cluster.address.metadata_url, cluster.address.objects_url)
+    place = SqlStores(cluster.address.metadata_url, cluster.address.objects_url)
     found: list[dict[str, Any]] = run_query(
         spark.session, query, place, topic_names(place)
     ).to_pylist()

@@ -25,11 +25,11 @@ from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.values import decode, encode
-from headwater.pipeline.compaction.streams import StoredTopic, read_topics
-from headwater.pipeline.fsck.check import Checker
+from headwater.pipeline.cluster_stores import ClusterStores, open_cluster_stores
+from headwater.pipeline.fsck.cluster_check import ClusterCheck
 from headwater.pipeline.fsck.repair import repair
-from headwater.pipeline.fsck.report import Kind, Report
-from headwater.pipeline.place import Place, open_place
+from headwater.pipeline.fsck.report import FindingKind, Report
+from headwater.pipeline.metadata_reads import StoredTopic, read_topics
 from headwater.pipeline.spark.runner import Runner
 from headwater.tables.settings import TableSettings
 from tests.support.pipeline.cluster import (
@@ -83,25 +83,25 @@ def data(pristine: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-async def place(data: Path) -> AsyncIterator[Place]:
-    async with open_place(address_of(data), TableSettings()) as opened:
+async def place(data: Path) -> AsyncIterator[ClusterStores]:
+    async with open_cluster_stores(address_of(data), TableSettings()) as opened:
         yield opened
 
 
-async def check(place: Place, *, runner: Runner | None = None) -> Report:
-    return await Checker(place, EAGER, runner=runner).check()
+async def check(place: ClusterStores, *, runner: Runner | None = None) -> Report:
+    return await ClusterCheck(place, EAGER, runner=runner).check()
 
 
-async def kinds(place: Place, *, runner: Runner | None = None) -> set[Kind]:
+async def kinds(place: ClusterStores, *, runner: Runner | None = None) -> set[FindingKind]:
     return {finding.kind for finding in (await check(place, runner=runner)).findings}
 
 
-async def topic_of(place: Place) -> StoredTopic:
+async def topic_of(place: ClusterStores) -> StoredTopic:
     (topic,) = await read_topics(place.meta, [TOPIC])
     return topic
 
 
-async def entry_of(place: Place, kind: int) -> tuple[int, IndexEntry]:
+async def entry_of(place: ClusterStores, kind: int) -> tuple[int, IndexEntry]:
     """A stream and the last of its entries of this kind."""
     found = None
     topic = await topic_of(place)
@@ -113,7 +113,7 @@ async def entry_of(place: Place, kind: int) -> tuple[int, IndexEntry]:
     return found
 
 
-async def entries_of(place: Place, stream: int) -> list[IndexEntry]:
+async def entries_of(place: ClusterStores, stream: int) -> list[IndexEntry]:
     prefix = keys.index(0, stream)
     stored = (await place.meta.scan(prefix, prefix + "~")).entries
     return [decode(IndexEntry, each.value) for each in stored]
@@ -135,7 +135,7 @@ def file_of(data: Path, key: str) -> Path:
     return data / "objects" / key
 
 
-async def test_a_whole_cluster_has_no_findings(place: Place) -> None:
+async def test_a_whole_cluster_has_no_findings(place: ClusterStores) -> None:
     report = await check(place, runner=InProcessRunner())
     assert report.findings == []
     assert (report.topics, report.streams, report.tables, report.records_read) == (1, 2, 1, 1200)
@@ -151,11 +151,11 @@ async def test_a_cluster_at_work_has_no_findings(
     settings = LogSettings(gc_grace_ms=60_000)
     while not work.done():
         async with cluster.open() as place:
-            report = await Checker(place, settings, runner=InProcessRunner()).check()
+            report = await ClusterCheck(place, settings, runner=InProcessRunner()).check()
             assert not [each for each in report.findings if topic in each.subject + each.problem]
     await work
     async with cluster.open() as place:
-        report = await Checker(place, settings, runner=spark).check()
+        report = await ClusterCheck(place, settings, runner=spark).check()
         assert not [each for each in report.findings if topic in each.subject]
         assert report.records_read >= 800
 
@@ -168,21 +168,23 @@ def _work(cluster: PipelineCluster, topic: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [WAL, PARQUET])
-async def test_a_missing_object_is_found(place: Place, data: Path, kind: int) -> None:
+async def test_a_missing_object_is_found(place: ClusterStores, data: Path, kind: int) -> None:
     _, entry = await entry_of(place, kind)
     file_of(data, entry.key).unlink()
-    assert Kind.MISSING in await kinds(place)
+    assert FindingKind.MISSING in await kinds(place)
 
 
 @pytest.mark.parametrize("kind", [WAL, PARQUET])
-async def test_an_object_that_was_cut_is_found(place: Place, data: Path, kind: int) -> None:
+async def test_an_object_that_was_cut_is_found(place: ClusterStores, data: Path, kind: int) -> None:
     _, entry = await entry_of(place, kind)
     os.truncate(file_of(data, entry.key), entry.position + entry.length - 1)
-    assert await kinds(place) == {Kind.DAMAGED}
+    assert await kinds(place) == {FindingKind.DAMAGED}
 
 
 @pytest.mark.parametrize("kind", [WAL, PARQUET])
-async def test_a_flipped_byte_is_found_by_a_deep_check(place: Place, data: Path, kind: int) -> None:
+async def test_a_flipped_byte_is_found_by_a_deep_check(
+    place: ClusterStores, data: Path, kind: int
+) -> None:
     _, entry = await entry_of(place, kind)
     with file_of(data, entry.key).open("r+b") as file:
         file.seek(entry.position + entry.length // 3)
@@ -190,19 +192,19 @@ async def test_a_flipped_byte_is_found_by_a_deep_check(place: Place, data: Path,
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte ^ 0x40]))
     assert await kinds(place) == set()
-    assert await kinds(place, runner=InProcessRunner()) == {Kind.DAMAGED}
+    assert await kinds(place, runner=InProcessRunner()) == {FindingKind.DAMAGED}
 
 
-async def test_a_hole_in_an_index_is_found(place: Place) -> None:
+async def test_a_hole_in_an_index_is_found(place: ClusterStores) -> None:
     stream, entry = await entry_of(place, WAL)
     await write(place.meta, {}, (keys.index_entry(0, stream, entry.end),))
     report = await check(place)
     problems = {finding.kind: finding.problem for finding in report.findings}
-    assert problems[Kind.INDEX] == f"nothing holds [{entry.start}, {entry.end})"
-    assert Kind.LEAKED in problems
+    assert problems[FindingKind.INDEX] == f"nothing holds [{entry.start}, {entry.end})"
+    assert FindingKind.LEAKED in problems
 
 
-async def test_an_object_that_could_be_deleted_is_found(place: Place) -> None:
+async def test_an_object_that_could_be_deleted_is_found(place: ClusterStores) -> None:
     stream, entry = await entry_of(place, WAL)
     key = keys.object_record(0, entry.key, entry.part)
     stored = await place.meta.get(key)
@@ -210,29 +212,31 @@ async def test_an_object_that_could_be_deleted_is_found(place: Place) -> None:
     record = decode(ObjectRecord, stored.value)
     record.live.remove(stream)
     await write(place.meta, {key: encode(record)})
-    assert await kinds(place) == {Kind.UNGUARDED}
+    assert await kinds(place) == {FindingKind.UNGUARDED}
 
 
-async def test_a_table_that_lacks_a_file_of_the_log_is_found(place: Place) -> None:
+async def test_a_table_that_lacks_a_file_of_the_log_is_found(place: ClusterStores) -> None:
     from headwater.tables.commit.changes import remove_files
 
     _, entry = await entry_of(place, PARQUET)
     remove_files(place.tables.table(await topic_of(place)), [entry.key])
     (finding,) = (await check(place)).findings
     assert (finding.kind, finding.problem) == (
-        Kind.TABLE,
+        FindingKind.TABLE,
         f"it lacks {entry.key}, which the log has",
     )
 
 
-async def test_a_table_with_a_file_that_the_log_lacks_is_found(place: Place) -> None:
+async def test_a_table_with_a_file_that_the_log_lacks_is_found(place: ClusterStores) -> None:
     stream, entry = await entry_of(place, PARQUET)
     await write(place.meta, {}, (keys.index_entry(0, stream, entry.end),))
-    problems = [f.problem for f in (await check(place)).findings if f.kind == Kind.TABLE]
+    problems = [f.problem for f in (await check(place)).findings if f.kind == FindingKind.TABLE]
     assert problems == [f"it has {entry.key}, which the log has not"]
 
 
-async def test_orphans_are_deleted_past_their_grace_time_only(place: Place, data: Path) -> None:
+async def test_orphans_are_deleted_past_their_grace_time_only(
+    place: ClusterStores, data: Path
+) -> None:
     topic = await topic_of(place)
     name = f"{0:020d}-{5:020d}-{'0' * 32}-lost.parquet"
     lost = file_of(data, f"tables/{topic.id}/data/0/{name}")
@@ -240,10 +244,10 @@ async def test_orphans_are_deleted_past_their_grace_time_only(place: Place, data
     ours = file_of(data, "warehouse/own/data.parquet")
     ours.parent.mkdir(parents=True)
     ours.write_bytes(b"a user's own")
-    young = await Checker(place, LogSettings()).check()
+    young = await ClusterCheck(place, LogSettings()).check()
     assert (young.findings, young.waiting) == ([], 1)
     report = await check(place)
-    assert {finding.kind for finding in report.findings} == {Kind.ORPHAN}
+    assert {finding.kind for finding in report.findings} == {FindingKind.ORPHAN}
     compactor = make_compactor(place)
     await repair(place, EAGER, report, compactor)
     compactor.close()
@@ -252,7 +256,7 @@ async def test_orphans_are_deleted_past_their_grace_time_only(place: Place, data
     assert ours.exists()
 
 
-async def test_a_job_that_nobody_works_on_is_carried_through(place: Place) -> None:
+async def test_a_job_that_nobody_works_on_is_carried_through(place: ClusterStores) -> None:
     topic = await topic_of(place)
     stream, entry = await entry_of(place, WAL)
     waiting = [each for each in await entries_of(place, stream) if each.kind != PARQUET]
@@ -271,17 +275,17 @@ async def test_a_job_that_nobody_works_on_is_carried_through(place: Place) -> No
     await steps.create(job, await steps.generation(stream))
     report = await check(place)
     (finding,) = report.findings
-    assert (finding.kind, finding.repairable) == (Kind.JOB, True)
+    assert (finding.kind, finding.repairable) == (FindingKind.JOB, True)
     compactor = make_compactor(place)
     done = await repair(place, EAGER, report, compactor)
     compactor.close()
     assert done == ["jobs finished: 1"]
     assert await steps.open_jobs() == []
     # What it replaced is released, and not yet due.
-    assert (await Checker(place, LogSettings()).check()).findings == []
+    assert (await ClusterCheck(place, LogSettings()).check()).findings == []
 
 
-async def test_a_release_that_is_long_due_is_applied(place: Place, data: Path) -> None:
+async def test_a_release_that_is_long_due_is_applied(place: ClusterStores, data: Path) -> None:
     stream, entry = await entry_of(place, WAL)
     stored = await place.meta.get(keys.layout(0, stream))
     layout = Layout() if stored is None else decode(Layout, stored.value)
@@ -294,11 +298,11 @@ async def test_a_release_that_is_long_due_is_applied(place: Place, data: Path) -
         tuple(each.key for each in entries.entries if each.key.endswith(f"{entry.end:020d}")),
     )
     report = await check(place)
-    assert Kind.RELEASE in {finding.kind for finding in report.findings}
+    assert FindingKind.RELEASE in {finding.kind for finding in report.findings}
     compactor = make_compactor(place)
     await repair(place, EAGER, report, compactor)
     compactor.close()
-    assert Kind.RELEASE not in await kinds(place)
+    assert FindingKind.RELEASE not in await kinds(place)
 
 
 def test_the_command_ends_with_one_where_something_is_wrong(data: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from headwater.clock import SystemClock
 from headwater.log.read.parquet.source import in_thread
 from headwater.log.restore.snapshots import Snapshotter
-from headwater.pipeline.compaction.summary import Summary
+from headwater.pipeline.compaction.summary import RunSummary
 from peers.headwater import start_headwater
 from tests.support.pipeline.cluster import ENVIRONMENT, PipelineCluster, Row
 
@@ -73,7 +73,7 @@ class Drill:
     def produce(self, count: int, seed: int) -> None:
         self.cluster.produce(TOPIC, count, seed=seed)
 
-    async def compact(self) -> Summary:
+    async def compact(self) -> RunSummary:
         summary = await self.cluster.compact(TOPIC)
         assert not summary.failures
         return summary

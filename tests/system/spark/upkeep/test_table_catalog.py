@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.pipeline.compaction.streams import read_topics
-from headwater.pipeline.place import open_place
+from headwater.pipeline.cluster_stores import open_cluster_stores
+from headwater.pipeline.metadata_reads import read_topics
 from headwater.tables.settings import TableSettings
 from tests.support.pipeline.cluster import PipelineCluster, make_compactor, table_rows
 
@@ -17,7 +17,7 @@ async def test_a_table_is_compacted_from_any_directory(
     await cluster.compact(topic)
     cluster.produce(topic, 50, seed=1)
     elsewhere = replace(cluster.address, data=tmp_path)
-    async with open_place(elsewhere, TableSettings()) as place:
+    async with open_cluster_stores(elsewhere, TableSettings()) as place:
         compactor = make_compactor(place)
         assert (await compactor.compact([topic])).failures == []
         compactor.close()

@@ -1,14 +1,14 @@
 """Files that left the log leave their table, and then the object store."""
 
 from headwater.log.formats.metadata_values import PARQUET
-from headwater.pipeline.compaction.summary import Summary
+from headwater.pipeline.compaction.summary import RunSummary
 from headwater.tables.settings import TableSettings
 from tests.support.pipeline.cluster import PipelineCluster, eventually, make_compactor
 
 FORGETFUL = TableSettings(keep_snapshots=1, snapshot_age_ms=0, max_snapshots=1)
 
 
-async def compact(cluster: PipelineCluster, *topics: str) -> Summary:
+async def compact(cluster: PipelineCluster, *topics: str) -> RunSummary:
     async with cluster.open(FORGETFUL) as place:
         compactor = make_compactor(place)
         try:

@@ -11,7 +11,7 @@ from headwater.broker.cluster.finalize import Finalized, finalize
 from headwater.broker.cluster.membership import Membership, Registration
 from headwater.broker.cluster.view import BrokerAddress
 from headwater.clock import SystemClock
-from headwater.cluster_record import Cluster, ClusterFollower
+from headwater.cluster_record import ClusterFollower, ClusterRecord
 from headwater.errors import ConfigurationError, UnknownFormat
 from headwater.feature_levels import SPOKEN, Levels
 from headwater.log.engine import open_cluster
@@ -32,7 +32,7 @@ UPDATE_FEATURES, API_VERSIONS = 57, 18
 def cluster_at(level: int) -> MemoryDatabase:
     """A cluster that a release of that time made."""
     database = MemoryDatabase()
-    database.apply(Writes(puts={keys.CLUSTER: encode(Cluster(id="c", level=level))}))
+    database.apply(Writes(puts={keys.CLUSTER: encode(ClusterRecord(id="c", level=level))}))
     return database
 
 
@@ -64,7 +64,7 @@ async def member(
 
 
 def level_of(database: MemoryDatabase) -> int:
-    return decode(Cluster, database.entries[keys.CLUSTER].value).level
+    return decode(ClusterRecord, database.entries[keys.CLUSTER].value).level
 
 
 async def test_a_new_cluster_is_at_the_highest_level_of_who_made_it() -> None:
@@ -161,7 +161,7 @@ async def test_a_broker_ends_when_its_cluster_was_restored_under_it() -> None:
     follower = ClusterFollower(store, await open_cluster(store, Random(1)))
     following = asyncio.create_task(follower.run())
     await asyncio.sleep(0.01)
-    database.apply(Writes(puts={keys.CLUSTER: encode(Cluster(id="c", level=2, epoch=1))}))
+    database.apply(Writes(puts={keys.CLUSTER: encode(ClusterRecord(id="c", level=2, epoch=1))}))
     with pytest.raises(ConfigurationError, match="was restored and is at epoch 1 now"):
         await following
 

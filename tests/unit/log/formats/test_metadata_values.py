@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import UnknownFormat
 from headwater.log.formats import metadata_values as formats
 from headwater.log.formats.metadata_values import IndexEntry, Layout, Tail
@@ -23,7 +23,7 @@ KINDS: Sequence[type[Value]] = (
     formats.Release,
     formats.TopicRecord,
     formats.DeletedTopic,
-    Cluster,
+    ClusterRecord,
     NextNumber,
 )
 NUMBER = st.integers(-1, 2**63 - 1)

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import StoreUnavailable, UnknownTopicOrPartition
 from headwater.log.engine import LogEngine
 from headwater.log.formats.metadata_values import Incarnation, IndexEntry, ObjectRecord, Release
@@ -45,7 +45,7 @@ class GarbagePlace:
         self.settings = settings
         self.clock = ClockByHand()
         self.meta = MemoryStore()
-        self.meta.database.apply(Writes(puts={keys.CLUSTER: encode(Cluster(id="c"))}))
+        self.meta.database.apply(Writes(puts={keys.CLUSTER: encode(ClusterRecord(id="c"))}))
         self.objects = MemoryObjects(clock=self.clock)
         self.collector = GarbageCollector(
             self.meta, self.objects, Reclaimer(self.objects), settings, self.clock

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError
 from headwater.log.engine import open_cluster
 from headwater.log.restore.claim import OWNER, STORE_ID, check_claim, claim_objects, store_id
@@ -19,16 +19,16 @@ from tests.support.log.restoring import RestorePlace
 from tests.unit.log.restore.test_rival_clusters import YieldingObjects
 
 
-async def record_of(place: RestorePlace) -> Cluster:
+async def record_of(place: RestorePlace) -> ClusterRecord:
     stored = await place.meta.get(keys.CLUSTER)
     assert stored is not None
-    return decode(Cluster, stored.value)
+    return decode(ClusterRecord, stored.value)
 
 
 def forget_store_id(place: RestorePlace) -> None:
     """Make the cluster one of a release that gave its object store no id."""
     entries = place.meta.database.entries
-    record = decode(Cluster, entries[keys.CLUSTER].value)
+    record = decode(ClusterRecord, entries[keys.CLUSTER].value)
     record.objects = record.objects_url = ""
     place.meta.database.apply(Writes(puts={keys.CLUSTER: encode(record)}))
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headwater.clock import SystemClock
-from headwater.cluster_record import LOOK_SECONDS, Cluster
+from headwater.cluster_record import LOOK_SECONDS, ClusterRecord
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreGone
 from headwater.log.restore.snapshots import EVERYTHING
 from headwater.meta import keys
@@ -24,7 +24,7 @@ def empty(store: MemoryStore) -> None:
 
 
 def begin_epoch(store: MemoryStore) -> None:
-    cluster = decode(Cluster, store.database.entries[keys.CLUSTER].value)
+    cluster = decode(ClusterRecord, store.database.entries[keys.CLUSTER].value)
     cluster.epoch += 1
     empty(store)
     store.database.apply(Writes(puts={keys.CLUSTER: encode(cluster)}))

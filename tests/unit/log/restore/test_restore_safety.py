@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError
 from headwater.log.engine import open_cluster
 from headwater.log.reclaim.garbage import GarbageCollector
@@ -26,7 +26,7 @@ async def test_a_broken_off_restore_lets_no_broker_start_and_can_be_run_again() 
         await place.snapshot()
     place.lose_metadata()
     done = await place.restore()
-    record = decode(Cluster, place.meta.database.entries[keys.CLUSTER].value)
+    record = decode(ClusterRecord, place.meta.database.entries[keys.CLUSTER].value)
     record.restoring = done.snapshot
     place.meta.database.apply(Writes(puts={keys.CLUSTER: encode(record), "stray": b""}))
     with pytest.raises(ConfigurationError, match="was not finished: run headwater restore again"):

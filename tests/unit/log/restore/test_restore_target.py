@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import pytest
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import (
     ConfigurationError,
     KafkaStorageError,
@@ -44,7 +44,7 @@ async def test_a_target_that_takes_no_writes_leaves_the_cluster_as_it_was() -> N
         place.meta = old
         stored = await old.get(keys.CLUSTER)
         assert stored is not None
-        await check_claim(place.objects, decode(Cluster, stored.value))
+        await check_claim(place.objects, decode(ClusterRecord, stored.value))
         await append(engine, "t", [make_batch(b"two")])
         assert values(await read_all(engine, "t")) == [b"one", b"two"]
 

@@ -7,7 +7,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from headwater.errors import TableMismatch
-from headwater.tables.catalog.file import FILE_NAME, take_over
+from headwater.tables.catalog.catalog_file import FILE_NAME, take_over
 from headwater.tables.catalog.metadata_catalog import MetadataCatalog
 from headwater.tables.commit.changes import append_files
 from headwater.tables.settings import TableSettings

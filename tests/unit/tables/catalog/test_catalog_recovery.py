@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.log.formats.metadata_values import TopicRecord
 from headwater.meta import keys
 from headwater.tables.commit.changes import append_files
@@ -29,7 +29,7 @@ def world(tmp_path: Path) -> Iterator[TablesWorld]:
     write_keys(
         made,
         {
-            keys.CLUSTER: Cluster(id=OWNER.cluster_id),
+            keys.CLUSTER: ClusterRecord(id=OWNER.cluster_id),
             keys.topic(OWNER.topic): TopicRecord(id=TOPIC.bytes, streams=[100], configs={}),
         },
     )
@@ -39,7 +39,7 @@ def world(tmp_path: Path) -> Iterator[TablesWorld]:
 
 def restore(world: TablesWorld, snapshot: dict[str, bytes], *, epoch: int = 1) -> None:
     """What a restore leaves in the metadata store."""
-    cluster = {keys.CLUSTER: Cluster(id=OWNER.cluster_id, epoch=epoch)}
+    cluster = {keys.CLUSTER: ClusterRecord(id=OWNER.cluster_id, epoch=epoch)}
     write_keys(world, {**snapshot, **cluster}, wipe=True)
 
 

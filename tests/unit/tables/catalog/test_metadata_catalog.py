@@ -14,7 +14,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import CatalogUnavailable, ConfigurationError
 from headwater.meta import keys
 from headwater.tables.commit.changes import append_files
@@ -119,7 +119,7 @@ def test_properties_of_a_namespace_change(catalog: Catalog) -> None:
 
 def test_nothing_is_read_or_changed_during_a_restore(world: TablesWorld, catalog: Catalog) -> None:
     catalog.create_namespace("lake")
-    restoring = Cluster(id="c1", epoch=1, restoring="a snapshot")
+    restoring = ClusterRecord(id="c1", epoch=1, restoring="a snapshot")
     write_keys(world, {keys.CLUSTER: restoring})
     with pytest.raises(CatalogUnavailable, match="being restored"):
         catalog.list_namespaces()

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import TableMismatch
-from headwater.pipeline.compaction.streams import StoredTopic
 from headwater.pipeline.compaction.table_commits import TableCommits
+from headwater.pipeline.metadata_reads import StoredTopic
 from headwater.tables.commit.changes import (
     Settlement,
     append_files,

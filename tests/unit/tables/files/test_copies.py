@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from headwater.tables.commit.changes import TopicTable, append_files
 from headwater.tables.commit.watermarks import Append
-from headwater.tables.files.copies import write_copies
 from headwater.tables.files.parquet import FileTarget
+from headwater.tables.files.partitioned import write_copies
 from headwater.tables.files.transforms import partition_values
 from headwater.tables.partitioning import partition_spec
 from headwater.tables.schema import ICEBERG

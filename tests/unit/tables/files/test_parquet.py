@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import ConfigurationError, InvalidRecord
 from headwater.tables.commit.changes import append_files
-from headwater.tables.files.outputs import create_object
+from headwater.tables.files.object_writer import create_object
 from headwater.tables.files.parquet import FileTarget, write_range
 from headwater.tables.files.row_groups import row_ends, row_groups
 from headwater.tables.schema import ARROW, ICEBERG, to_table

@@ -11,41 +11,43 @@ from typing import Final
 
 from headwater.errors import TableMismatch
 from headwater.log.reclaim.releases import TableReleases
-from headwater.pipeline.compaction.streams import StoredTopic, read_layout, read_topics
-from headwater.pipeline.fsck.tables import below_log_start, read_table
-from headwater.pipeline.place import Place
+from headwater.pipeline.cluster_stores import ClusterStores
+from headwater.pipeline.fsck.table_checks import below_log_start, read_table
+from headwater.pipeline.metadata_reads import StoredTopic, read_layout, read_topics
 from headwater.topic_config.topic import compaction_target
 
 _DELETED_STREAM: Final = 0
 
 
-async def release_copies(place: Place) -> None:
-    """Note the copies that are no longer needed; ``let_files_go`` does the rest.
+async def release_copies(stores: ClusterStores) -> None:
+    """Note the copies that are no longer needed; ``release_table_files`` does the rest.
 
     Raises ``CatalogUnavailable``.
     """
-    releases = TableReleases(place.meta, place.clock)
-    known = {topic.id for topic in await read_topics(place.meta, ())}
-    left = await asyncio.to_thread(place.tables.files_of_others, known)
+    releases = TableReleases(stores.meta, stores.clock)
+    known = {topic.id for topic in await read_topics(stores.meta, ())}
+    left = await asyncio.to_thread(stores.tables.files_of_others, known)
     # Read again: a table may be of a topic that was created meanwhile.
-    topics = await read_topics(place.meta, ())
+    topics = await read_topics(stores.meta, ())
     for topic_id, files in left.items():
         if topic_id not in {topic.id for topic in topics}:
             await releases.note(_DELETED_STREAM, files)
     for topic in topics:
         if compaction_target(topic.configs) == "both":
-            await _release_below(place, topic, releases)
+            await _release_below(stores, topic, releases)
 
 
-async def _release_below(place: Place, topic: StoredTopic, releases: TableReleases) -> None:
+async def _release_below(
+    stores: ClusterStores, topic: StoredTopic, releases: TableReleases
+) -> None:
     try:
-        table = await asyncio.to_thread(read_table, place, topic)
+        table = await asyncio.to_thread(read_table, stores, topic)
     except TableMismatch:
         return  # its next commit says what is wrong
     if table is None:
         return
     log_starts = {
-        partition: (await read_layout(place.meta, stream)).log_start
+        partition: (await read_layout(stores.meta, stream)).log_start
         for partition, stream in enumerate(topic.streams)
     }
     for partition, files in _by_partition(table.files, log_starts).items():

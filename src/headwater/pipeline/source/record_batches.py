@@ -18,7 +18,7 @@ from headwater.log.read.parquet.rows import DAMAGE, read_footer
 from headwater.log.read.parquet.source import FOOTER_GUESS, footer_length
 from headwater.pipeline.compaction.chunks import record_batches
 from headwater.pipeline.object_reads import ObjectReads
-from headwater.pipeline.source.filters import Span, Wanted
+from headwater.pipeline.source.filters import Interval, ReadFilter
 from headwater.wire.columnar.schema import HEADERS, SCHEMA
 
 TOPIC: Final = pa.field("topic", pa.string(), nullable=False)
@@ -69,10 +69,10 @@ def parquet_batches(
     start: int,
     end: int,
     columns: Sequence[str],
-    wanted: Wanted,
+    wanted: ReadFilter,
 ) -> Iterator[Any]:
     """Rows of the row groups that can hold what is wanted of ``[start, end)``, column by column."""
-    offsets = Span(start, end - 1)
+    offsets = Interval(start, end - 1)
     wanted = replace(wanted, offsets=wanted.offsets.meet(offsets.low, offsets.high))
     names = [name for name in SCHEMA.names if name in columns or name == "offset"]
     described, metadata = read_footer(_footer_bytes(entry, reads), entry.key)
@@ -101,8 +101,8 @@ def _footer_bytes(entry: IndexEntry, reads: ObjectReads) -> bytearray:
     return tail
 
 
-def _may_have(group: RowGroup, wanted: Wanted) -> bool:
-    spans: dict[tuple[str, ...], Span] = {
+def _may_have(group: RowGroup, wanted: ReadFilter) -> bool:
+    spans: dict[tuple[str, ...], Interval] = {
         ("offset",): wanted.offsets,
         ("timestamp",): wanted.times,
     }

@@ -1,4 +1,4 @@
-"""Cleaning a file's records on an executor: those stay that are the last of their key.
+"""KeyCompaction a file's records on an executor: those stay that are the last of their key.
 
 Keys are compared as they are, by Arrow, so no producer can make two of them seem the same.
 """
@@ -12,27 +12,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headwater.log.formats.metadata_values import IndexEntry
-from headwater.meta.values import decode
-from headwater.pipeline.compaction.task import Cleaning
-from headwater.pipeline.fsck.task import COLUMNS
+from headwater.pipeline.compaction.range_task import KeyCompaction
+from headwater.pipeline.fsck.check_task import COLUMNS
 from headwater.pipeline.object_reads import ObjectReads
-from headwater.pipeline.source.filters import Wanted
+from headwater.pipeline.source.filters import ReadFilter
 from headwater.pipeline.source.read import read_entries
-from headwater.pipeline.upkeep.clean_plan import NO_TOMBSTONES, is_due
+from headwater.pipeline.upkeep.key_compaction_plan import NO_TOMBSTONES, is_due
 
 FOLD_BYTES: Final = 64 * 2**20
 """As many bytes of keys are gathered before those that stand twice are folded."""
 
 
-class Cleaner:
+class KeyCompactor:
     """Filters the records of entries, and remembers until when their tombstones are kept."""
 
-    def __init__(self, cleaning: Cleaning, reads: ObjectReads, partition: int) -> None:
+    def __init__(self, cleaning: KeyCompaction, reads: ObjectReads, partition: int) -> None:
         self._cleaning = cleaning
         self._reads = reads
         self._partition = partition
-        dirty = [decode(IndexEntry, entry) for entry in cleaning.dirty]
-        self._keys, self._last = _last_offsets(self._columns(dirty, 0, ("offset", "key")))
+        self._keys, self._last = _last_offsets(self._columns(cleaning.dirty, 0, ("offset", "key")))
         self.horizon_ms = NO_TOMBSTONES
 
     def records(self, entries: Sequence[IndexEntry], keep_from: int) -> Iterator[Any]:
@@ -78,7 +76,7 @@ class Cleaner:
         if not entries:
             return iter(())
         low, high = max(entries[0].start, keep_from), entries[-1].end
-        return read_entries(entries, self._reads, self._partition, low, high, columns, Wanted())
+        return read_entries(entries, self._reads, self._partition, low, high, columns, ReadFilter())
 
 
 def _last_offsets(batches: Iterator[Any]) -> tuple[Any, NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""A cluster as a process sees it that is no broker: its stores, and what jobs need of them."""
+"""The opened stores of a cluster, for a process that is not a broker."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from random import Random, SystemRandom
 from urllib.parse import unquote, urlsplit
 
 from headwater.clock import Clock, SystemClock
-from headwater.cluster_record import Cluster
+from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.restore.bookmarks import check_bookmark
@@ -27,8 +27,8 @@ IO_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a cluster's data is."""
+class StoreLocation:
+    """The data directory and the store URLs of a cluster."""
 
     data: Path
     metadata_url: str
@@ -36,52 +36,54 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The opened stores of a cluster."""
+class ClusterStores:
+    """The opened stores of a cluster, and its tables."""
 
-    address: Address
+    location: StoreLocation
     meta: MetadataStore
     objects: ObjectStore
     reclaimer: Reclaimer
     clock: Clock
-    cluster: Cluster
+    cluster: ClusterRecord
     tables: TableCommits
 
 
 @contextlib.asynccontextmanager
-async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[Place]:
+async def open_cluster_stores(
+    location: StoreLocation, tables: TableSettings
+) -> AsyncIterator[ClusterStores]:
     """Open a cluster's stores for as long as the block runs.
 
-    Raises ``ConfigurationError`` where there is no cluster, one that lives in the memory of its
-    broker, one with other objects, or one whose metadata store went back to an earlier state;
-    what the stores raise.
+    Raises ``ConfigurationError`` if there is no cluster, if it lives in the memory of its broker,
+    if the object store belongs to another cluster, or if the metadata store went back to an
+    earlier state. Also raises what the stores raise.
     """
-    _check_reachable(address)
+    _check_reachable(location)
     clock, random = SystemClock(), Random(SystemRandom().getrandbits(128))  # noqa: S311 - pauses
     async with contextlib.AsyncExitStack() as stack:
         executor = ThreadPoolExecutor(IO_THREADS, "headwater-io")
         stack.callback(executor.shutdown)
-        objects = open_objects(address.objects_url, clock=clock, random=random, executor=executor)
+        objects = open_objects(location.objects_url, clock=clock, random=random, executor=executor)
         stack.push_async_callback(objects.close)
-        meta = await open_store(address.metadata_url, clock)
+        meta = await open_store(location.metadata_url, clock)
         stack.push_async_callback(meta.close)
         stored = await meta.get(keys.CLUSTER)
         if stored is None:
-            raise _no_cluster(address.metadata_url)
-        cluster = decode(Cluster, stored.value)
-        await check_claim(objects, cluster, shown(address.objects_url))
+            raise _no_cluster(location.metadata_url)
+        cluster = decode(ClusterRecord, stored.value)
+        await check_claim(objects, cluster, shown(location.objects_url))
         await check_bookmark(meta, objects, cluster)
         commits = TableCommits(
             tables,
-            data=address.data,
-            metadata_url=address.metadata_url,
-            objects_url=address.objects_url,
+            data=location.data,
+            metadata_url=location.metadata_url,
+            objects_url=location.objects_url,
             cluster_id=cluster.id,
             epoch=cluster.epoch,
         )
         stack.callback(commits.close)
-        yield Place(
-            address=address,
+        yield ClusterStores(
+            location=location,
             meta=meta,
             objects=objects,
             reclaimer=Reclaimer(objects),
@@ -91,14 +93,16 @@ async def open_place(address: Address, tables: TableSettings) -> AsyncIterator[P
         )
 
 
-def _check_reachable(address: Address) -> None:
-    for url in (address.metadata_url, address.objects_url):
+def _check_reachable(location: StoreLocation) -> None:
+    for url in (location.metadata_url, location.objects_url):
         if url.startswith("memory:"):
-            raise ConfigurationError(f"{url} is in its broker's memory, where no job can reach it")
-    parts = urlsplit(address.metadata_url)
-    # Opening would create it.
+            raise ConfigurationError(
+                f"{url} is in its broker's memory, which other processes cannot read"
+            )
+    parts = urlsplit(location.metadata_url)
+    # Opening would create the file.
     if parts.scheme == "sqlite" and not Path(unquote(parts.path)[1:]).exists():
-        raise _no_cluster(address.metadata_url)
+        raise _no_cluster(location.metadata_url)
 
 
 def _no_cluster(url: str) -> ConfigurationError:

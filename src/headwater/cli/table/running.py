@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from headwater.config import Settings
-    from headwater.pipeline.place import Address
+    from headwater.pipeline.cluster_stores import StoreLocation
 
 T = TypeVar("T")
 
 
-def address_of(settings: "Settings") -> "Address":
-    from headwater.pipeline.place import Address
+def address_of(settings: "Settings") -> "StoreLocation":
+    from headwater.pipeline.cluster_stores import StoreLocation
 
-    return Address(
+    return StoreLocation(
         data=Path(settings.data),
         metadata_url=settings.metadata_url,
         objects_url=settings.objects_url,

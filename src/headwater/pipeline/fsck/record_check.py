@@ -10,12 +10,12 @@ import msgspec
 
 from headwater.log.formats.metadata_values import IndexEntry
 from headwater.log.reclaim.pins import Pins
-from headwater.pipeline.compaction.streams import read_layout
+from headwater.pipeline.cluster_stores import ClusterStores
+from headwater.pipeline.fsck.check_task import CheckResult, pack_check
 from headwater.pipeline.fsck.objects import stored_entries
-from headwater.pipeline.fsck.report import CheckWatcher, Kind, Report
-from headwater.pipeline.fsck.streams import StreamChecks
-from headwater.pipeline.fsck.task import CheckResult, pack_check
-from headwater.pipeline.place import Place
+from headwater.pipeline.fsck.report import CheckWatcher, FindingKind, Report
+from headwater.pipeline.fsck.stream_checks import StreamChecks
+from headwater.pipeline.metadata_reads import read_layout
 from headwater.pipeline.spark.runner import Runner
 
 TASK_BYTES: Final = 64 * 2**20
@@ -24,7 +24,7 @@ PIN_MS: Final = 60_000
 
 
 async def check_records(
-    place: Place,
+    stores: ClusterStores,
     streams: Mapping[int, tuple[str, int]],
     checks: StreamChecks,
     runner: Runner,
@@ -35,20 +35,20 @@ async def check_records(
 
     Raises ``StoreUnavailable`` where Spark fails.
     """
-    pins = Pins(place.meta, place.clock)
+    pins = Pins(stores.meta, stores.clock)
     reader = f"fsck-{uuid4().hex[:8]}"
     async with AsyncExitStack() as held:
         tasks = []
         for stream, (name, partition) in streams.items():
             await held.enter_async_context(pins.held(stream, 0, reader, PIN_MS))
-            log_start = (await read_layout(place.meta, stream)).log_start
+            log_start = (await read_layout(stores.meta, stream)).log_start
             entries = [
                 entry
-                async for entry in stored_entries(place.meta, stream)
+                async for entry in stored_entries(stores.meta, stream)
                 if entry.end > log_start and not entry.set_aside
             ]
             tasks += [
-                pack_check(stream, name, partition, some, place.address.objects_url)
+                pack_check(stream, name, partition, some, stores.location.objects_url)
                 for some in _some_at_a_time(entries)
             ]
         if not tasks:
@@ -67,7 +67,7 @@ async def check_records(
                 key=key,
             )  # fmt: skip
             if not gone or await checks.is_current(result.stream, entry):
-                kind = Kind.MISSING if gone else Kind.DAMAGED
+                kind = FindingKind.MISSING if gone else FindingKind.DAMAGED
                 report.add(kind, result.name, f"[{start}, {end}): {problem}")
 
 

@@ -30,7 +30,7 @@ NO_TOMBSTONES: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningRules:
+class KeyCompactionRules:
     """When a run is worth cleaning, by the topic's configuration."""
 
     min_lag_ms: int
@@ -39,7 +39,7 @@ class CleaningRules:
     """The share of dirty bytes from which cleaning is worth while; 0 takes any."""
 
 
-def plan_clean(view: StreamView, rules: CleaningRules, now_ms: int) -> RangePlan | None:
+def plan_clean(view: StreamView, rules: KeyCompactionRules, now_ms: int) -> RangePlan | None:
     """The lowest run that is worth a job; None where none is."""
     for run in _runs(view):
         # Older values may lie below a run that does not begin where the log does.
@@ -70,7 +70,7 @@ def _runs(view: StreamView) -> list[list[IndexEntry]]:
 
 
 def _reach(
-    run: Sequence[IndexEntry], rules: CleaningRules, now_ms: int, *, drops_tombstones: bool
+    run: Sequence[IndexEntry], rules: KeyCompactionRules, now_ms: int, *, drops_tombstones: bool
 ) -> int:
     """How many files of a run are taken: up to the last that has something to be cleaned."""
     dirty = clean = reach = due = 0

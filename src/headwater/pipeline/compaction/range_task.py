@@ -1,14 +1,13 @@
-"""What a Spark executor does: one range of one stream becomes Parquet files.
+"""A Spark task that writes one range of one stream to Parquet or segment files.
 
-A task comes as bytes and answers as bytes, so that Spark moves neither records nor objects. It
-never raises for what is wrong with the data or with a store: the answer says so, and the other
-ranges of the same Spark job go on.
+A task and its result are bytes, so that Spark transfers neither records nor objects. A task does
+not raise for damaged data or a failing store: its result reports the failure, and the other tasks
+of the Spark job continue.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
-from importlib.metadata import version
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -18,32 +17,37 @@ from headwater.errors import ConfigurationError, HeadwaterError, ObjectNotFound
 from headwater.log.formats.file_notes import NOTES, encode_notes
 from headwater.log.formats.metadata_values import INLINE, WAL, IndexEntry
 from headwater.log.jobs.jobs import DataFile, Job, data_file_key
-from headwater.meta.values import decode, encode
 from headwater.pipeline.compaction.planner import BOTH, DENSE, SEGMENTS
+from headwater.pipeline.headwater_version import headwater_version
 from headwater.pipeline.object_reads import ObjectReads, open_reads
 from headwater.topic_config.table import LOG_PARTITIONING
 
 RESULT_SCHEMA: Final = "result binary"
+RANGE: Final = "range"
+"""The kind of these tasks, in the second field of an encoded task."""
 
 
-class Cleaning(msgspec.Struct, array_like=True):
-    """What a cleaning task needs beside its range."""
+class KeyCompaction(msgspec.Struct, array_like=True):
+    """The part of a task that is specific to key compaction."""
 
-    dirty: list[bytes]
-    """The entries, packed, whose keys supersede others."""
+    dirty: list[IndexEntry]
+    """The index entries whose keys supersede older records."""
     now_ms: int
     horizon_ms: int
-    """Until when the tombstones of dirty files are kept."""
+    """Tombstones from dirty files are kept until this time."""
     drops_tombstones: bool
-    """Whether everything below the job's range is gone, so that nothing can come back."""
+    """Whether the job begins at the log start, so that no older value can reappear."""
 
 
-class RangeTask(msgspec.Struct, kw_only=True):
-    """One file to write: the entries that make up ``[start, end)`` of a job's range.
+class RangeTask(msgspec.Struct, array_like=True, kw_only=True):
+    """One file to write, from the entries in the range ``[start, end)`` of a job.
 
-    A trim may have taken the first of them; the range stays.
+    A trim may have removed the first entries; the range stays.
     """
 
+    version: str = msgspec.field(default_factory=headwater_version)
+    """Of Headwater in the process that made the task; first, so that any version can read it."""
+    kind: str = RANGE
     job: Job
     start: int
     end: int
@@ -52,13 +56,12 @@ class RangeTask(msgspec.Struct, kw_only=True):
     """Records below this offset were deleted and are not written."""
     objects_url: str
     partitioning: str = LOG_PARTITIONING
-    """Of the table, where it is a copy."""
-    cleaning: Cleaning | None = None
-    """Where records go that are not the last of their key."""
+    """The partitioning of a table that is a copy of the log."""
+    key_compaction: KeyCompaction | None = None
 
 
 class RangeResult(msgspec.Struct, kw_only=True):
-    """What became of a task; its parts make up the range unless it failed."""
+    """The result of a task. Without a failure, the files and ``set_aside`` cover its range."""
 
     job: str
     start: int
@@ -69,57 +72,21 @@ class RangeResult(msgspec.Struct, kw_only=True):
     cpu_seconds: float = 0.0
     failure: str = ""
     gone: bool = False
-    """An object of the range is not there: the plan is stale."""
-
-
-class PackedTask(msgspec.Struct, array_like=True):
-    """A task on its way; stored values are packed in their own format."""
-
-    release: str
-    """Of Headwater, where the task was made; first, so that any release can read it."""
-    job: bytes
-    start: int
-    end: int
-    entries: list[bytes]
-    keep_from: int
-    objects_url: str
-    partitioning: str
-    cleaning: Cleaning | None
+    """Whether an object of the range does not exist: the plan is stale."""
 
 
 def pack(task: RangeTask) -> bytes:
-    """A task as bytes."""
-    packed = PackedTask(
-        _release(),
-        encode(task.job),
-        task.start,
-        task.end,
-        [encode(entry) for entry in task.entries],
-        task.keep_from,
-        task.objects_url,
-        task.partitioning,
-        task.cleaning,
-    )
-    return msgspec.msgpack.encode(packed)
+    """Encode a task."""
+    return msgspec.msgpack.encode(task)
 
 
 def unpack(data: bytes) -> RangeTask:
-    """The task that ``pack`` packed."""
-    packed = msgspec.msgpack.decode(data, type=PackedTask)
-    return RangeTask(
-        job=decode(Job, packed.job),
-        start=packed.start,
-        end=packed.end,
-        entries=[decode(IndexEntry, entry) for entry in packed.entries],
-        keep_from=packed.keep_from,
-        objects_url=packed.objects_url,
-        partitioning=packed.partitioning,
-        cleaning=packed.cleaning,
-    )
+    """Decode a task."""
+    return msgspec.msgpack.decode(data, type=RangeTask)
 
 
 def in_arrow(tasks: Sequence[bytes]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` over a range of task numbers."""
+    """A function for ``mapInArrow`` that runs the tasks whose numbers it receives."""
     return partial(_run_numbered, list(tasks))
 
 
@@ -132,26 +99,21 @@ def _run_numbered(tasks: list[bytes], numbers: Iterator[Any]) -> Iterator[Any]:
 
 
 def run_packed(task: bytes) -> bytes:
-    """Run a packed task; the result is a packed ``RangeResult``, or that of a check.
+    """Run an encoded task; returns an encoded ``RangeResult`` or ``CheckResult``.
 
-    Raises ``ConfigurationError`` where another release of Headwater made it.
+    Raises ``ConfigurationError`` if another version of Headwater made the task.
     """
-    from headwater.pipeline.fsck.task import CHECK, run_check
+    from headwater.pipeline.fsck.check_task import CHECK, run_check
 
-    release, what = msgspec.msgpack.decode(task)[:2]
-    if release != _release():
+    version, kind = msgspec.msgpack.decode(task)[:2]
+    if version != headwater_version():
         raise ConfigurationError(
-            f"Spark's executors have headwater {_release()} and this process has {release}; "
-            "install the same release on both"
+            f"Spark's executors have headwater {headwater_version()} and this process has "
+            f"{version}; install the same version on both"
         )
-    if what == CHECK:
+    if kind == CHECK:
         return run_check(task)
     return msgspec.msgpack.encode(run(unpack(task)))
-
-
-@cache
-def _release() -> str:
-    return version("headwater")
 
 
 def run(task: RangeTask) -> RangeResult:
@@ -174,18 +136,18 @@ def run(task: RangeTask) -> RangeResult:
 
 
 def _write_parts(task: RangeTask, reads: ObjectReads, result: RangeResult) -> None:
-    """One file in the usual case; around damaged chunks, which are all looked for, several."""
+    """Write one file. If chunks are damaged, write one file for each part between them."""
     from headwater.pipeline.compaction.chunks import DamagedChunk
 
     if task.job.kind in DENSE and task.entries[0].start > task.start:
-        # A trim took what was before it. A file of rows may lack some; a segment is dense.
+        # A trim removed the records before it. A Parquet file may have gaps; a segment may not.
         result.set_aside = [(task.start, task.entries[0].start, "its records were deleted")]
         task = msgspec.structs.replace(task, start=task.entries[0].start)
     try:
         _write_file(task, reads, task.start, task.end, task.entries, result)
     except DamagedChunk:
         damaged = list(_find_damaged(task, reads))
-        # What was finished before the damage was met comes into no manifest.
+        # Files that were finished before the damage was found are in no manifest.
         result.files, result.copies = [], []
         result.set_aside += [(entry.start, entry.end, reason) for entry, reason in damaged]
         start = task.start
@@ -219,7 +181,7 @@ def _write_file(
     from headwater.tables.files.parquet import FileTarget, write_range
 
     job = task.job
-    # A copy has not all records of its range: it is never put back into a log.
+    # A copy may lack records of its range, so a restore must not put it into a log.
     chunks = {} if job.kind == BOTH else {NOTES: encode_notes(entries)}
     if job.kind in DENSE:
         from headwater.pipeline.compaction.segment_files import write_segment
@@ -241,17 +203,17 @@ def _write_file(
             **chunks,
         },
     )
-    if task.cleaning is not None:
-        from headwater.pipeline.upkeep.clean_task import Cleaner
+    if task.key_compaction is not None:
+        from headwater.pipeline.upkeep.key_compaction import KeyCompactor
 
-        cleaner = Cleaner(task.cleaning, reads, job.partition)
-        written = write_range(cleaner.records(entries, task.keep_from), target)
-        written.delete_horizon_ms = cleaner.horizon_ms
+        compactor = KeyCompactor(task.key_compaction, reads, job.partition)
+        written = write_range(compactor.records(entries, task.keep_from), target)
+        written.delete_horizon_ms = compactor.horizon_ms
         result.files.append(written)
         return
     records = _records(task, reads, entries)
     if job.kind == BOTH:
-        from headwater.tables.files.copies import write_copies
+        from headwater.tables.files.partitioned import write_copies
 
         result.copies += write_copies(records, target, task.partitioning)
     else:
@@ -259,22 +221,22 @@ def _write_file(
 
 
 def _records(task: RangeTask, reads: ObjectReads, entries: Sequence[IndexEntry]) -> Iterator[Any]:
-    """The records of entries that are kept: of chunks, or of files that are rewritten."""
+    """The kept records of chunks, or of files that are rewritten."""
     from headwater.pipeline.compaction.chunks import record_batches
 
     partition = task.job.partition
     if all(entry.kind in (INLINE, WAL) for entry in entries):
         return record_batches(entries, reads, partition=partition, keep_from=task.keep_from)
-    from headwater.pipeline.fsck.task import COLUMNS
-    from headwater.pipeline.source.filters import Wanted
+    from headwater.pipeline.fsck.check_task import COLUMNS
+    from headwater.pipeline.source.filters import ReadFilter
     from headwater.pipeline.source.read import read_entries
 
     low = max(task.start, task.keep_from)
-    return read_entries(entries, reads, partition, low, task.end, COLUMNS, Wanted())
+    return read_entries(entries, reads, partition, low, task.end, COLUMNS, ReadFilter())
 
 
 def warm_up() -> None:
-    """Import and compile what tasks use, so that the processes forked from this one have it."""
+    """Import and compile everything that tasks use, before worker processes are forked."""
     import pyarrow as pa
 
     import headwater.tables.files.parquet

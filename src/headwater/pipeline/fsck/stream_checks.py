@@ -15,12 +15,12 @@ from headwater.log.formats.metadata_values import (
 from headwater.log.reclaim.releases import object_keys
 from headwater.meta import keys
 from headwater.meta.values import decode
-from headwater.pipeline.compaction.streams import read_layout, read_tail
-from headwater.pipeline.fsck.files import file_problem
-from headwater.pipeline.fsck.index import StreamCopy, index_problems, inline_problem
+from headwater.pipeline.cluster_stores import ClusterStores
+from headwater.pipeline.fsck.file_checks import file_problem
+from headwater.pipeline.fsck.index_checks import StreamCopy, index_problems, inline_problem
 from headwater.pipeline.fsck.objects import Inventory, Reference, references, stored_entries
-from headwater.pipeline.fsck.report import Kind, Report
-from headwater.pipeline.place import Place
+from headwater.pipeline.fsck.report import FindingKind, Report
+from headwater.pipeline.metadata_reads import read_layout, read_tail
 
 ATTEMPTS: Final = 8
 """How often a stream is read that changes under the check."""
@@ -30,9 +30,9 @@ PAUSE_S: Final = 0.05
 class StreamChecks:
     """Checks streams one by one and gathers what they refer to."""
 
-    def __init__(self, place: Place, inventory: Inventory, report: Report) -> None:
-        self._place = place
-        self._meta = place.meta
+    def __init__(self, stores: ClusterStores, inventory: Inventory, report: Report) -> None:
+        self._stores = stores
+        self._meta = stores.meta
         self._inventory = inventory
         self._report = report
         self.used: set[Reference] = set()
@@ -49,7 +49,7 @@ class StreamChecks:
                 if entry.end > tail.high_watermark:
                     break
                 if entry.kind == INLINE and (problem := inline_problem(entry)) is not None:
-                    self._report.add(Kind.DAMAGED, f"stream {stream}", problem)
+                    self._report.add(FindingKind.DAMAGED, f"stream {stream}", problem)
                 entry.data = None
                 entries.append(entry)
             if (await read_layout(self._meta, stream)).generation == layout.generation:
@@ -61,12 +61,14 @@ class StreamChecks:
         """Check a stream and the objects behind it; None where it was deleted meanwhile."""
         copy = await self.copy(stream)
         if copy is None:
-            self._report.add(Kind.INDEX, name, "it changes too fast to be checked; try again")
+            self._report.add(
+                FindingKind.INDEX, name, "it changes too fast to be checked; try again"
+            )
             return None
         if copy.tail.deleted:
             return None
         for problem in index_problems(copy):
-            self._report.add(Kind.INDEX, name, problem)
+            self._report.add(FindingKind.INDEX, name, problem)
         for entry in copy.entries:
             self._report.entries += 1
             self.used.update(references(stream, entry))
@@ -90,24 +92,26 @@ class StreamChecks:
         there = None if stored is None else decode(IndexEntry, stored.value)
         return there is not None and (there.start, there.key) == (entry.start, entry.key)
 
-    async def _object_problem(self, stream: int, entry: IndexEntry) -> tuple[Kind, str | None]:
+    async def _object_problem(
+        self, stream: int, entry: IndexEntry
+    ) -> tuple[FindingKind, str | None]:
         for key in object_keys(entry.kind, entry.key):
             wanted = entry.position + entry.length if key == entry.key else 0
             size = await self._inventory.size(key, wanted)
             if size is None:
-                return Kind.MISSING, f"object {key} is not there"
+                return FindingKind.MISSING, f"object {key} is not there"
             if size < wanted or (entry.kind != WAL and key == entry.key and size != wanted):
-                return Kind.DAMAGED, f"object {key} has {size} bytes, {wanted} are wanted"
+                return FindingKind.DAMAGED, f"object {key} has {size} bytes, {wanted} are wanted"
             stored = await self._meta.get(keys.object_record(0, key, entry.part))
             if stored is None:
-                return Kind.UNGUARDED, f"object {key} has no record of part {entry.part}"
+                return FindingKind.UNGUARDED, f"object {key} has no record of part {entry.part}"
             if stream not in decode(ObjectRecord, stored.value).live:
-                return Kind.UNGUARDED, f"the record of {key} does not keep stream {stream}"
+                return FindingKind.UNGUARDED, f"the record of {key} does not keep stream {stream}"
         try:
-            problem, rows = await file_problem(entry, self._place.objects)
+            problem, rows = await file_problem(entry, self._stores.objects)
         except ObjectNotFound:
-            return Kind.MISSING, f"object {entry.key} is not there"
+            return FindingKind.MISSING, f"object {entry.key} is not there"
         if rows >= 0:
             self._report.files += 1
             self.rows[entry.key] = rows
-        return Kind.DAMAGED, None if problem is None else f"object {entry.key}: {problem}"
+        return FindingKind.DAMAGED, None if problem is None else f"object {entry.key}: {problem}"

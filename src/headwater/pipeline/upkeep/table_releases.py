@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 from headwater.clock import Clock
 from headwater.log.reclaim.releases import TableRelease, TableReleases
 from headwater.meta.store import MetadataStore
-from headwater.pipeline.compaction.streams import StoredTopic, read_topics
 from headwater.pipeline.compaction.table_commits import TableCommits
+from headwater.pipeline.metadata_reads import StoredTopic, read_topics
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class AskCatalog(Protocol):
     async def __call__(self, function: Callable[[], T]) -> T: ...
 
 
-async def let_files_go(
+async def release_table_files(
     meta: MetadataStore, clock: Clock, tables: TableCommits, ask: AskCatalog
 ) -> int:
     """Work the table release list off as far as it can be; returns how many files were let go.

@@ -12,7 +12,7 @@ from headwater.tables.locations import object_key, object_location, storage_prop
 from headwater.tables.topic_tables import CLUSTER, EPOCH, TOPIC_ID
 
 
-def held_by(
+def read_holdings(
     objects_url: str, metadata: str, *, cluster_id: str, topic_id: str, epoch: int
 ) -> tuple[frozenset[str], Mapping[int, int]] | None:
     """The keys of a table's files and its watermarks, by the metadata file with this key.

@@ -21,9 +21,8 @@ from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.scan import scan_all
 from headwater.meta.values import decode
-from headwater.pipeline.compaction.streams import StoredTopic, is_claimed, read_topics
-from headwater.pipeline.fsck.deep import check_records
-from headwater.pipeline.fsck.index import job_problems
+from headwater.pipeline.cluster_stores import ClusterStores
+from headwater.pipeline.fsck.index_checks import job_problems
 from headwater.pipeline.fsck.objects import (
     METADATA,
     WAL_PREFIX,
@@ -36,10 +35,11 @@ from headwater.pipeline.fsck.objects import (
     released,
     stored_entries,
 )
-from headwater.pipeline.fsck.report import CheckWatcher, Kind, NoCheckWatcher, Report
-from headwater.pipeline.fsck.streams import StreamChecks
-from headwater.pipeline.fsck.tables import LogCopy, read_table, table_problems
-from headwater.pipeline.place import Place
+from headwater.pipeline.fsck.record_check import check_records
+from headwater.pipeline.fsck.report import CheckWatcher, FindingKind, NoCheckWatcher, Report
+from headwater.pipeline.fsck.stream_checks import StreamChecks
+from headwater.pipeline.fsck.table_checks import LogCopy, read_table, table_problems
+from headwater.pipeline.metadata_reads import StoredTopic, is_claimed, read_topics
 from headwater.pipeline.spark.runner import Runner
 from headwater.topic_config.topic import compaction_target
 
@@ -48,7 +48,7 @@ TABLE_ATTEMPTS: Final = 5
 PAUSE_S: Final = 0.3
 
 
-class Checker:
+class ClusterCheck:
     """Checks a cluster. ``runner`` is wanted for a deep check only.
 
     Raises ``StoreError`` or ``KafkaError`` where a store fails: that says nothing of the data.
@@ -56,18 +56,18 @@ class Checker:
 
     def __init__(
         self,
-        place: Place,
+        stores: ClusterStores,
         settings: LogSettings,
         *,
         runner: Runner | None = None,
         watcher: CheckWatcher | None = None,
     ) -> None:
-        self._place = place
-        self._meta = place.meta
+        self._stores = stores
+        self._meta = stores.meta
         self._settings = settings
         self._runner = runner
         self._watcher = watcher or NoCheckWatcher()
-        self._steps = JobSteps(place.meta, place.clock)
+        self._steps = JobSteps(stores.meta, stores.clock)
 
     async def check(self) -> Report:
         """Look at everything."""
@@ -75,9 +75,9 @@ class Checker:
         report = Report()
         self._watcher.at("Listing objects", 0, 0)
         # Before the index: what is listed and not referred to later is no object in the making.
-        inventory = Inventory(self._place.objects)
+        inventory = Inventory(self._stores.objects)
         await inventory.read()
-        checks = StreamChecks(self._place, inventory, report)
+        checks = StreamChecks(self._stores, inventory, report)
         topics = await read_topics(self._meta, ())
         await self._check_topics(topics, checks, report)
         await self._check_jobs(topics, checks, report)
@@ -89,7 +89,7 @@ class Checker:
                 for topic in topics
                 for partition, stream in enumerate(topic.streams)
             }
-            await check_records(self._place, streams, checks, self._runner, report, self._watcher)
+            await check_records(self._stores, streams, checks, self._runner, report, self._watcher)
         report.seconds = time.monotonic() - began
         return report
 
@@ -118,12 +118,12 @@ class Checker:
         for attempt in range(TABLE_ATTEMPTS):
             log.rows = checks.rows
             try:
-                table = await asyncio.to_thread(read_table, self._place, topic)
+                table = await asyncio.to_thread(read_table, self._stores, topic)
             except CatalogUnavailable as error:
-                report.add(Kind.TABLE, topic.name, f"its table was not compared: {error}")
+                report.add(FindingKind.TABLE, topic.name, f"its table was not compared: {error}")
                 return
             except TableMismatch as error:
-                report.add(Kind.TABLE, topic.name, str(error))
+                report.add(FindingKind.TABLE, topic.name, str(error))
                 return
             log.jobs = [job for job in await self._steps.open_jobs() if job.topic_id == topic.id]
             problems = list(table_problems(table, log))
@@ -137,14 +137,14 @@ class Checker:
         if topic.id in {each.id for each in await read_topics(self._meta, ())}:
             name = topic.name if table is None else table.name
             for problem in problems:
-                report.add(Kind.TABLE, name, problem)
+                report.add(FindingKind.TABLE, name, problem)
 
     async def _check_copy(self, topic: StoredTopic, checks: StreamChecks, report: Report) -> None:
         """A table that is a copy: what it names is there; how it is cut is its own affair."""
         try:
-            table = await asyncio.to_thread(read_table, self._place, topic)
+            table = await asyncio.to_thread(read_table, self._stores, topic)
         except (CatalogUnavailable, TableMismatch) as error:
-            report.add(Kind.TABLE, topic.name, str(error))
+            report.add(FindingKind.TABLE, topic.name, str(error))
             return
         if table is None:
             return
@@ -156,13 +156,13 @@ class Checker:
             again = (
                 None
                 if size is not None
-                else await asyncio.to_thread(read_table, self._place, topic)
+                else await asyncio.to_thread(read_table, self._stores, topic)
             )
             if size is None and again is not None and key in again.files:
-                report.add(Kind.TABLE, table.name, f"object {key} is not there")
+                report.add(FindingKind.TABLE, table.name, f"object {key} is not there")
             elif size is not None and size != file.size:
                 problem = f"it says that {key} has {file.size} bytes, it has {size}"
-                report.add(Kind.TABLE, table.name, problem)
+                report.add(FindingKind.TABLE, table.name, problem)
 
     async def _log_copy(self, topic: StoredTopic, checks: StreamChecks) -> LogCopy:
         log = LogCopy()
@@ -188,16 +188,16 @@ class Checker:
             if owner is None or (owner[0].id, owner[1]) != (job.topic_id, job.partition):
                 deleted = await self._meta.get(keys.tail(0, job.stream))
                 if owner is not None or deleted is None:
-                    report.add(Kind.JOB, name, f"stream {job.stream} is not its topic's")
+                    report.add(FindingKind.JOB, name, f"stream {job.stream} is not its topic's")
                 continue
             copy = await checks.copy(job.stream)
             there = await self._steps.get(job.stream)
             if copy is None or there is None or there.id != job.id:
                 continue
             for problem in job_problems(there, copy):
-                report.add(Kind.JOB, name, problem)
-            if not await is_claimed(self._meta, job, "", self._place.clock.now_ms()):
-                report.add(Kind.JOB, name, "nobody works on it", repairable=True)
+                report.add(FindingKind.JOB, name, problem)
+            if not await is_claimed(self._meta, job, "", self._stores.clock.now_ms()):
+                report.add(FindingKind.JOB, name, "nobody works on it", repairable=True)
 
     async def _check_objects(
         self, inventory: Inventory, checks: StreamChecks, report: Report
@@ -217,20 +217,20 @@ class Checker:
                 reference = (key, part, stream)
                 if reference not in used and await is_leaked(self._meta, reference):
                     problem = f"its part {part} is kept for stream {stream}, which does not use it"
-                    report.add(Kind.LEAKED, key, problem)
+                    report.add(FindingKind.LEAKED, key, problem)
         await self._check_unrecorded(inventory, recorded, report)
 
     async def _check_unrecorded(
         self, inventory: Inventory, recorded: set[str], report: Report
     ) -> None:
-        now_ms = self._place.clock.now_ms()
+        now_ms = self._stores.clock.now_ms()
         for info in inventory.objects.values():
             report.objects += 1
             report.object_bytes += info.size
             if info.key in recorded or METADATA in info.key:
                 continue
             if not info.key.startswith(WAL_PREFIX) and job_of_file(info.key) is None:
-                report.add(Kind.UNKNOWN, info.key, "it is not named as an object of ours is")
+                report.add(FindingKind.UNKNOWN, info.key, "it is not named as an object of ours is")
                 continue
             writing = {job.id for job in await self._steps.open_jobs() if job.state == CREATED}
             orphan, reason = await orphan_reason(self._meta, info.key, writing)
@@ -239,7 +239,7 @@ class Checker:
                 continue
             if orphan and info.modified_ms + self._settings.orphan_grace_ms <= now_ms:
                 if await inventory.is_there(info.key):
-                    report.add(Kind.ORPHAN, info.key, reason)
+                    report.add(FindingKind.ORPHAN, info.key, reason)
             else:
                 report.waiting += 1
 
@@ -251,8 +251,8 @@ class Checker:
 
     async def _check_releases(self, report: Report) -> None:
         """Released objects that a broker should have deleted by now."""
-        pins = Pins(self._meta, self._place.clock)
-        now_ms = self._place.clock.now_ms()
+        pins = Pins(self._meta, self._stores.clock)
+        now_ms = self._stores.clock.now_ms()
         late_ms = self._settings.gc_grace_ms + 2 * self._settings.gc_interval_ms
         needed_after = await horizon(self._meta)
         async for entry in scan_all(self._meta, keys.releases(0)):
@@ -268,4 +268,4 @@ class Checker:
             objects = sorted({key for key, _, _ in noted.chunks})
             problem = f"{objects[0]} and {len(objects) - 1} more were released long ago"
             if await self._meta.get(entry.key) is not None:
-                report.add(Kind.RELEASE, subject, problem)
+                report.add(FindingKind.RELEASE, subject, problem)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from headwater.errors import TableMismatch
 from headwater.log.formats.metadata_values import PARQUET, IndexEntry
 from headwater.log.jobs.jobs import INDEX_SWAPPED, Job
-from headwater.pipeline.compaction.streams import StoredTopic
-from headwater.pipeline.place import Place
+from headwater.pipeline.cluster_stores import ClusterStores
+from headwater.pipeline.metadata_reads import StoredTopic
 from headwater.tables.names import dotted
 
 _RANGE = re.compile(r".*/(\d+)/(\d+)-(\d+)-[^/]*")
@@ -51,7 +51,7 @@ class LogCopy:
                 self.entries[entry.key] = (stream, entry)
 
 
-def read_table(place: Place, topic: StoredTopic) -> TableCopy | None:
+def read_table(stores: ClusterStores, topic: StoredTopic) -> TableCopy | None:
     """A topic's table; None where there is none. Blocks.
 
     Raises ``CatalogUnavailable``, or ``TableMismatch`` where it is not what Headwater made.
@@ -62,7 +62,7 @@ def read_table(place: Place, topic: StoredTopic) -> TableCopy | None:
     from headwater.tables.locations import object_key
     from headwater.tables.topic_tables import load_table
 
-    wanted = place.tables.table(topic)
+    wanted = stores.tables.table(topic)
     name = dotted(wanted.name)
     with catalog_errors(f"table {name}"):
         if not wanted.catalog.table_exists(wanted.name):

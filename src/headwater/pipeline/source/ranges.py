@@ -16,9 +16,9 @@ from headwater.meta import keys
 from headwater.meta.scan import scan_all
 from headwater.meta.store import MetadataStore, prefix_end
 from headwater.meta.values import decode, encode
-from headwater.pipeline.compaction.streams import StoredTopic, read_layout, read_tail, read_topics
+from headwater.pipeline.metadata_reads import StoredTopic, read_layout, read_tail, read_topics
+from headwater.pipeline.source.metadata import NamedPin
 from headwater.pipeline.source.options import EARLIEST, LATEST, Position, SourceOptions
-from headwater.pipeline.source.store import NamedPin
 
 PAGE: Final = 512
 INLINE_WEIGHT: Final = 4
@@ -45,7 +45,7 @@ class StreamRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class PartitionBounds:
     """What a partition holds for readers: ``[log_start, end)``."""
 
     topic: str
@@ -60,7 +60,7 @@ class Bounds:
         return f"{self.topic}-{self.partition}"
 
 
-async def read_bounds(meta: MetadataStore, options: SourceOptions) -> list[Bounds]:
+async def read_bounds(meta: MetadataStore, options: SourceOptions) -> list[PartitionBounds]:
     """The bounds of all partitions, as they are.
 
     Raises ``UnknownTopicOrPartition``.
@@ -72,7 +72,9 @@ async def read_bounds(meta: MetadataStore, options: SourceOptions) -> list[Bound
             tail = await read_tail(meta, stream)
             if not tail.deleted:
                 end = max(tail.last_stable, layout.log_start)
-                found.append(Bounds(topic.name, topic.id, partition, stream, layout.log_start, end))
+                found.append(
+                    PartitionBounds(topic.name, topic.id, partition, stream, layout.log_start, end)
+                )
     return found
 
 
@@ -95,7 +97,7 @@ def unknown_topic(name: str, names: Iterable[str]) -> UnknownTopicOrPartition:
     return UnknownTopicOrPartition(f"topic {name!r} does not exist{hint}")
 
 
-def check_partitions(position: Position, bounds: Sequence[Bounds], option: str) -> None:
+def check_partitions(position: Position, bounds: Sequence[PartitionBounds], option: str) -> None:
     """Raises ``UnknownTopicOrPartition`` where an offset is given for what is not read."""
     there = {(each.topic, each.partition) for each in bounds}
     for topic, offsets in position.offsets.items():
@@ -106,7 +108,7 @@ def check_partitions(position: Position, bounds: Sequence[Bounds], option: str) 
                 )
 
 
-def resolve(position: Position, bounds: Bounds, *, fail_on_data_loss: bool) -> int:
+def resolve(position: Position, bounds: PartitionBounds, *, fail_on_data_loss: bool) -> int:
     """A position without a time as an offset of this partition.
 
     Raises ``OffsetOutOfRange`` where the partition does not hold it.
@@ -152,7 +154,11 @@ async def covering(
 
 
 def cut(
-    bounds: Bounds, start: int, end: int, entries: Sequence[IndexEntry], partition_bytes: int
+    bounds: PartitionBounds,
+    start: int,
+    end: int,
+    entries: Sequence[IndexEntry],
+    partition_bytes: int,
 ) -> Iterator[StreamRange]:
     """Ranges of about as many bytes over these entries; they meet where entries do.
 
@@ -186,7 +192,9 @@ def _weight(entry: IndexEntry, low: int, high: int) -> int:
     return entry.length * (INLINE_WEIGHT if entry.kind == INLINE else 1)
 
 
-def _range(bounds: Bounds, start: int, end: int, entries: Sequence[IndexEntry]) -> StreamRange:
+def _range(
+    bounds: PartitionBounds, start: int, end: int, entries: Sequence[IndexEntry]
+) -> StreamRange:
     return StreamRange(
         bounds.topic,
         bounds.partition,

@@ -1,11 +1,10 @@
-"""What a Spark executor does for a deep check: reads entries whole, and says what is wrong.
+"""A Spark task of a deep check: read index entries completely and report problems.
 
-A task comes as bytes and answers as bytes; see ``task``.
+A task and its result are bytes; see ``compaction.range_task``.
 """
 
 import zlib
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from typing import Any, Final
 
 import msgspec
@@ -13,11 +12,11 @@ import msgspec
 from headwater.errors import CorruptMessage, HeadwaterError, InvalidRecord, ObjectNotFound
 from headwater.log.formats.metadata_values import PARQUET, SEGMENT, IndexEntry
 from headwater.log.formats.segment import FOOTER, HEADER
-from headwater.meta.values import decode, encode
+from headwater.pipeline.headwater_version import headwater_version
 from headwater.pipeline.object_reads import ObjectReads, open_reads
 
 CHECK: Final = "check"
-"""The second field of a packed check; that of other tasks is no text."""
+"""The kind of these tasks, in the second field of an encoded task."""
 
 PART: Final = 8 * 2**20
 COLUMNS: Final = (
@@ -27,22 +26,22 @@ COLUMNS: Final = (
 
 
 class CheckTask(msgspec.Struct, array_like=True):
-    """Entries of one stream, each to be read whole."""
+    """Index entries of one stream to read completely."""
 
-    release: str
-    """See ``task.PackedTask``."""
-    what: str
+    version: str
+    """Of Headwater in the process that made the task."""
+    kind: str
     stream: int
     name: str
     partition: int
-    entries: list[bytes]
+    entries: list[IndexEntry]
     objects_url: str
 
 
 class CheckResult(msgspec.Struct, array_like=True):
-    """What was read, and what was wrong.
+    """The records that were read, and the problems.
 
-    Each problem: start, end and object of the entry, what it is, whether the object is gone.
+    A problem is (start, end, object key, description, whether the object is missing).
     """
 
     stream: int
@@ -55,21 +54,20 @@ class CheckResult(msgspec.Struct, array_like=True):
 def pack_check(
     stream: int, name: str, partition: int, entries: Sequence[IndexEntry], objects_url: str
 ) -> bytes:
-    """A check as bytes."""
-    packed = [encode(entry) for entry in entries]
-    release = version("headwater")
-    task = CheckTask(release, CHECK, stream, name, partition, packed, objects_url)
+    """Encode a task."""
+    task = CheckTask(
+        headwater_version(), CHECK, stream, name, partition, list(entries), objects_url
+    )
     return msgspec.msgpack.encode(task)
 
 
 def run_check(data: bytes) -> bytes:
-    """Run a packed check; the result is a packed ``CheckResult``."""
+    """Run an encoded task; returns an encoded ``CheckResult``."""
     task = msgspec.msgpack.decode(data, type=CheckTask)
     result = CheckResult(task.stream, task.name, 0, 0, [])
     reads = open_reads(task.objects_url)
     try:
-        for packed in task.entries:
-            entry = decode(IndexEntry, packed)
+        for entry in task.entries:
             try:
                 result.records += _read_whole(entry, reads, task.partition)
             except ObjectNotFound as error:
@@ -83,16 +81,16 @@ def run_check(data: bytes) -> bytes:
 
 
 def _read_whole(entry: IndexEntry, reads: ObjectReads, partition: int) -> int:
-    """Read and decode everything of an entry; returns its records.
+    """Read and decode an entry completely; returns the number of records.
 
-    Raises ``HeadwaterError`` where something is wrong with it.
+    Raises ``HeadwaterError`` if the entry or its object is damaged.
     """
-    from headwater.pipeline.source.filters import Wanted
+    from headwater.pipeline.source.filters import ReadFilter
     from headwater.pipeline.source.read import read_entries
 
     if entry.kind == SEGMENT:
         _check_sum(entry, reads)
-    found = read_entries([entry], reads, partition, entry.start, entry.end, COLUMNS, Wanted())
+    found = read_entries([entry], reads, partition, entry.start, entry.end, COLUMNS, ReadFilter())
     try:
         return _count(found, entry, partition)
     except OSError as error:
@@ -106,9 +104,9 @@ def _count(batches: Iterable[Any], entry: IndexEntry, partition: int) -> int:
     for batch in batches:
         offsets = batch.column("offset").to_numpy()
         if offsets[0] < next_offset or not (np.diff(offsets) > 0).all():
-            raise InvalidRecord(f"offsets do not ascend from {next_offset} on")
+            raise InvalidRecord(f"offsets do not ascend from {next_offset}")
         if entry.kind == PARQUET and not _all(batch, partition):
-            raise InvalidRecord(f"it has records of another partition than {partition}")
+            raise InvalidRecord(f"it has records that are not of partition {partition}")
         next_offset = int(offsets[-1]) + 1
         count += len(offsets)
     return count
@@ -120,7 +118,7 @@ def _all(batch: Any, partition: int) -> bool:
 
 
 def _check_sum(entry: IndexEntry, reads: ObjectReads) -> None:
-    """A segment's own checksum, over its batches."""
+    """Compare the checksum in a segment's footer with its batches."""
     position, stop, found = HEADER.size, entry.length - FOOTER.size, 0
     while position < stop:
         part = reads.read(entry.key, position, min(PART, stop - position))
