@@ -17,7 +17,7 @@ from headwater.meta.values import Value, decode
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 5.0
 
 
 class ClusterRecord(Value):
@@ -57,7 +57,7 @@ def check_same_cluster(stored: Entry | None, own: ClusterRecord) -> None:
     same_cluster(None if stored is None else stored.value, own)
 
 
-class ClusterFollower:
+class ClusterRecordFollower:
     """A running broker's view of the cluster's record: keep ``run`` and ``look`` in tasks.
 
     The level may lag behind the record's and never leads it.
@@ -89,7 +89,7 @@ class ClusterFollower:
         waits for one that it will not have for long.
         """
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             try:
                 stored = await self._meta.get(keys.CLUSTER)
             except StoreGone as error:

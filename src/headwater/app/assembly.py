@@ -47,7 +47,7 @@ from headwater.log.restore.bookmarks import add_bookmark
 from headwater.log.restore.claim import claim_objects, refuse_lost_metadata
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
-from headwater.meta.urls import is_embedded, open_store, shown
+from headwater.meta.urls import is_embedded, open_store, without_password
 from headwater.objects.health import State, StoreHealth
 from headwater.objects.store import ObjectStore
 from headwater.objects.urls import is_remote
@@ -159,7 +159,7 @@ class BrokerProcess:
             self._open.callback(lock.release)
         await patiently(lambda: refuse_lost_metadata(self._meta, self._objects))
         record = await open_cluster(self._meta, rng)
-        url = shown(settings.objects_url)
+        url = without_password(settings.objects_url)
         record = await patiently(partial(claim_objects, self._meta, self._objects, record, url))
         await patiently(partial(add_bookmark, self._meta, objects, reclaimer, record))
         if missing_modules("table") and await has_parquet_files(self._meta):

@@ -202,12 +202,12 @@ def _supervise(settings: "Settings", beside: "Beside") -> None:
 
 def _welcome(settings: "Settings", addresses: list[str]) -> None:
     """One line on stdout: where, with which data, and what to do first."""
-    from headwater.meta.urls import shown
+    from headwater.meta.urls import without_password
 
     where = ", ".join(addresses)
     data = settings.data
     if settings.metadata and settings.objects:
-        data = shown(settings.metadata)
+        data = without_password(settings.metadata)
     click.echo(
         f"Headwater listens on {where}, data in {data}. "
         f"Try: echo hello | headwater produce -b {addresses[0]} greetings"

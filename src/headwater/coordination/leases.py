@@ -18,7 +18,7 @@ from typing import Final, Generic, Protocol
 
 from headwater.coordination.shards import E, Shard, ShardKind
 from headwater.errors import CoordinatorNotAvailable, StoreError, StoreUnavailable, UnknownOutcome
-from headwater.meta.store import Committed, MetadataStore, Session, Values, Writes, prefix_end
+from headwater.meta.store import CommitResult, MetadataStore, Session, Values, Writes, prefix_end
 from headwater.meta.values import Value, decode, encode
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ class ShardLeases(Generic[E]):
 
     async def _put(
         self, shards: Collection[int], value: bytes, session: Session
-    ) -> Committed[list[str]]:
+    ) -> CommitResult[list[str]]:
         wanted = [self._kind.lease_key(shard) for shard in sorted(shards)]
 
         def decide(values: Values) -> tuple[Writes, list[str]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from headwater.clock import Clock
-from headwater.cluster_record import ClusterFollower, ClusterRecord
+from headwater.cluster_record import ClusterRecord, ClusterRecordFollower
 from headwater.log.append.sequence_gaps import SequenceGaps
 from headwater.log.append.writer import Writer
 from headwater.log.commit_subscribers import CommitSubscriber, StreamUpdates
@@ -192,7 +192,7 @@ def make_incarnation(
     upkeep: Upkeep,
     *,
     follower: Follower,
-    cluster: ClusterFollower,
+    cluster: ClusterRecordFollower,
     gaps: SequenceGaps,
 ) -> ActiveIncarnation:
     """A writer and a merger under a name that was just taken."""

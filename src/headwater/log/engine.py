@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from random import Random
 
 from headwater.clock import Clock
-from headwater.cluster_record import ClusterFollower, ClusterRecord
+from headwater.cluster_record import ClusterRecord, ClusterRecordFollower
 from headwater.engine import (
     Appended,
     LogDirectory,
@@ -122,7 +122,7 @@ class LogEngine:
         )
         self._broker_id = broker_id
         self._metrics = metrics
-        self._cluster = ClusterFollower(meta, cluster)
+        self._cluster = ClusterRecordFollower(meta, cluster)
         self._current = CurrentIncarnation()
         self.topics = TopicCatalog(meta, rng, self._close_streams)
         self._reads = assemble_read_path(context, record_work)

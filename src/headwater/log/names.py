@@ -6,7 +6,7 @@ from headwater.cluster_record import ClusterRecord, check_same_cluster
 from headwater.log.formats.metadata_values import Incarnation
 from headwater.meta import keys
 from headwater.meta.store import Decide, MetadataStore, Values, Writes
-from headwater.meta.transactions import again
+from headwater.meta.transactions import retry_transaction
 from headwater.meta.values import encode
 
 
@@ -27,7 +27,7 @@ async def take_name(
         await meta.transact(0, [keys.CLUSTER, key], _put(key, cluster, broker_id))
         return name
 
-    return await again(attempt)
+    return await retry_transaction(attempt)
 
 
 def _put(key: str, cluster: ClusterRecord, broker_id: int) -> Decide[None]:

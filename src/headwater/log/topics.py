@@ -26,7 +26,7 @@ from headwater.errors import (
 )
 from headwater.log.formats.metadata_values import DeletedTopic, TopicRecord
 from headwater.meta import keys
-from headwater.meta.store import Change, Entry, MetadataStore, Scan, Values, Writes, prefix_end
+from headwater.meta.store import Entry, KeyChange, MetadataStore, Scan, Values, Writes, prefix_end
 from headwater.meta.transactions import commit
 from headwater.meta.values import NextNumber, decode, encode
 
@@ -228,7 +228,7 @@ class TopicCatalog:
             done = await commit(self._meta, [keys.topic(name)], decide)
             return self._learn(question, done.result, done.revision)
 
-    def changed(self, change: Change) -> Topic | None:
+    def changed(self, change: KeyChange) -> Topic | None:
         """Take a watched change in; returns the topic that it removed or replaced."""
         name = change.key.removeprefix(keys.TOPICS)
         self._heard = max(change.revision, self._heard)

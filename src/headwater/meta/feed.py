@@ -1,8 +1,8 @@
-"""What watches are given where the store keeps a table of changes, one row per revision.
+"""Watches for backends that store a table of changes, with one row per revision.
 
-This process's own commits come from memory, the rest from the store. The last revisions stand
-in memory without a gap. An own commit that follows them directly is added as it is; a gap means
-that a neighbour committed, and the store is read.
+The last revisions are kept in memory, without gaps. A commit of this process that follows them
+directly is added from memory. A gap means that another process has committed: the missing
+revisions are then read from the store.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from headwater.errors import StoreError, StoreUnavailable, WatchTrimmed
-from headwater.meta.store import Change
+from headwater.meta.store import KeyChange
 
 log = logging.getLogger(__name__)
 
@@ -26,19 +26,19 @@ Revisions = list[tuple[int, list[Item]]]
 
 
 @dataclass(slots=True)
-class _Place:
-    """How far a watch of a prefix has come."""
+class _WatchPosition:
+    """A watch's prefix, and the last revision that it has delivered."""
 
     prefix: str
     after: int
 
 
 class ChangeFeed:
-    """Changes in order, for any number of watches at their own places.
+    """The ordered changes of a store, for any number of watches at different revisions.
 
-    ``read`` returns the next revisions after one from the store, ``last`` the store's revision;
-    revisions are numbered without a gap. The store calls ``committed`` after its own commits
-    and, from one task, ``catch_up`` whenever a neighbour may have committed.
+    ``read`` returns the revisions that follow a given one, ``last`` the store's last revision;
+    revisions are numbered without gaps. The backend calls ``committed`` after each commit of this
+    process and, from one task, ``catch_up`` if another process may have committed.
     """
 
     def __init__(
@@ -53,32 +53,34 @@ class ChangeFeed:
         self._recent_bytes = 0
         self._read = read
         self._last = last
-        self._waiting: dict[asyncio.Future[None], _Place] = {}
+        self._waiting_watches: dict[asyncio.Future[None], _WatchPosition] = {}
         self._unread = False
         self._closed = False
 
     @property
     def watched(self) -> bool:
-        """Whether anyone waits for the next change."""
-        return bool(self._waiting)
+        """Whether a watch is waiting for the next change."""
+        return bool(self._waiting_watches)
 
     @property
     def unread(self) -> bool:
-        """Whether the store has not been looked at since someone began to wait."""
+        """Whether the store has not been read since the first watch began to wait."""
         return self._unread
 
     def committed(self, revision: int, items: list[Item]) -> bool:
-        """Take an own commit; False where a neighbour's came between, left to ``catch_up``."""
+        """Add a commit of this process; False if revisions before it are missing (``catch_up``)."""
         if revision == self._newest + 1:
             self._add(revision, items)
-            self._wake_concerned(revision, items)
+            self._wake_matching(revision, items)
         return revision <= self._newest
 
     async def catch_up(self) -> None:
-        """Read what is in the store beyond memory, for the watches that wait."""
+        """Read the revisions that are not in memory yet, and wake the waiting watches."""
         self._unread = False
-        needed = min((place.after for place in self._waiting.values()), default=self._newest)
-        if needed > self._newest:  # nobody watched for a while
+        needed = min(
+            (position.after for position in self._waiting_watches.values()), default=self._newest
+        )
+        if needed > self._newest:  # no watch was waiting for a while
             self._start_over(needed)
         try:
             while revisions := await self._read(self._newest):
@@ -86,43 +88,43 @@ class ChangeFeed:
                     if revision == self._newest + 1:
                         self._add(revision, items)
                 self._wake()
-        except WatchTrimmed:  # this process was paused; each watch finds out by itself
+        except WatchTrimmed:  # this process was paused; each watch raises it by itself
             self._start_over(await self._last())
             self._wake()
 
     async def follow(self, changed: asyncio.Event, pause: float) -> None:
-        """Catch up whenever ``changed`` is set, for ever; after a failure again in ``pause``."""
+        """Call ``catch_up`` whenever ``changed`` is set, and ``pause`` seconds after an error."""
         while True:
             await changed.wait()
             changed.clear()
             try:
                 await self.catch_up()
             except StoreError as error:
-                log.warning("metadata changes are not read: %s", error)
+                log.warning("Could not read metadata changes", extra={"error": error})
                 await asyncio.sleep(pause)
                 changed.set()
 
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
-        """Every change under ``prefix`` above ``after``, whole revisions at a time."""
-        place = _Place(prefix, after)
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
+        """Every change under ``prefix`` after revision ``after``; revisions are never split."""
+        position = _WatchPosition(prefix, after)
         while True:
             if self._closed:
                 raise StoreUnavailable("the metadata store is closed")
             oldest = self._newest - len(self._recent)
-            if place.after < oldest:
-                revisions = await self._read(place.after)
+            if position.after < oldest:
+                revisions = await self._read(position.after)
             else:
                 recent = self._recent
-                places = range(place.after - oldest, len(recent))
-                revisions = [(recent[number][0], recent[number][1]) for number in places]
-            found: list[Change] = []
+                positions = range(position.after - oldest, len(recent))
+                revisions = [(recent[number][0], recent[number][1]) for number in positions]
+            found: list[KeyChange] = []
             for revision, items in revisions:
-                found.extend(under_prefix(prefix, revision, items))
-                place.after = revision
+                found.extend(changes_under_prefix(prefix, revision, items))
+                position.after = revision
             if found:
                 yield found
             elif not revisions:
-                await self._wait(place)
+                await self._wait(position)
 
     def close(self) -> None:
         """End every watch with an error."""
@@ -142,30 +144,30 @@ class ChangeFeed:
         while len(self._recent) > RECENT_REVISIONS or self._recent_bytes > RECENT_BYTES:
             self._recent_bytes -= self._recent.popleft()[2]
 
-    async def _wait(self, place: "_Place") -> None:
+    async def _wait(self, position: "_WatchPosition") -> None:
         future = asyncio.get_running_loop().create_future()
-        self._unread = self._unread or not self._waiting
-        self._waiting[future] = place
+        self._unread = self._unread or not self._waiting_watches
+        self._waiting_watches[future] = position
         try:
             await future
         finally:
-            del self._waiting[future]
+            del self._waiting_watches[future]
 
-    def _wake_concerned(self, revision: int, items: list[Item]) -> None:
-        """Wake the watches that a revision is for; the others are taken past it."""
-        for future, place in self._waiting.items():
-            if place.after == revision - 1 and not any(
-                key.startswith(place.prefix) for key, _ in items
+    def _wake_matching(self, revision: int, items: list[Item]) -> None:
+        """Wake the watches whose prefix changed; advance the others past the revision."""
+        for future, position in self._waiting_watches.items():
+            if position.after == revision - 1 and not any(
+                key.startswith(position.prefix) for key, _ in items
             ):
-                place.after = revision
+                position.after = revision
             elif not future.done():
                 future.set_result(None)
 
     def _wake(self) -> None:
-        for future in self._waiting:
+        for future in self._waiting_watches:
             if not future.done():
                 future.set_result(None)
 
 
-def under_prefix(prefix: str, revision: int, items: Iterable[Item]) -> list[Change]:
-    return [Change(key, value, revision) for key, value in items if key.startswith(prefix)]
+def changes_under_prefix(prefix: str, revision: int, items: Iterable[Item]) -> list[KeyChange]:
+    return [KeyChange(key, value, revision) for key, value in items if key.startswith(prefix)]

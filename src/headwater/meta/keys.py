@@ -1,7 +1,7 @@
-"""Where everything stands in the metadata store: one function per kind of key.
+"""The keys of the metadata store: one function per kind of key.
 
-Numbers are padded so that keys sort as numbers do. A stream's keys carry its domain, so that
-one transaction's keys share a prefix and a backend can place a domain on one shard.
+Numbers are padded with zeros, so that keys sort by number. The keys of a stream begin with its
+domain, so that a backend can keep a domain on one shard.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 from uuid import UUID
 
 CLUSTER = "cluster"
-"""The cluster's id, format, feature level and restore epoch."""
+"""The cluster's record: its id, format, feature level and restore epoch."""
 
 BROKERS = "brokers/"
 TOPICS = "topics/"
@@ -18,22 +18,22 @@ DELETED_TOPICS = "deleted-topics/"
 COORDINATORS = "coordinators/"
 """The leases of the shards of groups; ephemeral."""
 BROKER_CONFIGS = "configs/brokers/"
-"""Dynamic configurations of brokers: all of them under ``default``, one under its id."""
+"""Dynamic configs of brokers: for all brokers under ``default``, for one under its id."""
 GROUP_CONFIGS = "configs/groups/"
 QUOTAS = "quotas/"
 NEXT_STREAM = "next/stream"
 NEXT_PRODUCER = "next/producer"
 NEXT_BROKER_EPOCH = "next/broker-epoch"
-"""Compared and set by every registration, so that who reads it knows of all of them."""
+"""Compared and set by every registration: a transaction that reads it sees every registration."""
 BOOKMARK = "next/bookmark"
-"""How many bookmarks of this store are in the object store (``log.bookmarks``)."""
+"""Number of bookmarks of this store that are in the object store (``log.bookmarks``)."""
 DRAINS = "drains/"
 CATALOG_NAMESPACES = "catalog/namespaces/"
 CATALOG_TABLES = "catalog/tables/"
 CATALOG_EPOCH = "catalog/epoch"
-"""The restore epoch that the table catalog was brought up to."""
+"""The restore epoch for which the table catalog was last repaired."""
 SNAPSHOTS = "snapshots"
-"""The snapshots of this store that are kept in the object store."""
+"""The list of this store's snapshots in the object store."""
 
 WIDTH = 20
 LAST = 10**WIDTH - 1
@@ -45,7 +45,7 @@ def broker(broker_id: int) -> str:
 
 
 def drain(broker_id: int) -> str:
-    """That a broker was asked to let its clients go."""
+    """A request to drain a broker."""
     return f"{DRAINS}{broker_id:010d}"
 
 
@@ -59,7 +59,7 @@ def topic_id(uuid: UUID) -> str:
 
 
 def deleted_topic(uuid: UUID) -> str:
-    """A deleted topic whose streams are still being cleaned up."""
+    """A deleted topic whose streams are still being deleted."""
     return f"{DELETED_TOPICS}{uuid}"
 
 
@@ -74,7 +74,7 @@ def incarnation(domain: int, name: str) -> str:
 
 
 def fenced(domain: int, name: str = "") -> str:
-    """That a fenced incarnation may have left objects; without a name, their prefix."""
+    """A fenced incarnation that may have left objects; without a name, the prefix of all."""
     return f"d/{domain:04d}/fenced/{name}"
 
 
@@ -104,7 +104,7 @@ def index(domain: int, stream: int) -> str:
 
 
 def index_entry(domain: int, stream: int, end_offset: int) -> str:
-    """The entry of the range that ends before ``end_offset``."""
+    """The index entry of the range that ends before ``end_offset``."""
     return f"{index(domain, stream)}{end_offset:020d}"
 
 
@@ -113,17 +113,17 @@ def objects(domain: int) -> str:
 
 
 def object_record(domain: int, object_key: str, part: int) -> str:
-    """Which chunks of an object are live; large objects commit in numbered parts."""
+    """The live chunks of an object; a large object is committed in numbered parts."""
     return f"{objects(domain)}{object_key}/{part:04d}"
 
 
 def releases(domain: int) -> str:
-    """Objects that lost their last reference, waiting for their grace time to pass."""
+    """The prefix of objects without references that wait for their grace period to end."""
     return f"d/{domain:04d}/release/"
 
 
 def table_releases(domain: int) -> str:
-    """Table files that left the log, waiting for their table to let them go too."""
+    """The prefix of table files that the log has released, while their table still names them."""
     return f"d/{domain:04d}/table-release/"
 
 
@@ -145,12 +145,12 @@ def pins_of_stream(domain: int, stream: int) -> str:
 
 
 def pin(domain: int, stream: int, reader: str) -> str:
-    """What a reader outside the brokers asks to be kept of a stream."""
+    """The offsets of a stream that a reader outside the brokers keeps from being reclaimed."""
     return f"{pins_of_stream(domain, stream)}{quote(reader, safe='')}"
 
 
 def group_records(shard: int) -> str:
-    """The prefix of what the groups of a shard are, their offsets apart."""
+    """The prefix of the records of a shard's groups; offsets are under ``group_offsets``."""
     return f"g/{shard:04d}/r/"
 
 
@@ -180,7 +180,7 @@ def committed_offset(group_prefix: str, topic: str, partition: int) -> str:
 
 
 def broker_configs(broker_id: int | None) -> str:
-    """A broker's dynamic configurations; None: those of all brokers."""
+    """A broker's dynamic configs; with None, those that apply to all brokers."""
     return f"{BROKER_CONFIGS}{'default' if broker_id is None else f'{broker_id:010d}'}"
 
 
@@ -189,7 +189,7 @@ def group_configs(group: str) -> str:
 
 
 def quota(entity: str) -> str:
-    """An entity's quotas; ``entity`` is quoted already."""
+    """An entity's quotas; the caller has quoted ``entity``."""
     return f"{QUOTAS}{entity}"
 
 
@@ -208,12 +208,12 @@ def catalog_tables(levels: Sequence[str]) -> str:
 
 
 def catalog_table(name: Sequence[str]) -> str:
-    """Where a table's metadata is; ``name`` is its namespace's levels and its own name."""
+    """The location of a table's metadata; ``name`` is the levels of its namespace and its name."""
     return catalog_tables(name[:-1]) + _dotted(name[-1:])
 
 
 def catalog_name(key: str) -> tuple[str, ...]:
-    """What ``catalog_namespace`` or ``catalog_table`` was given.
+    """The name that ``catalog_namespace`` or ``catalog_table`` was called with.
 
     >>> catalog_name(catalog_table(("lake", "raw.eu", "orders")))
     ('lake', 'raw.eu', 'orders')

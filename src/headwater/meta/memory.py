@@ -1,9 +1,9 @@
-"""The metadata store in memory: for tests, simulation and a broker that keeps nothing.
+"""The metadata store in memory: for tests, simulation and brokers without durable storage.
 
-Everything happens on the event loop's thread, each call yields to the loop once, and no call
-waits for a clock other than ``loop.time()``: a simulated loop replays it exactly.
+All code runs on the event loop, each call yields to the loop once, and ``loop.time()`` is the only
+clock. A simulated event loop therefore replays a run exactly.
 
-Several brokers of one process share a ``MemoryDatabase``, each through its own ``MemoryStore``.
+Several brokers in one process share a ``MemoryDatabase``, each through its own ``MemoryStore``.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from headwater.errors import SessionLost, StoreUnavailable, WatchTrimmed
 from headwater.meta.limits import check_keys, check_writes
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import (
-    Change,
-    Committed,
+    CommitResult,
     Decide,
     Entry,
+    KeyChange,
     Limits,
     Scan,
     Session,
@@ -27,21 +27,21 @@ from headwater.meta.store import (
     Writes,
 )
 
-HISTORY = 50_000
+MAX_HISTORY = 50_000
 
 
 class MemoryDatabase:
-    """What several ``MemoryStore`` share: entries, sessions, and the last changes.
+    """The state that several ``MemoryStore`` share: entries, sessions and the last changes.
 
-    ``history`` is the number of changes that watches can still be given.
+    ``history`` is the number of changes that are kept for watches.
     """
 
-    def __init__(self, *, history: int = HISTORY) -> None:
+    def __init__(self, *, history: int = MAX_HISTORY) -> None:
         self.revision = 0
         self.entries: dict[str, Entry] = {}
         self._keys: list[str] = []
-        self._history: deque[tuple[Change, ...]] = deque()
-        self._history_bound = history
+        self._history: deque[tuple[KeyChange, ...]] = deque()
+        self._max_history = history
         self._history_size = 0
         self._owners: dict[str, str] = {}
         self._sessions: dict[str, asyncio.TimerHandle] = {}
@@ -53,7 +53,7 @@ class MemoryDatabase:
         return self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, end)]
 
     def apply(self, writes: Writes) -> None:
-        """Commit ``writes`` as one revision; without an effect there is none."""
+        """Commit ``writes`` as one revision; writes that change nothing make no revision."""
         for key, session in writes.ephemeral.items():
             if not self._alive(session):
                 raise SessionLost(f"session {session} has ended: {key} cannot be bound to it")
@@ -61,8 +61,8 @@ class MemoryDatabase:
         for start, end in writes.range_deletes:
             deleted.update(self.keys(start, end))
         revision = self.revision + 1
-        changes = [Change(key, None, revision) for key in sorted(deleted - writes.puts.keys())]
-        changes.extend(Change(key, value, revision) for key, value in writes.puts.items())
+        changes = [KeyChange(key, None, revision) for key in sorted(deleted - writes.puts.keys())]
+        changes.extend(KeyChange(key, value, revision) for key, value in writes.puts.items())
         if not changes:
             return
         for change in changes:
@@ -71,21 +71,21 @@ class MemoryDatabase:
         self.revision = revision
         self._history.append(tuple(changes))
         self._history_size += len(changes)
-        while self._history_size > self._history_bound:
+        while self._history_size > self._max_history:
             self._history_size -= len(self._history.popleft())
         self.wake()
 
-    def changes(self, after: int) -> Iterable[tuple[Change, ...]]:
-        """The changes of every revision above ``after``; ``WatchTrimmed`` where some are gone."""
+    def changes(self, after: int) -> Iterable[tuple[KeyChange, ...]]:
+        """The changes of every revision above ``after``; ``WatchTrimmed`` if some are gone."""
         first = self.revision - len(self._history)
         if after < first:
             raise WatchTrimmed(
-                f"changes after {after} were asked for, those up to {first} are gone"
+                f"the changes after revision {after} were trimmed up to revision {first}"
             )
         return islice(self._history, after - first, None)
 
     def forget_changes(self) -> None:
-        """Drop the whole history, as if it had run over its bound."""
+        """Drop the whole history, as if newer changes had displaced it."""
         self._history.clear()
         self._history_size = 0
 
@@ -129,11 +129,11 @@ class MemoryDatabase:
             self.apply(Writes(deletes=owned))
 
     def _alive(self, session: str) -> bool:
-        # A timer that is due may not have had its turn yet.
+        # A timer that is due may not have run yet.
         timer = self._sessions.get(session)
         return timer is not None and timer.when() > asyncio.get_running_loop().time()
 
-    def _apply_change(self, change: Change) -> None:
+    def _apply_change(self, change: KeyChange) -> None:
         self._owners.pop(change.key, None)
         if change.value is None:
             del self.entries[change.key]
@@ -145,10 +145,10 @@ class MemoryDatabase:
 
 
 class MemoryStore:
-    """A ``MetadataStore`` on a ``MemoryDatabase``, by default one of its own.
+    """A ``MetadataStore`` on a ``MemoryDatabase``, by default a new one.
 
-    ``limits`` are enforced, so that a test can give it another backend's. Closing it leaves
-    the database to its other stores.
+    ``limits`` are enforced, so that a test can pass the limits of another backend. Closing the
+    store leaves its database open for other stores.
     """
 
     def __init__(
@@ -164,13 +164,13 @@ class MemoryStore:
         return self._limits
 
     async def get(self, key: str) -> Entry | None:
-        await self._turn()
+        await self._yield()
         return self.database.entries.get(key)
 
     async def scan(
         self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
     ) -> Scan:
-        await self._turn()
+        await self._yield()
         keys = self.database.keys(start, end)
         if reverse:
             keys.reverse()
@@ -181,19 +181,21 @@ class MemoryStore:
         scan = await self.scan(start, end)
         for first in range(0, max(1, len(scan.entries)), size):
             yield Scan(scan.entries[first : first + size], scan.revision)
-            await self._turn()
+            await self._yield()
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         check_keys(self._limits, keys)
-        await self._turn()
+        await self._yield()
         writes, result = decide({key: self.database.entries.get(key) for key in keys})
         check_writes(self._limits, writes)
         self.database.apply(writes)
-        return Committed(self.database.revision, result)
+        return CommitResult(self.database.revision, result)
 
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         while True:
-            await self._turn()
+            await self._yield()
             found = [
                 change
                 for changes in self.database.changes(after)
@@ -207,13 +209,13 @@ class MemoryStore:
                 await self.database.wait_change()
 
     async def session(self, ttl: float) -> Session:
-        await self._turn()
+        await self._yield()
         now = asyncio.get_running_loop().time
         opened = now()
         name = self.database.open_session(ttl)
 
         async def renew() -> None:
-            await self._turn()
+            await self._yield()
             self.database.renew_session(name, ttl)
 
         async def end() -> None:
@@ -225,15 +227,15 @@ class MemoryStore:
         return session
 
     async def close(self) -> None:
-        """Let go of the database; sessions left open run out, watches end with an error."""
+        """Close the store; open sessions expire after their ttl, and watches raise an error."""
         self._closed = True
         for session in list(self._sessions):
             await session.abandon()
         self._sessions.clear()
         self.database.wake()
 
-    async def _turn(self) -> None:
-        # A caller in a loop of store calls must not starve the other tasks.
+    async def _yield(self) -> None:
+        # A caller that calls the store in a loop must not starve the other tasks.
         await asyncio.sleep(0)
         if self._closed:
             raise StoreUnavailable("the metadata store is closed")

@@ -1,7 +1,7 @@
-"""A thread with an event loop of its own, for calls that must not wait for the main loop.
+"""A thread with its own event loop, for calls that must not wait for the main event loop.
 
-Python code that holds the main loop does not hold this one: the interpreter hands its lock over
-every few milliseconds. Native code that keeps the interpreter lock does hold it.
+Python code that blocks the main loop does not block this one, because the interpreter switches
+threads every few milliseconds. Native code that does not release the GIL blocks both.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 class RenewalThread:
-    """Started by the first call of ``start``; a store that opens no session has no thread."""
+    """The first call of ``start`` starts the thread; a store without sessions has none."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-        """Run ``work`` on the thread's loop; cancelling the future cancels it there."""
+        """Run ``work`` on the thread's loop; cancelling the future cancels ``work``."""
         if self._loop is None:
             self._loop = asyncio.SelectorEventLoop()
             self._thread = threading.Thread(
@@ -30,7 +30,7 @@ class RenewalThread:
         return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def stop(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Cancel what runs there, then run ``last`` there and end the thread."""
+        """Cancel the tasks of the thread's loop, run ``last`` on it, and end the thread."""
         if self._loop is None or self._thread is None:
             return
         asyncio.run_coroutine_threadsafe(_end(last), self._loop)

@@ -1,4 +1,4 @@
-"""Reading a range of keys that may be longer than fits into memory."""
+"""Reads a range of keys that may not fit into memory."""
 
 from collections.abc import AsyncGenerator
 from typing import Final
@@ -11,10 +11,10 @@ PAGE: Final = 100
 async def scan_all(
     meta: MetadataStore, start: str, end: str | None = None, *, page: int = PAGE
 ) -> AsyncGenerator[Entry, None]:
-    """Every entry with ``start <= key < end`` in key order; without an end, all below a prefix.
+    """Every entry with ``start <= key < end`` in key order; without ``end``, the prefix ``start``.
 
-    ``page`` entries are read at a time, each page as it is when it is read: what changes behind
-    the last entry meanwhile is seen, unlike with ``MetadataStore.scan_pages``.
+    Each page of ``page`` entries is read when it is needed. Unlike ``MetadataStore.scan_pages``,
+    this therefore returns changes that are committed between two pages.
     """
     end = prefix_end(start) if end is None else end
     while True:

@@ -1,17 +1,18 @@
-"""A session that its own process keeps alive.
+"""A session that its own process renews.
 
-The store holds the truth: a session whose expiry has passed there is gone, and a renewal of it
-is refused. This side errs towards *lost*: once ``ttl`` has passed since the start of the last
-renewal that succeeded, the session counts as lost even where the store could not be asked, so
-that a process which was paused past its ``ttl`` sees it on its first look.
+The store decides when a session has expired, and then refuses to renew it. The process treats
+its session as lost earlier rather than later: as soon as ``ttl`` seconds have passed since the
+start of the last successful renewal, even if the store could not be reached. A process that was
+paused for longer than ``ttl`` therefore sees that the session is lost before it acts on it.
 
-Time is ``now``: for stores outside of this process the boot clock, which counts a suspended
-machine and is read anew at each look; ``loop.time()`` does neither. The memory store, and so the
-simulation, uses its loop's time.
+The clock is ``now``. Stores outside of this process use the boot clock, because it does not stop
+while the machine is suspended and is read on every call; neither is true of ``loop.time()``. The
+memory store, and so the simulation, uses the time of its event loop.
 
-With a ``RenewalThread`` renewals go on while a request holds the owner's event loop. A process
-whose loop is stuck for good must not keep its keys: renewals stop when the owner's loop has not
-run for ``MAX_HELD_TTLS`` times ``ttl``, and the store then ends the session within one ``ttl``.
+With a ``RenewalThread`` the session is renewed even while a request blocks the owner's event
+loop. A process whose loop is blocked for good must lose its keys, however: if the loop has not
+run for ``MAX_HELD_TTLS`` times ``ttl``, renewals stop and the store ends the session within
+``ttl`` seconds.
 """
 
 import asyncio
@@ -35,10 +36,10 @@ MAX_HELD_TTLS: Final = 3
 class RenewedSession:
     """The ``Session`` of every backend whose leases are renewed by a call.
 
-    ``renew`` raises ``SessionLost`` where the store has ended the session; any other
-    ``StoreError`` is tried again until ``ttl`` has passed. It runs on the loop of ``thread``, or
-    on the owner's without one. ``end`` deletes the session and its keys. ``opened`` is ``now()``
-    from before the session was created.
+    ``renew`` raises ``SessionLost`` if the store has ended the session; after any other
+    ``StoreError`` it is called again until ``ttl`` seconds have passed. It runs on the event loop
+    of ``thread``, or on the owner's loop without a thread. ``end`` deletes the session and its
+    keys. ``opened`` is the value of ``now()`` before the session was created.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class RenewedSession:
         self._renew = renew
         self._end = end
         self._loop = asyncio.get_running_loop()
-        self._gone = asyncio.Event()
+        self._lost_event = asyncio.Event()
         self._pulse = None if thread is None else LoopPulse(self._loop, now)
         self._renewals: asyncio.Future[None] = (
             self._loop.create_task(self._renew_until_lost())
@@ -81,19 +82,19 @@ class RenewedSession:
         return -inf if self._ended else self._deadline - self._now()
 
     async def wait_lost(self) -> None:
-        await self._gone.wait()
+        await self._lost_event.wait()
 
     async def close(self) -> None:
-        """End the session in the store; an ended one is closed without an error."""
+        """End the session in the store; it is no error if it has ended already."""
         await self.abandon()
         self._ended = True
-        self._gone.set()
+        self._lost_event.set()
         await self._end()
 
     async def abandon(self) -> None:
-        """Stop renewing, as a crash would: the store ends the session when its ttl has passed.
+        """Stop renewing, as after a crash: the store ends the session when its ttl has passed.
 
-        A renewal that is under way in another thread may still land.
+        A renewal that is running in another thread may still succeed.
         """
         self._renewals.cancel()
         await asyncio.gather(self._renewals, return_exceptions=True)
@@ -104,8 +105,8 @@ class RenewedSession:
             await asyncio.sleep(min(pause, max(0.0, self.remaining)))
             if self._pulse and self._pulse.held_seconds() >= MAX_HELD_TTLS * self._ttl:
                 log.error(
-                    "The event loop has not run for %.0f s: this process gives its session up",
-                    MAX_HELD_TTLS * self._ttl,
+                    "The event loop is blocked; giving up the session of this process",
+                    extra={"blocked_seconds": MAX_HELD_TTLS * self._ttl},
                 )
                 break
             started = self._now()
@@ -123,31 +124,33 @@ class RenewedSession:
                 pause = self._ttl / RENEWALS_PER_TTL
         self._ended = True
         if self._pulse is None:
-            self._gone.set()
+            self._lost_event.set()
         else:
-            with suppress(RuntimeError):  # the owner's loop was closed: nobody waits
-                self._loop.call_soon_threadsafe(self._gone.set)
+            with suppress(
+                RuntimeError
+            ):  # the owner's loop is closed, so nothing waits for the event
+                self._loop.call_soon_threadsafe(self._lost_event.set)
 
 
 class LoopPulse:
-    """Tells from any thread for how long a loop has not run, at no cost to a loop that does."""
+    """Measures from any thread how long an event loop has been blocked."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], float]) -> None:
         self._loop = loop
         self._now = now
-        self._asked: float | None = None
+        self._scheduled_at: float | None = None
 
     def held_seconds(self) -> float:
-        """Time since the loop was asked to answer and has not; asks if nothing is unanswered."""
-        asked = self._asked
-        if asked is not None:
-            return self._now() - asked
-        self._asked = self._now()
+        """Seconds since a callback was scheduled that has not run yet; schedules one if none is."""
+        scheduled_at = self._scheduled_at
+        if scheduled_at is not None:
+            return self._now() - scheduled_at
+        self._scheduled_at = self._now()
         try:
-            self._loop.call_soon_threadsafe(self._answer)
+            self._loop.call_soon_threadsafe(self._clear)
         except RuntimeError:  # closed
             return inf
         return 0.0
 
-    def _answer(self) -> None:
-        self._asked = None
+    def _clear(self) -> None:
+        self._scheduled_at = None

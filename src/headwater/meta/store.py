@@ -5,17 +5,17 @@ readable paths in ASCII and sort by their bytes; values are bytes.
 
 What a caller may rely on:
 
-- ``transact`` is atomic and serialisable within a domain: ``fn`` sees the committed values of
-  ``keys`` and its writes land together, or not at all.
-- It ends in one of three ways: it returns (*done*), ``fn``'s own exception propagates and
-  nothing was written (*refused*), or ``UnknownOutcome`` is raised: the answer was lost and the
-  caller must read something that only this transaction would have written.
-  ``StoreUnavailable`` means that nothing was written.
-- ``revision`` grows with every transaction that writes; a change is visible to ``get`` and
-  ``scan`` no later than the transaction's return, on every process.
+- ``transact`` is atomic and serialisable within a domain: ``decide`` sees the committed values
+  of ``keys``, and either all of its writes are committed or none of them.
+- If ``transact`` returns, the transaction is committed. If ``decide`` raises, the exception
+  propagates and nothing is written. ``StoreUnavailable`` also means that nothing was written.
+- ``UnknownOutcome`` means that the answer to the commit was lost. The caller must read something
+  that only this transaction would have written.
+- ``revision`` grows with every transaction that writes. When ``transact`` returns, ``get`` and
+  ``scan`` see its writes in every process.
 - A watch delivers every change after its start revision, in revision order, or raises
-  ``WatchTrimmed``. Backends may fold several changes of one key into its last one; callers
-  that need each of them number them.
+  ``WatchTrimmed``. A backend may deliver only the last of several changes of one key; a caller
+  that needs every change stores a number in the value.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Scan:
     revision: int
 
 
-class Change(Struct, frozen=True):
+class KeyChange(Struct, frozen=True):
     """One key's change as a watch delivers it; ``value`` is None where it was deleted."""
 
     key: str
@@ -53,7 +53,7 @@ class Change(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Writes:
-    """What a transaction writes; a range delete comes before the puts."""
+    """The writes of a transaction; its range deletes are applied before its puts."""
 
     puts: dict[str, bytes] = field(default_factory=dict)
     ephemeral: dict[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Writes:
     range_deletes: list[tuple[str, str]] = field(default_factory=list)
 
     def put(self, key: str, value: bytes, *, session: str | None = None) -> None:
-        """Set a key; with ``session`` the key goes when that session ends."""
+        """Set a key; with ``session`` the key is deleted when that session ends."""
         self.puts[key] = value
         if session is not None:
             self.ephemeral[key] = session
@@ -79,15 +79,15 @@ class Writes:
 
 
 Values = Mapping[str, Entry | None]
-"""What a transaction's function sees: each key asked for, None where it is absent."""
+"""The keys that a transaction reads, with their entries; None if a key is absent."""
 
 Decide = Callable[[Values], tuple[Writes, T]]
 """A transaction's pure function; it may run several times, and on another thread."""
 
 
 @dataclass(frozen=True, slots=True)
-class Committed(Generic[T]):
-    """A transaction's end: its revision (the current one if it wrote nothing) and result."""
+class CommitResult(Generic[T]):
+    """A committed transaction: its revision (the current one if it wrote nothing) and result."""
 
     revision: int
     result: T
@@ -95,19 +95,19 @@ class Committed(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one transaction may hold; None means no limit worth counting.
+    """The largest transaction that a store accepts; None means no practical limit.
 
-    ``operations`` bounds its keys, and its writes; a put inside of a range that the same
-    transaction deletes counts twice.
+    ``operations`` bounds the number of keys that a transaction reads, and the number of its
+    writes. A put inside of a range that the same transaction deletes counts twice.
     """
 
     operations: int | None = None
     value_bytes: int | None = None
     range_keys: int | None = None
-    """How many keys the ranges that it deletes should hold, where each takes a write of its own:
-    more are possible, and hold all others up for longer."""
+    """Advised maximum of keys in the ranges that a transaction deletes, for stores that delete
+    them one by one: a larger transaction succeeds, but delays all others for longer."""
     inline_bytes: int = 256 * 2**20
-    """How many bytes of records the whole store may hold before they are moved to objects."""
+    """Bytes of inline records that the whole store may hold before they are moved to objects."""
 
 
 class Session(Protocol):
@@ -123,10 +123,10 @@ class Session(Protocol):
 
     @property
     def remaining(self) -> float:
-        """Seconds for which the session certainly lives and owns its keys.
+        """Seconds for which the store certainly keeps the session and its keys.
 
-        Counted from the start of the last renewal that succeeded, with the time in which the
-        machine was suspended; not positive once the session is lost.
+        Counted from the start of the last successful renewal, on a clock that does not stop while
+        the machine is suspended; zero or negative once the session is lost.
         """
         ...
 
@@ -154,25 +154,28 @@ class MetadataStore(Protocol):
     ) -> Scan:
         """Entries with ``start <= key < end`` in key order, or the reverse of it.
 
-        No key has a NUL character; a bound may, so that a key with one added is right behind it.
+        A key never contains a NUL character, but ``start`` and ``end`` may: a key with a NUL
+        appended is the bound directly behind that key.
         """
         ...
 
     def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
-        """The entries of a range as they were at one moment, up to ``size`` of them at a time.
+        """The entries of a range at one point in time, in pages of up to ``size`` entries.
 
-        Memory is bounded by a page. There is one page at least, all have the same revision, and
-        that is no later than the moment. Raises ``StoreUnavailable`` if the store forgets that
-        moment before the end.
+        Only one page is in memory. There is at least one page. All pages carry the same revision,
+        which is no later than that point in time. Raises ``StoreUnavailable`` if the store drops
+        the old state before the last page is read.
         """
         ...
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         """Run ``decide`` over ``keys`` and commit what it writes, atomically."""
         ...
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
-        """Changes under ``prefix`` with a revision above ``after``, in order, for ever."""
+    def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
+        """Changes under ``prefix`` with a revision above ``after``, in order, without end."""
         ...
 
     async def session(self, ttl: float) -> Session:

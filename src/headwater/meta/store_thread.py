@@ -1,4 +1,4 @@
-"""A metadata store for code that has no event loop."""
+"""A metadata store for code that does not run on an event loop."""
 
 import asyncio
 import threading
@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 class StoreThread:
-    """An open store whose event loop runs in a thread; any other thread may call it.
+    """An open store with its own event loop in a thread; any other thread may call it.
 
-    It has connections of its own, so that a caller on another event loop cannot block itself.
+    It opens its own connections, so that a caller that blocks another event loop does not wait
+    for itself.
     """
 
     def __init__(self, url: str) -> None:
@@ -36,7 +37,7 @@ class StoreThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:
-        """Close the store and end the thread. A call under way elsewhere is cancelled."""
+        """Close the store and end the thread; cancels the calls of other threads."""
         try:
             self.run(self._finish())
         finally:

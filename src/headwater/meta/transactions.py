@@ -1,4 +1,4 @@
-"""Transactions whose functions can be run again: the retry around them, in one place."""
+"""Transactions that are retried: their functions may run several times."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
@@ -10,12 +10,12 @@ from headwater.errors import (
     StoreUnavailable,
     UnknownOutcome,
 )
-from headwater.meta.store import Committed, Decide, MetadataStore
+from headwater.meta.store import CommitResult, Decide, MetadataStore
 from headwater.retry import Backoff, retry
 
 T = TypeVar("T")
 
-SILENT: Final = (UnknownOutcome, StoreUnavailable)
+NO_ANSWER: Final = (UnknownOutcome, StoreUnavailable)
 BACKOFF: Final = Backoff(first=0.03, longest=1.0, attempts=7)
 
 
@@ -24,20 +24,21 @@ async def transact(store: MetadataStore, keys: Sequence[str], decide: Decide[T])
     return (await commit(store, keys, decide)).result
 
 
-async def commit(store: MetadataStore, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
-    """Run a transaction again where it did not land or nobody knows.
+async def commit(store: MetadataStore, keys: Sequence[str], decide: Decide[T]) -> CommitResult[T]:
+    """Run a transaction, and run it again if it was not committed or its outcome is unknown.
 
-    ``decide`` must find the same end when its first run has landed. Raises what it raises,
-    ``RequestTimedOut`` where the store stays silent, ``KafkaStorageError`` where it fails.
+    If an earlier attempt was committed, ``decide`` must return the same result. Raises what
+    ``decide`` raises, ``RequestTimedOut`` if the store does not answer any attempt, and
+    ``KafkaStorageError`` if the store fails in another way.
     """
-    return await again(lambda: store.transact(0, keys, decide))
+    return await retry_transaction(lambda: store.transact(0, keys, decide))
 
 
-async def again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Make attempts until one lands; raises as ``commit`` does."""
+async def retry_transaction(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Repeat ``attempt`` until the store answers; raises as ``commit`` does."""
     try:
-        return await retry(attempt, on=SILENT, pauses=BACKOFF.pauses())
-    except SILENT as error:
+        return await retry(attempt, on=NO_ANSWER, pauses=BACKOFF.pauses())
+    except NO_ANSWER as error:
         raise RequestTimedOut(f"the metadata store did not answer: {error}") from error
     except StoreError as error:
         raise KafkaStorageError(str(error)) from error

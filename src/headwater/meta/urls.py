@@ -1,4 +1,4 @@
-"""Picking a metadata store by its URL."""
+"""Opens the metadata store that a URL names."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from headwater.errors import ConfigurationError
 from headwater.extras import install_command
 from headwater.meta.store import MetadataStore
 
-KNOWN = (
+KNOWN_URLS = (
     "sqlite:///relative/path, sqlite:////absolute/path, memory://, "
     "etcd://host:2379,host:2379/prefix (etcds:// for TLS), postgres://user@host:5432/database, "
     "oxia://host:6648/namespace/prefix"
@@ -36,9 +36,9 @@ async def open_store(url: str, clock: Clock) -> MetadataStore:
         case "etcd" | "etcds":
             with _extra("etcd", url):
                 from headwater.meta.etcd import EtcdStore
-                from headwater.meta.etcd.address import parse_address
+                from headwater.meta.etcd.address import parse_etcd_address
 
-            return await EtcdStore.open(parse_address(url))
+            return await EtcdStore.open(parse_etcd_address(url))
         case "postgres" | "postgresql":
             with _extra("postgres", url):
                 from headwater.meta.postgres import PostgresStore
@@ -47,17 +47,17 @@ async def open_store(url: str, clock: Clock) -> MetadataStore:
         case "oxia":
             with _extra("oxia", url):
                 from headwater.meta.oxia import OxiaStore
-                from headwater.meta.oxia.address import parse_address as parse_oxia
+                from headwater.meta.oxia.address import parse_oxia_address
 
-            return await OxiaStore.open(parse_oxia(url))
+            return await OxiaStore.open(parse_oxia_address(url))
         case _:
             raise ConfigurationError(
-                f"no metadata store is known for {shown(url)!r}; known are: {KNOWN}"
+                f"no metadata store is known for {without_password(url)!r}; known are: {KNOWN_URLS}"
             )
 
 
 def is_embedded(url: str) -> bool:
-    """Whether the store is in the process itself, and not a server that may be away.
+    """Whether the store runs in this process, and not in a server that may be unreachable.
 
     >>> is_embedded("sqlite:///metadata.db"), is_embedded("etcd://host:2379/prefix")
     (True, False)
@@ -65,8 +65,8 @@ def is_embedded(url: str) -> bool:
     return urlsplit(url).scheme in ("memory", "sqlite")
 
 
-def shown(url: str) -> str:
-    """The URL as people may see it: without its password.
+def without_password(url: str) -> str:
+    """The URL for messages and logs: without its password.
 
     >>> shown("postgres://me:secret@db/streams")
     'postgres://me@db/streams'
@@ -78,12 +78,12 @@ def shown(url: str) -> str:
 
 @contextmanager
 def _extra(name: str, url: str) -> Iterator[None]:
-    """Say in one line which of the optional libraries is missing, and what adds it."""
+    """Raise ``ConfigurationError`` with the install command if an optional library is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"{shown(url)!r} needs the extra `{name}` ({error.name} is missing): "
+            f"{without_password(url)!r} needs the extra `{name}` ({error.name} is missing): "
             f"{install_command(name)} adds it"
         ) from error
 

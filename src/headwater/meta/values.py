@@ -1,7 +1,7 @@
-"""How values are written in the metadata store.
+"""The encoding of values in the metadata store.
 
-Each is a msgpack map with its format version under ``v``. Fields that this release does not
-know are kept and written back; a version that it does not know is refused.
+Each value is a msgpack map with its format version under ``v``. Fields that this release does
+not know are kept and written back. A format version that it does not know is refused.
 """
 
 from functools import cache
@@ -38,7 +38,7 @@ class Value(
 
 
 class NextNumber(Value):
-    """A counter: the next number to give out."""
+    """A counter: the next number to allocate."""
 
     next: int = 0
 
@@ -58,7 +58,7 @@ def encode(value: Value) -> bytes:
 
 
 def decode(kind: type[V], data: bytes) -> V:
-    """Raises ``UnknownFormat`` when the value was written in a newer format."""
+    """Raises ``UnknownFormat`` if the value was written in a newer format."""
     try:
         value: V = _decoder(kind).decode(data)
     except msgspec.ValidationError:
@@ -67,7 +67,7 @@ def decode(kind: type[V], data: bytes) -> V:
 
 
 def _decode_foreign(kind: type[V], data: bytes) -> V:
-    """A value that another release wrote: in another format, or with fields unknown here."""
+    """Decode a value of another release: with unknown fields, or in an unknown format."""
     fields: dict[str, Any] = msgspec.msgpack.decode(data)
     version, known = fields.get("v"), format_of(kind)
     if version != known:

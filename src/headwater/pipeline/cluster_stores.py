@@ -16,7 +16,7 @@ from headwater.log.restore.bookmarks import check_bookmark
 from headwater.log.restore.claim import check_claim
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
-from headwater.meta.urls import open_store, shown
+from headwater.meta.urls import open_store, without_password
 from headwater.meta.values import decode
 from headwater.objects.store import ObjectStore
 from headwater.objects.urls import open_objects
@@ -71,7 +71,7 @@ async def open_cluster_stores(
         if stored is None:
             raise _no_cluster(location.metadata_url)
         cluster = decode(ClusterRecord, stored.value)
-        await check_claim(objects, cluster, shown(location.objects_url))
+        await check_claim(objects, cluster, without_password(location.objects_url))
         await check_bookmark(meta, objects, cluster)
         commits = TableCommits(
             tables,
@@ -107,7 +107,7 @@ def _check_reachable(location: StoreLocation) -> None:
 
 def _no_cluster(url: str) -> ConfigurationError:
     return ConfigurationError(
-        f"there is no cluster in {shown(url)}: "
+        f"there is no cluster in {without_password(url)}: "
         "give the data directory of `headwater serve` with --data, "
         "or its --metadata and --objects"
     )

@@ -20,7 +20,7 @@ from headwater.groups.group import GROUPS
 from headwater.groups.settings import GroupSettings
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.sessions import RenewedSession
-from headwater.meta.store import Change, Committed, Decide, Entry, Limits, Scan, Session
+from headwater.meta.store import CommitResult, Decide, Entry, KeyChange, Limits, Scan, Session
 from headwater.meta.values import decode
 from headwater.telemetry.metrics import Metrics
 from tests.support.groups.cluster import SharedTopics
@@ -107,7 +107,9 @@ class ProcessStore:
             await self._process.turn()
             yield page
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         await self._process.turn()
         if self._faults.delay and self._rng.random() < self._late:
             task = asyncio.create_task(self._land(domain, keys, decide))
@@ -122,7 +124,7 @@ class ProcessStore:
         with suppress(Exception):  # nobody hears how it ended
             await MemoryStore(database=self._database).transact(domain, keys, decide)
 
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         async for changes in self._inner.watch(prefix, after):
             yield await self._process.guard(partial(_now, changes))
 

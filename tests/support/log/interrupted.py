@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
-from headwater.meta.store import Change, MetadataStore, Session
+from headwater.meta.store import KeyChange, MetadataStore, Session
 from headwater.objects.store import DeletableObjects, GrowingObject
 from tests.support.meta.guarded import GuardedStore
 from tests.support.objects.guarded import GuardedObjects
@@ -60,7 +60,7 @@ class InterruptedStore(GuardedStore):
     def __init__(self, store: MetadataStore, interruption: Interruption) -> None:
         super().__init__(store, interruption.call)
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         return self._store.watch(prefix, after)
 
     async def session(self, ttl: float) -> Session:

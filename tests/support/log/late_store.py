@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from headwater.errors import HeadwaterError, UnknownOutcome
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Committed, Decide
+from headwater.meta.store import CommitResult, Decide
 
 T = TypeVar("T")
 
@@ -21,7 +21,9 @@ class LateStore(MemoryStore):
         """Whether the next one is that writes a stream's tail."""
         self._held: Callable[[], Awaitable[None]] | None = None
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         if self.holds or (self.holds_tail and self._writes_tail(keys, decide)):
             self.holds = self.holds_tail = False
             before = {key: await self.get(key) for key in keys}

@@ -13,7 +13,7 @@ from headwater.log.read.streams import Streams
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Committed, Decide, T, Values, Writes
+from headwater.meta.store import CommitResult, Decide, T, Values, Writes
 from headwater.meta.values import encode
 from headwater.objects.memory import MemoryObjects
 from headwater.telemetry.metrics import Metrics
@@ -31,7 +31,9 @@ class SlowCommits(MemoryStore):
         super().__init__()
         self._seconds = seconds
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         await asyncio.sleep(self._seconds)
         return await super().transact(domain, keys, decide)
 

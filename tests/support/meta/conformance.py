@@ -14,9 +14,9 @@ import pytest
 
 from headwater.errors import TransactionTooLarge, WatchTrimmed
 from headwater.meta.store import (
-    Change,
-    Committed,
+    CommitResult,
     Entry,
+    KeyChange,
     MetadataStore,
     Session,
     Values,
@@ -66,16 +66,16 @@ def increment(key: str) -> Callable[[Values], tuple[Writes, int]]:
     return decide
 
 
-async def take(watch: AsyncIterator[list[Change]], count: int) -> list[Change]:
+async def take(watch: AsyncIterator[list[KeyChange]], count: int) -> list[KeyChange]:
     """The next ``count`` changes, however they are grouped."""
-    taken: list[Change] = []
+    taken: list[KeyChange] = []
     async with asyncio.timeout(20):
         while len(taken) < count:
             taken.extend(await anext(watch))
     return taken
 
 
-async def bind(store: MetadataStore, session: Session, key: str) -> Committed[None]:
+async def bind(store: MetadataStore, session: Session, key: str) -> CommitResult[None]:
     def decide(values: Values) -> tuple[Writes, None]:
         writes = Writes()
         writes.put(key, b"alive", session=session.id)
@@ -326,8 +326,8 @@ class MetadataStoreConformance:
         first = await put(store, **{"w/a": b"1", "elsewhere": b"1"})
         second = await put(other, **{"w/b": b"2"})
         assert await take(other.watch("w/", start), 2) == [
-            Change("w/a", b"1", first),
-            Change("w/b", b"2", second),
+            KeyChange("w/a", b"1", first),
+            KeyChange("w/b", b"2", second),
         ]
 
     async def test_a_watch_is_told_of_deletes(
@@ -376,4 +376,4 @@ class MetadataStoreConformance:
         scan = await late.scan("w/", "w0")
         watch = late.watch("w/", scan.revision)
         revision = await put(store, **{"w/b": b"on"})
-        assert await take(watch, 1) == [Change("w/b", b"on", revision)]
+        assert await take(watch, 1) == [KeyChange("w/b", b"on", revision)]

@@ -7,10 +7,10 @@ from random import Random
 
 from headwater.errors import StoreUnavailable, UnknownOutcome
 from headwater.meta.store import (
-    Change,
-    Committed,
+    CommitResult,
     Decide,
     Entry,
+    KeyChange,
     Limits,
     MetadataStore,
     Scan,
@@ -67,7 +67,9 @@ class FaultyStore:
             yield page
             await self._obstruct()
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         await self._obstruct()
         if self._strikes(self.faults.lost_request):
             raise UnknownOutcome("the request was lost")
@@ -77,7 +79,7 @@ class FaultyStore:
             raise UnknownOutcome("the answer was lost")
         return committed
 
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         async for changes in self._store.watch(prefix, after):
             await self._delay(self.faults.watch_delay)
             yield changes

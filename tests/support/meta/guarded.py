@@ -5,10 +5,10 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from headwater.meta.store import (
-    Change,
-    Committed,
+    CommitResult,
     Decide,
     Entry,
+    KeyChange,
     Limits,
     MetadataStore,
     Scan,
@@ -45,10 +45,12 @@ class GuardedStore:
         async for page in self._store.scan_pages(start, end, size=size):
             yield await self._guard(partial(_now, page))
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         return await self._guard(lambda: self._store.transact(domain, keys, decide))
 
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         async for changes in self._store.watch(prefix, after):
             yield await self._guard(partial(_now, changes))
 

@@ -24,10 +24,10 @@ from random import Random
 
 from headwater.errors import StoreUnavailable, WatchTrimmed
 from headwater.meta.store import (
-    Change,
-    Committed,
+    CommitResult,
     Decide,
     Entry,
+    KeyChange,
     Limits,
     MetadataStore,
     Scan,
@@ -78,13 +78,15 @@ class LaggingStore:
             await self._delay(self._lags.answer)
             yield page
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         await self._delay(self._lags.answer)
         committed = await self._store.transact(domain, keys, decide)
         await self._delay(self._lags.answer)
         return committed
 
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         async for changes in self._store.watch(prefix, after):
             await self._delay(self._lags.watch)
             if self._strikes(self._lags.stall):
@@ -101,16 +103,16 @@ class LaggingStore:
     async def close(self) -> None:
         await self._store.close()
 
-    def _fold(self, changes: list[Change]) -> list[Change]:
+    def _fold(self, changes: list[KeyChange]) -> list[KeyChange]:
         if not self._strikes(self._lags.folded):
             return changes
         last = {change.key: change for change in changes}
         return [change for change in changes if last[change.key] is change]
 
-    def _shuffle(self, changes: list[Change]) -> list[Change]:
+    def _shuffle(self, changes: list[KeyChange]) -> list[KeyChange]:
         if not self._strikes(self._lags.shuffled):
             return changes
-        of_key: dict[str, list[Change]] = {}
+        of_key: dict[str, list[KeyChange]] = {}
         for change in reversed(changes):
             of_key.setdefault(change.key, []).append(change)
         return [of_key[each.key].pop() for each in self._random.sample(changes, len(changes))]

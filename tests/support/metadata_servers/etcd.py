@@ -6,8 +6,8 @@ from pathlib import Path
 
 from headwater.clock import SystemClock
 from headwater.meta.etcd import EtcdStore
-from headwater.meta.etcd.address import parse_address
-from headwater.meta.etcd.members import Members
+from headwater.meta.etcd.address import parse_etcd_address
+from headwater.meta.etcd.members import EtcdMembers
 from headwater.meta.etcd.methods import COMPACT, RANGE
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.sessions import RenewedSession
@@ -23,10 +23,10 @@ class EtcdBackend:
         self.url = url
 
     async def open(self) -> MetadataStore:
-        return await EtcdStore.open(parse_address(self.url))
+        return await EtcdStore.open(parse_etcd_address(self.url))
 
     async def forget_changes(self) -> None:
-        members = Members(parse_address(self.url))
+        members = EtcdMembers(parse_etcd_address(self.url))
         revision = (await members.read(RANGE, pb.RangeRequest(key=b"any"))).header.revision
         await members.write(COMPACT, pb.CompactionRequest(revision=revision))
         await members.close()

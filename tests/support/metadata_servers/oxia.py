@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from headwater.meta.oxia import OxiaStore
-from headwater.meta.oxia.address import parse_address
-from headwater.meta.oxia.layout import Layout
-from headwater.meta.oxia.reader import Reader
+from headwater.meta.oxia.address import parse_oxia_address
+from headwater.meta.oxia.keyspace import OxiaKeyspace
+from headwater.meta.oxia.reader import OxiaReader
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.sessions import RenewedSession
 from headwater.meta.store import MetadataStore, Session
@@ -17,7 +17,7 @@ from peers.oxia import Oxia, start_oxia
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[OxiaStore]:
     """The store that a URL names, until it is left."""
-    store = await OxiaStore.open(parse_address(url))
+    store = await OxiaStore.open(parse_oxia_address(url))
     try:
         yield store
     finally:
@@ -31,15 +31,15 @@ class OxiaBackend:
         self.url = url
 
     async def open(self) -> MetadataStore:
-        return await OxiaStore.open(parse_address(self.url))
+        return await OxiaStore.open(parse_oxia_address(self.url))
 
     async def forget_changes(self) -> None:
-        address = parse_address(self.url)
+        address = parse_oxia_address(self.url)
         store = await OxiaStore.open(address)
-        shard, layout = store._shard, Layout(address.prefix)
+        shard, layout = store._shard, OxiaKeyspace(address.prefix)
         gone = pb.DeleteRangeRequest(
             start_inclusive=layout.logs,
-            end_exclusive=layout.log(await Reader(shard, layout).revision()),
+            end_exclusive=layout.log(await OxiaReader(shard, layout).revision()),
         )
         await shard.write(pb.WriteRequest(delete_ranges=[gone]))
         await store.close()

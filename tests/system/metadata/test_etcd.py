@@ -11,10 +11,10 @@ import uvloop
 from headwater.clock import SystemClock
 from headwater.errors import StorageFull, StoreUnavailable, UnknownOutcome, WatchTrimmed
 from headwater.meta.etcd import members
-from headwater.meta.etcd.address import parse_address
-from headwater.meta.etcd.compactor import Compactor
+from headwater.meta.etcd.address import parse_etcd_address
+from headwater.meta.etcd.compactor import EtcdCompactor
 from headwater.meta.mirror import Mirror
-from headwater.meta.store import Change, MetadataStore, Values, Writes
+from headwater.meta.store import KeyChange, MetadataStore, Values, Writes
 from headwater.meta.urls import open_store
 from peers.etcd import Etcd, start_etcd
 from peers.process import free_port
@@ -180,19 +180,19 @@ async def test_a_watch_that_is_quiet_keeps_up_with_compaction(
     proxy.heal()
     await asyncio.sleep(0.5)
     revision = await put(store, **{"w/b": b"2"})
-    assert await taking == [Change("w/b", b"2", revision)]
+    assert await taking == [KeyChange("w/b", b"2", revision)]
 
 
 async def test_of_many_processes_one_compacts_and_an_interval_is_kept(
     server: Etcd, store: MetadataStore, prefix: str
 ) -> None:
-    cluster = members.Members(parse_address(server.url(prefix)))
-    compactors = [Compactor(cluster, prefix) for _ in range(3)]
+    cluster = members.EtcdMembers(parse_etcd_address(server.url(prefix)))
+    compactors = [EtcdCompactor(cluster, prefix) for _ in range(3)]
 
     async def interval() -> int:
         revision = await put(store, **{"w/a": b"x"})
         for compactor in compactors:
-            await compactor.take_turn()
+            await compactor.compact_once()
         return revision
 
     first, second, third = [await interval() for _ in range(3)]
@@ -255,7 +255,7 @@ async def test_what_is_too_large_is_refused_with_what_to_do(store: MetadataStore
         await put(store, a=bytes(2**20 + 1))
     with pytest.raises(ValueError, match="--max-request-bytes"):
         await put(store, a=bytes(2**20), b=bytes(2**20))
-    with pytest.raises(ValueError, match="128 writes exceeds this store's 127"):
+    with pytest.raises(ValueError, match="has 128 writes; this store accepts 127"):
         await put(store, **{f"k{n}": b"" for n in range(128)})
     assert (await store.scan("a", "z")).entries == []
     await put(store, **{f"k{n}": b"" for n in range(127)})

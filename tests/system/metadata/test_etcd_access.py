@@ -12,7 +12,7 @@ import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import StoreUnavailable
-from headwater.meta.etcd.compactor import Compactor
+from headwater.meta.etcd.compactor import EtcdCompactor
 from headwater.meta.urls import open_store
 from peers.etcd import Etcd, start_etcd
 from tests.support.meta.conformance import bind, put, take
@@ -76,7 +76,7 @@ async def test_a_user_gets_in_with_its_password_and_stays_when_its_token_ends(
             assert not session.lost
             assert await store.get("e/a") is not None
             await session.close()
-            await Compactor(store._members, "own").take_turn()  # type: ignore[attr-defined]
+            await EtcdCompactor(store._members, "own").compact_once()  # type: ignore[attr-defined]
     finally:
         server.stop()
 

@@ -11,7 +11,7 @@ from headwater.errors import StoreUnavailable, UnknownOutcome
 from headwater.meta.etcd import members
 from headwater.meta.etcd import store as etcd_store
 from headwater.meta.sessions import RENEWALS_PER_TTL
-from headwater.meta.store import Change, Decide, Entry, MetadataStore, Session, Values, Writes
+from headwater.meta.store import Decide, Entry, KeyChange, MetadataStore, Session, Values, Writes
 from peers.etcd import EtcdCluster, start_etcd_cluster
 from tests.support.meta.conformance import bind
 from tests.support.metadata_servers.etcd import opened
@@ -120,7 +120,7 @@ class StoreClient:
     store: MetadataStore
     session: Session
     writers: list[CounterWriter]
-    changes: list[Change] = field(default_factory=list)
+    changes: list[KeyChange] = field(default_factory=list)
 
     async def follow(self, after: int) -> None:
         async for some in self.store.watch(KEYS[0], after):

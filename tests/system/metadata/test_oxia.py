@@ -11,11 +11,11 @@ import uvloop
 
 from headwater.clock import SystemClock
 from headwater.errors import SessionLost, StoreUnavailable, UnknownOutcome, WatchTrimmed
-from headwater.meta.channels import BlockingPeer, Method
+from headwater.meta.grpc_channels import BlockingChannel, GrpcMethod
 from headwater.meta.memory import MemoryStore
 from headwater.meta.oxia import OxiaStore, shard, trimmer
-from headwater.meta.oxia.address import parse_address
-from headwater.meta.oxia.layout import Head
+from headwater.meta.oxia.address import parse_oxia_address
+from headwater.meta.oxia.keyspace import Head
 from headwater.meta.oxia.methods import WRITE
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.store import MetadataStore, Values, Writes
@@ -220,7 +220,7 @@ async def test_old_commits_and_the_marks_of_deleted_keys_are_forgotten(
     url: str, store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trimmer, "KEPT_MS", 0)
-    monkeypatch.setattr(trimmer, "COMMITS_PER_TURN", 10)
+    monkeypatch.setattr(trimmer, "COMMITS_PER_TRIM", 10)
     await put(store, **{f"k/{number}": b"x" for number in range(5)})
     first = await put(store, kept=b"x")
     await store.transact(0, [], lambda _: (Writes(range_deletes=[("k/", "k0")]), None))
@@ -284,7 +284,7 @@ async def test_an_unknown_namespace_is_one_line(server: Oxia) -> None:
 
 
 async def test_a_closed_store_answers_no_more(url: str) -> None:
-    store = await OxiaStore.open(parse_address(url))
+    store = await OxiaStore.open(parse_oxia_address(url))
     watch = asyncio.create_task(take(store.watch("a", 0), 1))
     await asyncio.sleep(0.1)
     await store.close()
@@ -319,11 +319,13 @@ async def test_a_session_is_not_renewed_by_a_server_that_cannot_write(
         await asyncio.sleep(3)
         assert not session.lost
 
-        def refuse(_peer: BlockingPeer, method: Method[Any, Any], *_: Any, **__: Any) -> None:
+        def refuse(
+            _peer: BlockingChannel, method: GrpcMethod[Any, Any], *_: Any, **__: Any
+        ) -> None:
             assert method is WRITE
             raise UnknownOutcome("no quorum")
 
-        monkeypatch.setattr(BlockingPeer, "call", refuse)
+        monkeypatch.setattr(BlockingChannel, "call", refuse)
         async with asyncio.timeout(5):
             await session.wait_lost()
         monkeypatch.undo()

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors import UnknownOutcome
 from headwater.meta.oxia import OxiaStore
-from headwater.meta.oxia.layout import Head
+from headwater.meta.oxia.keyspace import Head
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.store import Values, Writes
 from peers.oxia import Oxia, start_oxia

@@ -5,9 +5,9 @@ from itertools import count
 
 import pytest
 
-from headwater.meta.oxia import OxiaStore, recall
-from headwater.meta.oxia.layout import Head
-from headwater.meta.oxia.seen import Seen
+from headwater.meta.oxia import OxiaStore, commit_cache
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import Head
 from headwater.meta.store import Values, Writes
 from peers.oxia import Oxia, start_oxia
 from tests.support.meta.conformance import increment, put
@@ -44,7 +44,7 @@ def counting_looks(store: OxiaStore, monkeypatch: pytest.MonkeyPatch) -> list[Se
     looks: list[Sequence[str]] = []
     look = store._committer._look
 
-    async def counted(keys: Sequence[str]) -> Seen:
+    async def counted(keys: Sequence[str]) -> HeadSnapshot:
         looks.append(keys)
         return await look(keys)
 
@@ -60,13 +60,13 @@ async def test_who_committed_last_need_not_look_again(
     await store.transact(0, ["m"], lambda _: (Writes(puts={"m": b"1"}), None))
     assert looks == [["m"]], "the others have had no time"
     looks.clear()
-    monkeypatch.setattr(recall, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(commit_cache, "REST_SECONDS", 0.0)
     for result in range(2, 12):
         assert (await store.transact(0, ["n"], increment("n"))).result == result
     assert not looks
     await store.transact(0, ["other"], lambda _: (Writes(puts={"n": b"5"}), None))
     assert looks == [["other"]]
-    monkeypatch.setattr(recall, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(commit_cache, "KEPT_SECONDS", 0.0)
     await put(store, n=b"6")
     assert (await store.transact(0, ["n"], increment("n"))).result == 7
     assert looks == [["other"], [], ["n"]]
@@ -76,7 +76,7 @@ async def test_what_is_remembered_is_never_more_than_a_guess(
     store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither a read nor a refusal comes of it, and a commit only if it is true."""
-    monkeypatch.setattr(recall, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(commit_cache, "REST_SECONDS", 0.0)
     monkeypatch.setattr(store._committer, "heard", lambda _: None)
 
     def refuse(values: Values) -> tuple[Writes, None]:
@@ -100,7 +100,7 @@ async def test_what_is_remembered_is_never_more_than_a_guess(
 async def test_what_is_read_beside_what_is_remembered_is_of_the_same_head(
     store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recall, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(commit_cache, "REST_SECONDS", 0.0)
     monkeypatch.setattr(store._committer, "heard", lambda _: None)
     proposed: list[Head] = []
     propose = store._committer._propose
@@ -132,7 +132,7 @@ async def test_what_is_read_beside_what_is_remembered_is_of_the_same_head(
 async def test_a_deleted_key_is_remembered_with_the_version_of_its_mark(
     store: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recall, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(commit_cache, "REST_SECONDS", 0.0)
     for value in (b"1", b"2"):
         await put(store, n=value)
         await store.transact(0, ["n"], lambda _: (Writes(deletes=["n"]), None))

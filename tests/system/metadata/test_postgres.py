@@ -18,7 +18,7 @@ from headwater.errors import (
     UnknownOutcome,
 )
 from headwater.meta.postgres import PostgresStore
-from headwater.meta.store import Change, Committed, Values, Writes
+from headwater.meta.store import CommitResult, KeyChange, Values, Writes
 from tests.support.meta.conformance import Refused, bind, increment, put
 from tests.support.metadata_servers.cuts import Cuts
 from tests.support.metadata_servers.postgres import PostgresBackend, PostgresServers, opened
@@ -152,7 +152,7 @@ async def test_waiting_transactions_share_a_commit_and_none_sees_another_half(
             return_exceptions=True,
         )
         assert [type(outcome).__name__ for outcome in outcomes[12:]] == ["Refused", "SessionLost"]
-        committed = [outcome for outcome in outcomes if isinstance(outcome, Committed)]
+        committed = [outcome for outcome in outcomes if isinstance(outcome, CommitResult)]
         assert [each.result for each in committed] == [*[1] * 9, 1, 2, 3]
         assert len({each.revision for each in committed}) == 12
 
@@ -286,9 +286,11 @@ async def put_until_known(store: PostgresStore, key: str) -> None:
             return
 
 
-async def collect(store: PostgresStore, after: int, count: int, prefix: str = "w/") -> list[Change]:
+async def collect(
+    store: PostgresStore, after: int, count: int, prefix: str = "w/"
+) -> list[KeyChange]:
     """The next changes; a watch that fails goes on from where it was, as a broker's does."""
-    changes: list[Change] = []
+    changes: list[KeyChange] = []
     while len(changes) < count:
         with suppress(StoreUnavailable):
             async for some in store.watch(prefix, changes[-1].revision if changes else after):

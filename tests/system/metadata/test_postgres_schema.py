@@ -16,7 +16,7 @@ from headwater.errors import (
 )
 from headwater.meta.postgres import PostgresStore
 from headwater.meta.postgres.schema import migrations
-from headwater.meta.store import Change
+from headwater.meta.store import KeyChange
 from tests.support.meta.conformance import put, take
 from tests.support.metadata_servers.postgres import PostgresBackend, PostgresServers, opened
 
@@ -97,7 +97,7 @@ async def test_old_changes_are_trimmed_by_number_and_by_size(backend: PostgresBa
         assert (await backend.sql("SELECT trim_changes(10, 5000)"))[0][0] == 5
         assert (await backend.sql("SELECT trim_changes(0, 1)"))[0][0] == 4
         assert (await backend.sql("SELECT max(revision) FROM change"))[0][0] == 20
-        last = [Change("k", bytes(1000), 20)]
+        last = [KeyChange("k", bytes(1000), 20)]
         assert await take(store.watch("k", 19), 1) == last
 
 

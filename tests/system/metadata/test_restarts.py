@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import StoreUnavailable, UnknownOutcome
-from headwater.meta.store import Change, MetadataStore
+from headwater.meta.store import KeyChange, MetadataStore
 from tests.support.meta.conformance import bind, put, take
 from tests.support.metadata_servers.waiting import eventually
 from tests.system.cluster.clients import produce, read
@@ -43,7 +43,7 @@ async def test_a_restart_loses_no_change_and_every_outcome_is_true(
 ) -> None:
     start = (await store.scan("w/", "w0")).revision
     outcomes: dict[str, type[Exception] | int] = {}
-    changes: list[Change] = []
+    changes: list[KeyChange] = []
     stop = asyncio.Event()
 
     async def write(name: str) -> None:

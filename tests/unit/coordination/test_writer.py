@@ -19,7 +19,7 @@ from headwater.errors import (
 from headwater.groups.group import GROUPS, OFFSETS_MARK, TORN_MARK, Group
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Committed, Decide, Limits, T, Writes
+from headwater.meta.store import CommitResult, Decide, Limits, T, Writes
 from headwater.telemetry.metrics import Metrics
 
 
@@ -35,7 +35,9 @@ class Troubled(MemoryStore):
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         await self.gate.wait()
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None and not self.lands:

@@ -21,7 +21,7 @@ from headwater.groups.group import GROUPS
 from headwater.groups.requests import Client
 from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
-from headwater.meta.store import Committed, Decide, Entry, Scan, T, Writes
+from headwater.meta.store import CommitResult, Decide, Entry, Scan, T, Writes
 from tests.support.groups.cluster import (
     CoordinatorCluster,
     Node,
@@ -50,7 +50,9 @@ class Scripted(MemoryStore):
         super().__init__(database=database)
         self.fates: list[Fate] = []
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         fate = self.fates.pop(0) if self.fates else Fate()
         await asyncio.sleep(fate.before)
         committed = await super().transact(domain, keys, decide) if fate.lands else None
@@ -103,7 +105,9 @@ class Counting(MemoryStore):
 
     transactions = 0
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         await asyncio.sleep(0.002)
         self.transactions += 1
         return await super().transact(domain, keys, decide)
@@ -263,7 +267,9 @@ class StoreOutOfReach(MemoryStore):
 
     away = False
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         if self.away:
             await asyncio.sleep(0.01)
             raise StoreUnavailable("away")

@@ -11,7 +11,7 @@ from headwater.groups.group import GROUPS
 from headwater.groups.requests import JoinReply, LeavingMember
 from headwater.groups.settings import GroupSettings
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Committed, Decide, Limits, T
+from headwater.meta.store import CommitResult, Decide, Limits, T
 from headwater.wire.error_codes import Code
 from tests.support.groups.cluster import (
     CoordinatorCluster,
@@ -33,7 +33,9 @@ class Cut(MemoryStore):
 
     left: int | None = None
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         if self.left is not None and any("coordinators/" in key for key in keys):
             if self.left <= 0:
                 await asyncio.sleep(0.01)

@@ -22,7 +22,7 @@ from headwater.log.read.follow import Follower
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Change, Values, Writes
+from headwater.meta.store import KeyChange, Values, Writes
 from headwater.meta.values import encode
 from headwater.objects.memory import MemoryObjects
 from headwater.producer_ids import StoredProducerIds
@@ -168,13 +168,13 @@ async def test_commits_of_a_broker_not_seen_before_are_not_taken_for_all() -> No
         state = engine._streams[topic.streams[0]]
         follower: Follower = engine._follower
         key = keys.incarnation(0, "other")
-        follower._commits(Change(key, encode(Incarnation(broker=2, number=1)), 1))
+        follower._commits(KeyChange(key, encode(Incarnation(broker=2, number=1)), 1))
         assert state.loaded
         # Three commits folded into one change: what the first two touched is not in it.
         key = keys.incarnation(0, "another")
-        follower._commits(Change(key, encode(Incarnation(broker=3, number=3)), 2))
+        follower._commits(KeyChange(key, encode(Incarnation(broker=3, number=3)), 2))
         assert not state.loaded
-        follower._commits(Change(key, None, 3))
+        follower._commits(KeyChange(key, None, 3))
         assert "another" not in follower._numbers
 
 

@@ -23,7 +23,7 @@ from headwater.log.formats.metadata_values import Tail, TopicRecord
 from headwater.log.topics import TopicCatalog
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Change, Values, Writes, prefix_end
+from headwater.meta.store import KeyChange, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, running_engine
@@ -165,10 +165,10 @@ async def test_a_topic_created_again_replaces_the_one_remembered() -> None:
     new = await one.create("t", 1, {})
     stored = await meta.get(keys.topic("t"))
     assert stored is not None
-    assert two.changed(Change(stored.key, stored.value, stored.revision)) == old
+    assert two.changed(KeyChange(stored.key, stored.value, stored.revision)) == old
     assert two.get("t") == new
     assert two.get_by_id(old.id) is None
-    assert two.changed(Change(stored.key, None, stored.revision + 1)) == new
+    assert two.changed(KeyChange(stored.key, None, stored.revision + 1)) == new
     assert two.get("t") is None
     assert two.get_by_id(new.id) is None
 

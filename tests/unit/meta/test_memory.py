@@ -11,9 +11,9 @@ from tests.support.meta.faulty import FaultyStore, MetadataFaults
 
 async def test_limits_of_another_backend_are_enforced_before_anything_is_written() -> None:
     store = MemoryStore(Limits(operations=2, value_bytes=10))
-    with pytest.raises(ValueError, match="3 keys exceeds this store's 2"):
+    with pytest.raises(ValueError, match="reads 3 keys; this store accepts 2"):
         await store.transact(0, ["a", "b", "c"], lambda values: (Writes(), None))
-    with pytest.raises(ValueError, match="3 writes exceeds this store's 2"):
+    with pytest.raises(ValueError, match="has 3 writes; this store accepts 2"):
         await store.transact(0, [], puts({"a": b"", "b": b"", "c": b""}))
     with pytest.raises(ValueError, match="the value of a has 11 bytes"):
         await put(store, a=bytes(11))

@@ -9,7 +9,7 @@ import pytest
 from headwater.errors import StoreUnavailable, WatchTrimmed
 from headwater.meta.memory import MemoryStore
 from headwater.meta.mirror import Mirror
-from headwater.meta.store import Change, Scan, Values, Writes
+from headwater.meta.store import KeyChange, Scan, Values, Writes
 from headwater.work_budget import TURN_ELEMENTS
 
 
@@ -120,7 +120,7 @@ class Interrupted(MemoryStore):
         super().__init__()
         self.errors = list(errors)
 
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         if self.errors:
             raise self.errors.pop(0)
         async for changes in super().watch(prefix, after):

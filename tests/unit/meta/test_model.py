@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headwater.clock import SystemClock
 from headwater.meta.memory import MemoryStore
 from headwater.meta.sqlite import SqliteStore
-from headwater.meta.store import Change, MetadataStore, Values, Writes
+from headwater.meta.store import KeyChange, MetadataStore, Values, Writes
 
 keys = st.text(alphabet="ab/", min_size=1, max_size=3)
 values = st.binary(max_size=8) | st.just(bytes(40_000))
@@ -113,9 +113,9 @@ async def check(store: MetadataStore, operations: list[Transact | Range]) -> Non
     assert replayed == model.entries
 
 
-async def replay(store: MetadataStore, start: int) -> list[Change]:
+async def replay(store: MetadataStore, start: int) -> list[KeyChange]:
     """Every change since then, read up to one more that is made here to mark the end."""
-    changes: list[Change] = []
+    changes: list[KeyChange] = []
     await store.transact(0, [], lambda seen: (Writes(puts={"end": b""}), None))
     async for some in store.watch("", start):
         changes.extend(some)

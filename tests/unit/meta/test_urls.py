@@ -5,7 +5,7 @@ import pytest
 
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError
-from headwater.meta.etcd.address import Address, Tls, parse_address
+from headwater.meta.etcd.address import EtcdAddress, EtcdTls, parse_etcd_address
 from headwater.meta.urls import open_store
 
 
@@ -55,7 +55,7 @@ async def test_a_url_without_an_etcd_member_is_refused(url: str) -> None:
         ("etcds://host/prefix?cert=cert.pem", "both are needed"),
         ("etcds://host/prefix?ca=/no/such/file", "cannot be read"),
         ("etcds://host/prefix?tls=on", "unknown option 'tls'"),
-        ("etcd://host/prefix?max-txn-ops=64", "a number from 128 up"),
+        ("etcd://host/prefix?max-txn-ops=64", "a number, at least 128"),
         ("etcd://me:secret@host/prefix?a=b", "etcd://me@host"),
     ],
 )
@@ -76,11 +76,11 @@ async def test_a_missing_extra_is_named_with_the_command_that_adds_it(
 
 def test_a_url_of_etcd_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_bytes(b"pem")
-    address = parse_address(
+    address = parse_etcd_address(
         f"etcds://me:s%40cret@a,b:1,[::1]/one/two?ca={tmp_path}/ca.pem&max-txn-ops=999"
     )
-    assert address == Address(
-        ("a:2379", "b:1", "[::1]:2379"), "one/two", "me", "s@cret", Tls(ca=b"pem"), 999
+    assert address == EtcdAddress(
+        ("a:2379", "b:1", "[::1]:2379"), "one/two", "me", "s@cret", EtcdTls(ca=b"pem"), 999
     )
 
 

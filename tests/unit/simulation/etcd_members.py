@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headwater.meta.etcd.members import Members
+from headwater.meta.etcd.members import EtcdMembers
 from headwater.meta.etcd.methods import RANGE, TXN
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from tests.unit.simulation.network import Network
@@ -75,7 +75,7 @@ class EtcdState:
         return [self._stored[key] for key in sorted(self._stored) if first <= key < after]
 
 
-class SimulatedMembers(Members):
+class SimulatedMembers(EtcdMembers):
     """One client's calls to the cluster."""
 
     def __init__(self, state: EtcdState, network: Network) -> None:

@@ -4,9 +4,9 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Sequence
 
-from headwater.meta.oxia.layout import ABSENT
+from headwater.meta.oxia.keyspace import ABSENT
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.shard import Shard
+from headwater.meta.oxia.shard import OxiaShard
 from tests.unit.simulation.network import Network
 
 
@@ -62,7 +62,7 @@ class ShardState:
         return self._records[key][1].version_id if key in self._records else ABSENT
 
 
-class SimulatedShard(Shard):
+class SimulatedShard(OxiaShard):
     """One client's calls to the shard."""
 
     def __init__(self, state: ShardState, network: Network) -> None:

@@ -20,14 +20,14 @@ from typing import Any, Protocol
 import pytest
 
 from headwater.errors import StoreError, StoreUnavailable, UnknownOutcome
-from headwater.meta.etcd.address import parse_address
+from headwater.meta.etcd.address import parse_etcd_address
 from headwater.meta.etcd.store import EtcdStore
-from headwater.meta.oxia.committer import Committer
-from headwater.meta.oxia.layout import Layout, Logged
-from headwater.meta.oxia.reader import Reader
-from headwater.meta.oxia.seen import Seen
-from headwater.meta.oxia.trimmer import KEPT_MS, Trimmer
-from headwater.meta.store import Committed, Decide, T, Values, Writes
+from headwater.meta.oxia.committer import OxiaCommitter
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import CommitLogEntry, OxiaKeyspace
+from headwater.meta.oxia.reader import OxiaReader
+from headwater.meta.oxia.trimmer import KEPT_MS, OxiaTrimmer
+from headwater.meta.store import CommitResult, Decide, T, Values, Writes
 from headwater.meta.values import decode
 from tests.unit.simulation.etcd_members import EtcdState, SimulatedMembers
 from tests.unit.simulation.loop import SimulatedLoop, run_simulated
@@ -47,7 +47,7 @@ Changes = Mapping[str, bytes | None]
 
 
 class CommitClient(Protocol):
-    async def transact(self, keys: Sequence[str], decide: Decide[T]) -> Committed[T]: ...
+    async def transact(self, keys: Sequence[str], decide: Decide[T]) -> CommitResult[T]: ...
 
 
 @dataclass(slots=True)
@@ -72,12 +72,12 @@ class SimulatedBackend:
 
 
 async def oxia(random: Random, weather: Weather) -> SimulatedBackend:
-    state, layout = ShardState(), Layout("cluster")
+    state, layout = ShardState(), OxiaKeyspace("cluster")
     networks = [Network(random, weather) for _ in range(CLIENTS)]
     shards = [SimulatedShard(state, network) for network in networks]
-    readers = [Reader(shard, layout) for shard in shards]
+    readers = [OxiaReader(shard, layout) for shard in shards]
     committers = [
-        Committer(
+        OxiaCommitter(
             shard,
             layout,
             reader,
@@ -89,25 +89,25 @@ async def oxia(random: Random, weather: Weather) -> SimulatedBackend:
     ]
 
     class OxiaClient:
-        def __init__(self, committer: Committer) -> None:
+        def __init__(self, committer: OxiaCommitter) -> None:
             self._committer = committer
 
-        async def transact(self, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
-            def plan(seen: Seen) -> tuple[Writes, T]:
+        async def transact(self, keys: Sequence[str], decide: Decide[T]) -> CommitResult[T]:
+            def plan(seen: HeadSnapshot) -> tuple[Writes, T]:
                 return decide(seen.values)
 
             return await self._committer.commit(keys, plan, joins=True)
 
     async def changes() -> list[tuple[int, Changes]]:
         return [
-            (layout.log_number(key), dict(decode(Logged, value).changes))
+            (layout.log_number(key), dict(decode(CommitLogEntry, value).changes))
             for key, value in state.written
             if layout.log_number(key)
         ]
 
     async def trim() -> None:
         trimmers = [
-            Trimmer(shard, layout, reader, committer)
+            OxiaTrimmer(shard, layout, reader, committer)
             for shard, reader, committer in zip(shards, readers, committers, strict=True)
         ]
         while True:
@@ -131,7 +131,7 @@ async def oxia(random: Random, weather: Weather) -> SimulatedBackend:
 async def etcd(random: Random, weather: Weather) -> SimulatedBackend:
     state = EtcdState()
     networks = [Network(random, weather) for _ in range(CLIENTS)]
-    address = parse_address("etcd://127.0.0.1/cluster")
+    address = parse_etcd_address("etcd://127.0.0.1/cluster")
     stores = [EtcdStore(address, random, SimulatedMembers(state, each)) for each in networks]
     prefix = b"cluster/"
 
@@ -139,7 +139,7 @@ async def etcd(random: Random, weather: Weather) -> SimulatedBackend:
         def __init__(self, store: EtcdStore) -> None:
             self._store = store
 
-        async def transact(self, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+        async def transact(self, keys: Sequence[str], decide: Decide[T]) -> CommitResult[T]:
             return await self._store.transact(0, keys, decide)
 
     async def changes() -> list[tuple[int, Changes]]:

@@ -14,7 +14,7 @@ from headwater.log.formats.metadata_values import Incarnation, IndexEntry, Layou
 from headwater.log.read.streams import Streams
 from headwater.log.topics import TopicCatalog
 from headwater.meta import keys
-from headwater.meta.store import Change, MetadataStore
+from headwater.meta.store import KeyChange, MetadataStore
 from headwater.meta.values import decode
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Follower:
     async def _follow(
         self,
         prefix: str,
-        apply: Callable[[Change], None],
+        apply: Callable[[KeyChange], None],
         resync: Callable[[], Awaitable[None]],
     ) -> None:
         while True:
@@ -98,7 +98,7 @@ class Follower:
     async def _reload_topics(self) -> None:
         await self._topics.all()
 
-    def _commits(self, change: Change) -> None:
+    def _commits(self, change: KeyChange) -> None:
         name = change.key.removeprefix(keys.incarnations(0))
         if change.value is None:
             self._numbers.pop(name, None)
@@ -120,12 +120,12 @@ class Follower:
             if (state := self._streams.get(each.stream)) is not None:
                 state.committed(entry, self._window_entries, last_stable=each.last_stable)
 
-    def _layout(self, change: Change) -> None:
+    def _layout(self, change: KeyChange) -> None:
         state = self._streams.get(int(change.key.removeprefix(keys.layouts(0))))
         if state is not None and change.value is not None:
             state.rearranged(decode(Layout, change.value).log_start)
 
-    def _topic(self, change: Change) -> None:
+    def _topic(self, change: KeyChange) -> None:
         removed = self._topics.changed(change)
         if removed is not None:
             self._gone(removed.streams)

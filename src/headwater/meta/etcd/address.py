@@ -1,8 +1,8 @@
 """The URL of an etcd store: ``etcd://user:password@host:2379,host:2379/prefix``.
 
-``etcds://`` is the same over TLS; ``?ca=FILE`` names who signed the members' certificates, and
-``?cert=FILE&key=FILE`` the certificate that this process shows. ``?max-txn-ops=N`` says that every
-member is started with that ``--max-txn-ops``.
+``etcds://`` connects over TLS. ``?ca=FILE`` names the certificate authority of the members, and
+``?cert=FILE&key=FILE`` the client certificate of this process. ``?max-txn-ops=N`` must be the
+value of ``--max-txn-ops`` with which every member is started.
 """
 
 from collections.abc import Mapping
@@ -11,20 +11,20 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headwater.errors import ConfigurationError
-from headwater.meta.urls import shown
+from headwater.meta.urls import without_password
 
 PORT = 2379
 PREFIX = "headwater"
 FORM = "etcd://host:2379,host:2379/prefix"
 MAX_TXN_OPS = 128
-"""What one transaction of etcd holds unless it is started with another ``--max-txn-ops``."""
+"""etcd's default of ``--max-txn-ops``: operations per transaction."""
 FILES = ("ca", "cert", "key")
 OPERATIONS = "max-txn-ops"
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM files' contents; None where the system's own certificates do, or none is shown."""
+class EtcdTls:
+    """Contents of PEM files. Without ``ca``, the system's certificate authorities are trusted."""
 
     ca: bytes | None = None
     cert: bytes | None = None
@@ -32,21 +32,21 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where a store's keys are. Every key stands below ``prefix`` and a slash."""
+class EtcdAddress:
+    """The cluster and the prefix of a store: all of its keys begin with ``prefix`` and a slash."""
 
     members: tuple[str, ...]
     prefix: str
     user: str | None = None
     password: str = ""
-    tls: Tls | None = None
+    tls: EtcdTls | None = None
     max_txn_ops: int = MAX_TXN_OPS
 
 
-def parse_address(url: str) -> Address:
-    """Raises ``ConfigurationError`` with one line for a URL that cannot be meant."""
+def parse_etcd_address(url: str) -> EtcdAddress:
+    """Raises ``ConfigurationError`` if the URL is not valid."""
     parts = urlsplit(url)
-    url = shown(url)
+    url = without_password(url)
     credentials, _, hosts = parts.netloc.rpartition("@")
     user, _, password = credentials.partition(":")
     options = dict(parse_qsl(parts.query))
@@ -58,9 +58,9 @@ def parse_address(url: str) -> Address:
     prefix = unquote(parts.path).strip("/") or PREFIX
     if "!" in prefix:
         raise ConfigurationError(
-            f"{url!r}: the prefix {prefix!r} has a '!', behind which Headwater keeps its own keys"
+            f"{url!r}: the prefix {prefix!r} contains '!', which Headwater's internal keys use"
         )
-    return Address(
+    return EtcdAddress(
         members=tuple(_member(url, host) for host in hosts.split(",")),
         prefix=prefix,
         user=unquote(user) or None,
@@ -83,17 +83,17 @@ def _operations(url: str, given: str | None) -> int:
     if given is None:
         return MAX_TXN_OPS
     if not given.isdigit() or int(given) < MAX_TXN_OPS:
-        raise ConfigurationError(f"{url!r}: {OPERATIONS} is a number from {MAX_TXN_OPS} up")
+        raise ConfigurationError(f"{url!r}: {OPERATIONS} must be a number, at least {MAX_TXN_OPS}")
     return int(given)
 
 
-def _tls(url: str, scheme: str, files: Mapping[str, str]) -> Tls | None:
+def _tls(url: str, scheme: str, files: Mapping[str, str]) -> EtcdTls | None:
     if scheme == "etcds":
         if ("cert" in files) != ("key" in files):
-            raise ConfigurationError(f"{url!r} names one of cert and key: both are needed")
-        return Tls(**{name: _read(url, path) for name, path in files.items()})
+            raise ConfigurationError(f"{url!r} names only one of cert and key; both are needed")
+        return EtcdTls(**{name: _read(url, path) for name, path in files.items()})
     if files:
-        raise ConfigurationError(f"{url!r} has options of TLS: write etcds:// in front")
+        raise ConfigurationError(f"{url!r} has TLS options; write etcds:// to use TLS")
     return None
 
 

@@ -1,10 +1,10 @@
-"""etcd's errors in Headwater's terms.
+"""Translates etcd's errors into Headwater's.
 
-What a failed call means depends on whether it could have been applied. etcd judges a request
-before it proposes it, and again as a whole before it applies any part of it; an error of its own
-from there says that nothing was written, but for its quota, which it finds exceeded after it has
-applied the request (``EtcdStore`` looks). Where the connection or the time was lost nobody
-knows, unless the request certainly never left.
+The important question is whether a failed write may have been applied. etcd checks a request
+before it proposes it, and again before it applies it; an error of either check means that nothing
+was written. The exception is the space quota, which etcd may report after it has applied the
+request: ``EtcdStore`` then reads the keys to find out. After a lost connection or a timeout the
+outcome is unknown, unless the request was certainly never sent.
 """
 
 import grpc
@@ -17,7 +17,7 @@ from headwater.errors import (
     TransactionTooLarge,
     UnknownOutcome,
 )
-from headwater.meta.channels import Failure, never_sent
+from headwater.meta.grpc_channels import Failure, never_sent
 
 REFUSED = (
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -28,7 +28,7 @@ REFUSED = (
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.UNIMPLEMENTED,
 )
-"""etcd gives these for requests that it does not propose, or does not apply."""
+"""etcd answers with these if it did not propose or did not apply a request."""
 
 NO_LEADER = "etcdserver: no leader"
 NO_LEASE = "etcdserver: requested lease not found"
@@ -36,13 +36,13 @@ NO_SPACE = "etcdserver: mvcc: database space exceeded"
 TOO_LARGE = ("etcdserver: request is too large", "grpc: received message larger than max")
 
 
-def passed_over(error: Failure) -> bool:
-    """The member certainly did not take the request: another one may."""
+def certainly_not_taken(error: Failure) -> bool:
+    """True if the member certainly did not accept the request, so that another one may try it."""
     return never_sent(error) or error.details() == NO_LEADER
 
 
 def token_expired(error: Failure) -> bool:
-    """The member asks for a new token; the request was not taken."""
+    """True if the member refused the request because the token has expired."""
     text = error.details() or ""
     return "invalid auth token" in text or "revision of auth store is old" in text
 
@@ -52,7 +52,7 @@ def read_error(member: str, error: Failure) -> StoreError:
 
 
 def write_error(member: str, error: Failure) -> StoreError:
-    """What a failed write means."""
+    """The error that a caller gets for a failed write."""
     text = error.details() or ""
     if text.startswith(TOO_LARGE):
         return TransactionTooLarge(
@@ -66,7 +66,7 @@ def write_error(member: str, error: Failure) -> StoreError:
             f"etcd at {member} is full: defragment it, clear its alarm with "
             "`etcdctl alarm disarm`, or give it a larger --quota-backend-bytes"
         )
-    if error.code() in REFUSED or passed_over(error):
+    if error.code() in REFUSED or certainly_not_taken(error):
         return StoreUnavailable(_text(member, error))
     return UnknownOutcome(_text(member, error))
 

@@ -1,15 +1,15 @@
-"""Sessions: etcd's leases, each renewed by a call of its own (``renewals``).
+"""Grants and revokes etcd's leases: each session is one lease (``renewals`` renews it).
 
-A lease outlives its process by its time to live, which etcd counts in whole seconds and makes
-longer where it is very short; a member that becomes the leader starts the time of every lease
-again. This side counts what was asked for, so that it never takes an ended lease for a living one.
+etcd counts the ttl of a lease in whole seconds, makes a very short one longer, and restarts it
+when another member becomes the leader. This process counts the ttl that was requested, which is
+never longer, so that it never treats an expired lease as valid.
 """
 
 import math
 
 from headwater.errors import StoreUnavailable
 from headwater.meta.etcd.failures import NO_LEASE
-from headwater.meta.etcd.members import Members
+from headwater.meta.etcd.members import EtcdMembers
 from headwater.meta.etcd.methods import LEASE_GRANT, LEASE_REVOKE
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 
@@ -22,14 +22,14 @@ def lease_of(session: str) -> int:
     return int(session, 16)
 
 
-async def grant(members: Members, ttl: float) -> int:
-    """A new lease. One whose answer is lost runs out by itself."""
+async def grant(members: EtcdMembers, ttl: float) -> int:
+    """Grant a lease and return its id. A lease whose answer is lost expires by itself."""
     answer = await members.read(LEASE_GRANT, pb.LeaseGrantRequest(TTL=math.ceil(ttl)))
     return answer.ID
 
 
-async def revoke(members: Members, lease: int) -> None:
-    """End a lease with its keys; one that has ended already is no error."""
+async def revoke(members: EtcdMembers, lease: int) -> None:
+    """End a lease and delete its keys; it is no error if it has ended already."""
     try:
         await members.read(LEASE_REVOKE, pb.LeaseRevokeRequest(ID=lease))
     except StoreUnavailable as error:

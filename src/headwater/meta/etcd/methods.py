@@ -1,20 +1,22 @@
-"""etcd's methods that are called: their names, what they take and what they answer."""
+"""The etcd methods that are called: their paths, and the types of requests and answers."""
 
-from headwater.meta.channels import Method
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
+from headwater.meta.grpc_channels import GrpcMethod
 
-RANGE = Method("/etcdserverpb.KV/Range", pb.RangeRequest, pb.RangeResponse)
-TXN = Method("/etcdserverpb.KV/Txn", pb.TxnRequest, pb.TxnResponse)
-COMPACT = Method("/etcdserverpb.KV/Compact", pb.CompactionRequest, pb.CompactionResponse)
-WATCH = Method("/etcdserverpb.Watch/Watch", pb.WatchRequest, pb.WatchResponse)
-LEASE_GRANT = Method("/etcdserverpb.Lease/LeaseGrant", pb.LeaseGrantRequest, pb.LeaseGrantResponse)
-LEASE_REVOKE = Method(
+RANGE = GrpcMethod("/etcdserverpb.KV/Range", pb.RangeRequest, pb.RangeResponse)
+TXN = GrpcMethod("/etcdserverpb.KV/Txn", pb.TxnRequest, pb.TxnResponse)
+COMPACT = GrpcMethod("/etcdserverpb.KV/Compact", pb.CompactionRequest, pb.CompactionResponse)
+WATCH = GrpcMethod("/etcdserverpb.Watch/Watch", pb.WatchRequest, pb.WatchResponse)
+LEASE_GRANT = GrpcMethod(
+    "/etcdserverpb.Lease/LeaseGrant", pb.LeaseGrantRequest, pb.LeaseGrantResponse
+)
+LEASE_REVOKE = GrpcMethod(
     "/etcdserverpb.Lease/LeaseRevoke", pb.LeaseRevokeRequest, pb.LeaseRevokeResponse
 )
-LEASE_KEEP_ALIVE = Method(
+LEASE_KEEP_ALIVE = GrpcMethod(
     "/etcdserverpb.Lease/LeaseKeepAlive", pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse
 )
-STATUS = Method("/etcdserverpb.Maintenance/Status", pb.StatusRequest, pb.StatusResponse)
-AUTHENTICATE = Method(
+STATUS = GrpcMethod("/etcdserverpb.Maintenance/Status", pb.StatusRequest, pb.StatusResponse)
+AUTHENTICATE = GrpcMethod(
     "/etcdserverpb.Auth/Authenticate", pb.AuthenticateRequest, pb.AuthenticateResponse
 )

@@ -1,4 +1,4 @@
-"""The store: reads, the compare loop, watches and sessions over one cluster."""
+"""The store: reads, transactions, watches and sessions on one etcd cluster."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -7,32 +7,32 @@ from random import Random
 
 from headwater.clock import boot_seconds
 from headwater.errors import ConfigurationError, StorageFull, StoreUnavailable, UnknownOutcome
-from headwater.meta.etcd.address import Address
-from headwater.meta.etcd.compactor import Compactor
+from headwater.meta.etcd.address import EtcdAddress
+from headwater.meta.etcd.compactor import EtcdCompactor
 from headwater.meta.etcd.leases import grant, lease_of, revoke, session_name
-from headwater.meta.etcd.members import CALL_SECONDS, Members
+from headwater.meta.etcd.members import CALL_SECONDS, EtcdMembers
 from headwater.meta.etcd.methods import RANGE, STATUS, TXN
-from headwater.meta.etcd.recent import Recent
-from headwater.meta.etcd.renewals import Renewals
+from headwater.meta.etcd.recent_keys import RecentKeys
+from headwater.meta.etcd.renewals import EtcdRenewals
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.etcd.transactions import (
     VALUE_BYTES,
-    Keys,
+    EtcdKeyspace,
     read_operations,
     unchanged,
     values_read,
     write_operations,
 )
-from headwater.meta.etcd.turns import Turns
-from headwater.meta.etcd.watches import Watch
+from headwater.meta.etcd.turn_marks import TurnMarks
+from headwater.meta.etcd.watches import EtcdWatch
 from headwater.meta.limits import check_keys, check_writes
 from headwater.meta.renewal_thread import RenewalThread
 from headwater.meta.sessions import RENEWALS_PER_TTL, RenewedSession
 from headwater.meta.store import (
-    Change,
-    Committed,
+    CommitResult,
     Decide,
     Entry,
+    KeyChange,
     Limits,
     Scan,
     Session,
@@ -41,25 +41,25 @@ from headwater.meta.store import (
     Writes,
 )
 
-OLDEST = (3, 5, 8)
-"""Older ones may report a watch's progress before its changes."""
+OLDEST_VERSION = (3, 5, 8)
+"""Earlier versions may report a watch's progress before they have sent its changes."""
 INLINE_BYTES = 64 * 2**20
-"""Of records; its quota is 2 GiB by default, of which superseded revisions take a part."""
-PAGE = 1_000
-LOSSES = 3
-"""After so many a transaction asks for a turn."""
+"""Bytes of inline records. etcd's space quota is 2 GiB by default and includes old revisions."""
+PAGE_KEYS = 1_000
+LOSSES_BEFORE_MARK = 3
+"""A transaction that has lost this many times puts a mark (see ``turn_marks``)."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ReadValues:
     """A transaction's values, and the revision at which all of them were read."""
 
     values: Values
     revision: int
 
 
-def limits_of(address: Address) -> Limits:
-    """What a transaction of this cluster may hold, one operation about its turn apart."""
+def limits_of(address: EtcdAddress) -> Limits:
+    """The limits of a transaction; one operation is reserved for the turn mark."""
     return Limits(
         operations=address.max_txn_ops - 1, value_bytes=VALUE_BYTES, inline_bytes=INLINE_BYTES
     )
@@ -68,31 +68,33 @@ def limits_of(address: Address) -> Limits:
 class EtcdStore:
     """A ``MetadataStore`` on an etcd cluster; open it with ``EtcdStore.open``.
 
-    Any number of stores, in any number of processes, may share a prefix; stores of different
-    prefixes see nothing of each other but each other's revisions.
+    Any number of stores, in any number of processes, may share a prefix. Stores with different
+    prefixes share nothing but the revision numbers of the cluster.
     """
 
-    def __init__(self, address: Address, random: Random, members: Members | None = None) -> None:
-        self._members = members or Members(address)
-        self._keys = Keys(address.prefix)
-        self._turns = Turns(address.prefix)
+    def __init__(
+        self, address: EtcdAddress, random: Random, members: EtcdMembers | None = None
+    ) -> None:
+        self._members = members or EtcdMembers(address)
+        self._keys = EtcdKeyspace(address.prefix)
+        self._turn_marks = TurnMarks(address.prefix)
         self._limits = limits_of(address)
         self._random = random
-        self._recent = Recent()
-        self._losers = asyncio.Lock()
+        self._recent = RecentKeys()
+        self._retry_lock = asyncio.Lock()
         self._sessions: set[RenewedSession] = set()
-        self._renewals = Renewals(address)
+        self._renewals = EtcdRenewals(address)
         self._renewal_thread = RenewalThread()
-        self._compacting = asyncio.create_task(Compactor(self._members, address.prefix).run())
+        self._compacting = asyncio.create_task(EtcdCompactor(self._members, address.prefix).run())
 
     @classmethod
-    async def open(cls, address: Address) -> "EtcdStore":
+    async def open(cls, address: EtcdAddress) -> "EtcdStore":
         """Connect to the cluster.
 
-        Raises ``ConfigurationError`` where it is too old, ``StoreUnavailable`` where no member
-        answers or lets this user in.
+        Raises ``ConfigurationError`` if its version is too old, and ``StoreUnavailable`` if no
+        member answers or the user has no access.
         """
-        store = cls(address, Random())  # noqa: S311  pauses, no secrets
+        store = cls(address, Random())  # noqa: S311  for pauses, not for secrets
         try:
             await store._check()
         except BaseException:
@@ -101,14 +103,16 @@ class EtcdStore:
         return store
 
     async def _check(self) -> None:
-        said = (await self._members.read(STATUS, pb.StatusRequest())).version
-        version = tuple(int(part) for part in said.split("-")[0].split("."))
-        if version < OLDEST:
-            oldest = ".".join(map(str, OLDEST))
-            raise ConfigurationError(f"etcd is {said}: Headwater needs {oldest} or later")
+        reported = (await self._members.read(STATUS, pb.StatusRequest())).version
+        version = tuple(int(part) for part in reported.split("-")[0].split("."))
+        if version < OLDEST_VERSION:
+            oldest = ".".join(map(str, OLDEST_VERSION))
+            raise ConfigurationError(
+                f"etcd has version {reported}; Headwater needs {oldest} or later"
+            )
         await self.scan("", "\0")
-        # What stands beside the data is a matter of permissions too.
-        await self._members.read(TXN, pb.TxnRequest(success=[self._turns.look(0)]))
+        # The user also needs permission for the keys outside of the prefix.
+        await self._members.read(TXN, pb.TxnRequest(success=[self._turn_marks.read_mark(0)]))
 
     @property
     def limits(self) -> Limits:
@@ -122,7 +126,7 @@ class EtcdStore:
         self, start: str, end: str, *, limit: int | None = None, reverse: bool = False
     ) -> Scan:
         first, after = self._keys.path(start), self._keys.path(end)
-        if limit == 0:  # to etcd that is no limit
+        if limit == 0:  # for etcd, 0 means no limit
             first = after
         if limit is not None and reverse:
             return await self._scan_last(first, after, limit)
@@ -142,10 +146,10 @@ class EtcdStore:
             first = answer.kvs[-1].key + b"\0"
 
     async def _scan(self, first: bytes, after: bytes, limit: int | None, *, revision: int) -> Scan:
-        """Pages of the range, all at one revision."""
+        """Read a range page by page, all pages at one revision."""
         entries: list[Entry] = []
         while True:
-            left = PAGE if limit is None else min(PAGE, limit - len(entries))
+            left = PAGE_KEYS if limit is None else min(PAGE_KEYS, limit - len(entries))
             answer = await self._range(first, after, left, revision)
             entries.extend(map(self._keys.entry, answer.kvs))
             revision = revision or answer.header.revision
@@ -160,7 +164,7 @@ class EtcdStore:
         return await self._members.read(RANGE, request)
 
     async def _scan_last(self, first: bytes, after: bytes, limit: int) -> Scan:
-        # To give a range's last entries etcd reads all of it; of keys alone that is cheap.
+        # etcd reads the whole range to find its last entries, which is cheap for keys alone.
         request = pb.RangeRequest(
             key=first,
             range_end=after,
@@ -175,113 +179,121 @@ class EtcdStore:
         scan.entries.reverse()
         return scan
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
-        """See ``MetadataStore``; where comparisons are lost, it runs until one is won."""
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
+        """See ``MetadataStore``; repeats the attempt if a key has changed since it was read."""
         check_keys(self._limits, keys)
         wanted = list(dict.fromkeys(keys))
-        await self._turns.let_pass(domain)
-        guessed = await self._guess(domain, wanted, decide)
-        if isinstance(guessed, Committed):
-            return guessed
-        writes, result = decide(guessed.values)
-        tried = await self._try(domain, guessed, writes)
+        await self._turn_marks.wait(domain)
+        first = await self._try_recent(domain, wanted, decide)
+        if isinstance(first, CommitResult):
+            return first
+        writes, result = decide(first.values)
+        tried = await self._try(domain, first, writes)
         if isinstance(tried, int):
-            return Committed(tried, result)
-        # Of one process only one at a time tries again, so that few compete however many wait.
-        waited = self._losers.locked()
-        async with self._losers:
+            return CommitResult(tried, result)
+        # One transaction per process retries at a time, so that few of them compete.
+        waited = self._retry_lock.locked()
+        async with self._retry_lock:
             if waited:
-                await self._turns.let_pass(domain)
+                await self._turn_marks.wait(domain)
                 tried = await self._read(wanted)
-            return await self._try_again(domain, tried, decide)
+            return await self._retry(domain, tried, decide)
 
-    async def _try_again(self, domain: int, tried: "_Seen", decide: Decide[T]) -> Committed[T]:
-        """Try until one attempt wins; from the third loss on each asks for a turn."""
+    async def _retry(self, domain: int, tried: "_ReadValues", decide: Decide[T]) -> CommitResult[T]:
+        """Try until an attempt commits; from the third loss on, every attempt puts a mark."""
         loop = asyncio.get_running_loop()
         losses, took, marked = 1, 0.0, False
         while True:
             began = loop.time()
             writes, result = decide(tried.values)
-            # A full etcd takes deletes alone, and no mark beside them.
-            asked = took if losses >= LOSSES and writes.puts else None
-            outcome = await self._try(domain, tried, writes, asked=asked, marked=marked)
+            # An etcd without free space accepts only deletes, and no mark beside them.
+            mark_seconds = took if losses >= LOSSES_BEFORE_MARK and writes.puts else None
+            outcome = await self._try(
+                domain, tried, writes, mark_seconds=mark_seconds, marked=marked
+            )
             if isinstance(outcome, int):
-                return Committed(outcome, result)
+                return CommitResult(outcome, result)
             tried, losses, took = outcome, losses + 1, loop.time() - began
-            marked = marked or asked is not None
+            marked = marked or mark_seconds is not None
 
-    async def _guess(
+    async def _try_recent(
         self, domain: int, wanted: Sequence[str], decide: Decide[T]
-    ) -> "Committed[T] | _Seen":
-        """Try with what was seen last; where that comes to nothing, what is there."""
+    ) -> "CommitResult[T] | _ReadValues":
+        """Try with the recent values of the keys; returns the current ones if that fails."""
         values = self._recent.values(wanted)
         if values is None:
             return await self._read(wanted)
         try:
             writes, result = decide(values)
-        except Exception:  # noqa: BLE001  the verdict has to be one on what is there
+        except Exception:  # noqa: BLE001  only an error over current values counts
             return await self._read(wanted)
         if not writes:
             return await self._read(wanted)
-        tried = await self._try(domain, _Seen(values, 0), writes)
-        return Committed(tried, result) if isinstance(tried, int) else tried
+        tried = await self._try(domain, _ReadValues(values, 0), writes)
+        return CommitResult(tried, result) if isinstance(tried, int) else tried
 
-    async def _read(self, wanted: Sequence[str]) -> "_Seen":
+    async def _read(self, wanted: Sequence[str]) -> "_ReadValues":
         request = pb.TxnRequest(success=read_operations(self._keys, wanted))
         answer = await self._members.read(TXN, request)
-        return self._seen(wanted, answer)
+        return self._to_read_values(wanted, answer)
 
-    def _seen(self, wanted: Sequence[str], answer: pb.TxnResponse) -> "_Seen":
+    def _to_read_values(self, wanted: Sequence[str], answer: pb.TxnResponse) -> "_ReadValues":
         values = values_read(self._keys, wanted, answer)
-        self._recent.saw(values)
-        return _Seen(values, answer.header.revision)
+        self._recent.note_read(values)
+        return _ReadValues(values, answer.header.revision)
 
     async def _try(
         self,
         domain: int,
-        seen: "_Seen",
+        read: "_ReadValues",
         writes: Writes,
         *,
-        asked: float | None = None,
+        mark_seconds: float | None = None,
         marked: bool = False,
-    ) -> "int | _Seen":
-        """The revision at which this transaction stands; what is there where it lost.
+    ) -> "int | _ReadValues":
+        """The revision of the committed transaction, or the current values if it lost.
 
-        One that asks for a turn if it loses says in ``asked`` how long an attempt takes;
-        ``marked`` is one that has asked before.
+        If it loses, a transaction with ``mark_seconds`` puts a mark with that duration of an
+        attempt. ``marked`` says that it has put a mark before, which is deleted if it commits.
         """
         if not writes:
-            return seen.revision
+            return read.revision
         check_writes(self._limits, writes)
         leases = {key: lease_of(session) for key, session in writes.ephemeral.items()}
-        wanted = list(seen.values)
-        turns = self._turns
-        won = turns.thank(domain) if marked else turns.look(domain)
-        lost = turns.look(domain) if asked is None else turns.ask(domain, asked)
+        wanted = list(read.values)
+        marks = self._turn_marks
+        won = marks.delete_mark(domain) if marked else marks.read_mark(domain)
+        lost = (
+            marks.read_mark(domain)
+            if mark_seconds is None
+            else marks.put_mark(domain, mark_seconds)
+        )
         request = pb.TxnRequest(
-            compare=unchanged(self._keys, seen.values),
+            compare=unchanged(self._keys, read.values),
             success=[*write_operations(self._keys, writes, leases), won],
             failure=[*read_operations(self._keys, wanted), lost],
         )
         try:
             answer = await self._members.write(TXN, request)
         except StorageFull as full:
-            return await self._found_full(seen, writes, full)
-        # Nothing is found where the mark was put or taken away: either is this transaction's own.
+            return await self._found_full(read, writes, full)
+        # If this transaction put or deleted the mark, the answer has no mark: it is its own.
         mark = answer.responses[-1].response_range.kvs
-        turns.met(domain, mark, asyncio.get_running_loop().time())
+        marks.observe(domain, mark, asyncio.get_running_loop().time())
         if answer.succeeded:
-            self._recent.wrote(seen.values, writes, answer.header.revision)
+            self._recent.note_committed(read.values, writes, answer.header.revision)
             return answer.header.revision
-        return self._seen(wanted, answer)
+        return self._to_read_values(wanted, answer)
 
-    async def _found_full(self, seen: "_Seen", writes: Writes, full: StorageFull) -> int:
-        """The revision of a transaction that found etcd full, where it landed all the same.
+    async def _found_full(self, read: "_ReadValues", writes: Writes, full: StorageFull) -> int:
+        """The revision of a transaction that was committed although etcd answered "no space".
 
-        etcd looks at its quota before it proposes a transaction and again when it applies it; the
-        second time it applies it and still says that there is no space. It does not land later,
-        so its keys tell. Raises ``full`` where one is absent or as it was, ``UnknownOutcome``
-        where others may have written over them since.
+        etcd checks its space quota before it proposes a transaction and when it applies it. The
+        second check answers with an error although the transaction is applied. It is never
+        applied later, so its keys show the outcome. Raises ``full`` if one of them is absent or
+        unchanged, and ``UnknownOutcome`` if other transactions may have replaced them since.
         """
         keys = list(writes.puts)
         request = pb.TxnRequest(success=read_operations(self._keys, keys))
@@ -289,19 +301,19 @@ class EtcdStore:
             there = values_read(self._keys, keys, await self._members.read(TXN, request))
         except StoreUnavailable as error:
             raise UnknownOutcome(str(full)) from error
-        before = {key: entry.revision if entry else 0 for key, entry in seen.values.items()}
+        before = {key: entry.revision if entry else 0 for key, entry in read.values.items()}
         after = {key: entry.revision if entry else 0 for key, entry in there.items()}
         if any(revision in (0, before.get(key)) for key, revision in after.items()):
             raise full
         ours = all(entry and entry.value == writes.puts[key] for key, entry in there.items())
-        # A key that was not read may have had the same value before.
-        read = any(key in before for key in keys)
-        if ours and read and len(set(after.values())) == 1:
+        # A key that was not read may have had the same value before this transaction.
+        any_read = any(key in before for key in keys)
+        if ours and any_read and len(set(after.values())) == 1:
             return next(iter(after.values()))
         raise UnknownOutcome(str(full)) from full
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
-        return Watch(self._members, self._keys, prefix, after, self._random).changes()
+    def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
+        return EtcdWatch(self._members, self._keys, prefix, after, self._random).changes()
 
     async def session(self, ttl: float) -> Session:
         opened = boot_seconds()
@@ -328,7 +340,7 @@ class EtcdStore:
         return session
 
     async def close(self) -> None:
-        """Let go of the cluster; sessions left open run out, watches end with an error."""
+        """Disconnect; open sessions expire after their ttl, and watches raise an error."""
         for session in list(self._sessions):
             await session.abandon()
         self._renewals.close()

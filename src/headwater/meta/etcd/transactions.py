@@ -1,7 +1,7 @@
-"""A transaction's reads, comparisons and writes as etcd's messages.
+"""Builds etcd's messages for the reads, comparisons and writes of a transaction.
 
-etcd applies the writes of one transaction in no order that a put and a delete of the same key
-could rely on, and refuses both together: a range is deleted around the keys that are put.
+etcd refuses a transaction that both puts and deletes a key. A range delete is therefore split
+around the keys that the same transaction puts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +10,11 @@ from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.store import Entry, Values, Writes
 
 VALUE_BYTES = 2**20
-"""etcd takes 1.5 MiB in one request unless it is told otherwise (``--max-request-bytes``)."""
+"""Below etcd's default limit of 1.5 MiB per request (``--max-request-bytes``)."""
 
 
-class Keys:
-    """A store's keys as etcd has them: below the prefix."""
+class EtcdKeyspace:
+    """Converts between a store's keys and etcd's keys, which begin with the store's prefix."""
 
     def __init__(self, prefix: str) -> None:
         self._root = f"{prefix}/".encode()
@@ -29,20 +29,20 @@ class Keys:
         return path[len(self._root) :].decode()
 
     def prefix(self, prefix: str) -> tuple[bytes, bytes]:
-        """The range of every key that begins with ``prefix``, which may be empty."""
+        """The range of all keys that begin with ``prefix``, which may be empty."""
         start = self.path(prefix)
         return start, start[:-1] + bytes([start[-1] + 1])
 
 
-def read_operations(keys: Keys, wanted: Sequence[str]) -> list[pb.RequestOp]:
-    """One look at every key, all at one revision."""
+def read_operations(keys: EtcdKeyspace, wanted: Sequence[str]) -> list[pb.RequestOp]:
+    """Operations that read every key; in one transaction they read the same revision."""
     return [
         pb.RequestOp(request_range=pb.RangeRequest(key=keys.path(key), limit=1)) for key in wanted
     ]
 
 
-def values_read(keys: Keys, wanted: Sequence[str], answer: pb.TxnResponse) -> Values:
-    """What ``read_operations`` found, as the first of a transaction's operations."""
+def values_read(keys: EtcdKeyspace, wanted: Sequence[str], answer: pb.TxnResponse) -> Values:
+    """The answers to ``read_operations``, which came first in the transaction."""
     values: dict[str, Entry | None] = {}
     for key, response in zip(wanted, answer.responses[: len(wanted)], strict=True):
         stored = response.response_range.kvs
@@ -50,8 +50,8 @@ def values_read(keys: Keys, wanted: Sequence[str], answer: pb.TxnResponse) -> Va
     return values
 
 
-def unchanged(keys: Keys, values: Values) -> list[pb.Compare]:
-    """Every key is as it was read; an absent one still is."""
+def unchanged(keys: EtcdKeyspace, values: Values) -> list[pb.Compare]:
+    """Comparisons that fail if any key has changed since it was read."""
     return [
         pb.Compare(
             target=pb.Compare.MOD,
@@ -62,7 +62,9 @@ def unchanged(keys: Keys, values: Values) -> list[pb.Compare]:
     ]
 
 
-def write_operations(keys: Keys, writes: Writes, leases: Mapping[str, int]) -> list[pb.RequestOp]:
+def write_operations(
+    keys: EtcdKeyspace, writes: Writes, leases: Mapping[str, int]
+) -> list[pb.RequestOp]:
     """Deletes and puts; ``leases`` names the lease of each ephemeral key."""
     operations = [
         pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=keys.path(key)))
@@ -84,7 +86,7 @@ def write_operations(keys: Keys, writes: Writes, leases: Mapping[str, int]) -> l
 
 
 def _around(
-    keys: Keys, start: str, end: str, kept: Mapping[str, bytes]
+    keys: EtcdKeyspace, start: str, end: str, kept: Mapping[str, bytes]
 ) -> Iterator[tuple[bytes, bytes]]:
     """The ranges between the kept keys."""
     first = keys.path(start)

@@ -1,10 +1,9 @@
-"""Changes in order, across reconnects.
+"""Ordered changes under a prefix, across reconnects.
 
-A watch knows the last revision of which it has everything, and asks for what follows whenever
-its connection is another. What etcd sends is whole revisions; only a large answer comes in
-fragments, which are put together first. While nothing changes, etcd is asked now and then how
-far the watch has come, so that a reconnect after a quiet hour does not ask for revisions that
-are compacted.
+A watch remembers the last revision that it has received completely, and requests the following
+ones after each reconnect. etcd sends whole revisions; a large answer comes in fragments, which are
+joined first. While nothing changes, the watch asks etcd every ``PROGRESS_SECONDS`` for the current
+revision, so that a reconnect after a quiet hour does not request compacted revisions.
 """
 
 import asyncio
@@ -17,13 +16,13 @@ from typing import Any
 import grpc
 
 from headwater.errors import StoreUnavailable, WatchTrimmed
-from headwater.meta.channels import CLOSED, Peer, raise_if_closed
 from headwater.meta.etcd.failures import token_expired
-from headwater.meta.etcd.members import Members
+from headwater.meta.etcd.members import EtcdMembers
 from headwater.meta.etcd.methods import WATCH
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
-from headwater.meta.etcd.transactions import Keys
-from headwater.meta.store import Change
+from headwater.meta.etcd.transactions import EtcdKeyspace
+from headwater.meta.grpc_channels import CLOSED, ServerChannel, raise_if_closed
+from headwater.meta.store import KeyChange
 from headwater.retry import Backoff
 
 log = logging.getLogger(__name__)
@@ -33,14 +32,14 @@ RECONNECT = Backoff(first=0.05, longest=1.0)
 
 
 class _Ended(Exception):
-    """The stream is over; says why."""
+    """Raised when the stream has ended; the text says why."""
 
 
-class Watch:
-    """One watch of a prefix, from after a revision on."""
+class EtcdWatch:
+    """A watch of a prefix, for the changes after a revision."""
 
     def __init__(
-        self, members: Members, keys: Keys, prefix: str, after: int, random: Random
+        self, members: EtcdMembers, keys: EtcdKeyspace, prefix: str, after: int, random: Random
     ) -> None:
         self._members = members
         self._keys = keys
@@ -48,10 +47,10 @@ class Watch:
         self._after = after
         self._random = random
         self._pauses: Iterator[float] | None = None
-        """Those to the next connections; None while one works."""
+        """Seconds to wait before the next reconnects; None while a connection works."""
 
-    async def changes(self) -> AsyncIterator[list[Change]]:
-        """Every change, whole revisions at a time; raises ``WatchTrimmed``."""
+    async def changes(self) -> AsyncIterator[list[KeyChange]]:
+        """Every change, revisions never split; raises ``WatchTrimmed``."""
         while True:
             member = self._members.current
             try:
@@ -61,16 +60,20 @@ class Watch:
             except _Ended as ended:
                 if self._members.closed:
                     raise StoreUnavailable(CLOSED) from ended
-                # Once for each time that it breaks: every watch says so, until etcd is back.
+                # Every watch logs this, so only the first failure of an outage is at INFO.
                 level = logging.INFO if self._pauses is None else logging.DEBUG
-                log.log(level, "following %r anew after %d: %s", self._prefix, self._after, ended)
-            self._members.leave(member)
+                log.log(
+                    level,
+                    "Watch of etcd ended; reconnecting",
+                    extra={"prefix": self._prefix, "after": self._after, "error": ended},
+                )
+            self._members.switch_from(member)
             if self._pauses is None:
                 self._pauses = RECONNECT.pauses(self._random)
             await asyncio.sleep(next(self._pauses))
 
-    async def _stream(self, member: Peer) -> AsyncGenerator[list[Change], None]:
-        """The changes that one connection brings, until it ends."""
+    async def _stream(self, member: ServerChannel) -> AsyncGenerator[list[KeyChange], None]:
+        """The changes that one connection delivers, until it ends."""
         try:
             call = member.stream(WATCH)(metadata=await self._members.metadata(member))
             start, end = self._keys.prefix(self._prefix)
@@ -83,7 +86,7 @@ class Watch:
             )
             try:
                 await call.write(pb.WatchRequest(create_request=request))
-                async with _asking_for_progress(call):
+                async with _requesting_progress(call):
                     async for changes in self._answers(call):
                         yield changes
             finally:
@@ -98,16 +101,16 @@ class Watch:
             raise_if_closed(error, closed=self._members.closed)
             raise
 
-    async def _answers(self, call: Any) -> AsyncIterator[list[Change]]:
-        changes: list[Change] = []
+    async def _answers(self, call: Any) -> AsyncIterator[list[KeyChange]]:
+        changes: list[KeyChange] = []
         while True:
             answer = await call.read()
             if answer is grpc.aio.EOF:
                 raise _Ended("the member ended it")
             if answer.compact_revision:
                 raise WatchTrimmed(
-                    f"changes after {self._after} were asked for, "
-                    f"those before {answer.compact_revision} are gone"
+                    f"the changes after revision {self._after} were compacted "
+                    f"up to revision {answer.compact_revision}"
                 )
             if answer.canceled:
                 raise _Ended(answer.cancel_reason or "the member cancelled it")
@@ -122,14 +125,14 @@ class Watch:
             elif not answer.created:
                 self._after = max(self._after, answer.header.revision)
 
-    def _change(self, event: pb.Event) -> Change:
+    def _change(self, event: pb.Event) -> KeyChange:
         stored = event.kv
         value = stored.value if event.type == pb.Event.PUT else None
-        return Change(self._keys.name(stored.key), value, stored.mod_revision)
+        return KeyChange(self._keys.name(stored.key), value, stored.mod_revision)
 
 
 @contextlib.asynccontextmanager
-async def _asking_for_progress(call: Any) -> AsyncIterator[None]:
+async def _requesting_progress(call: Any) -> AsyncIterator[None]:
     async def ask() -> None:
         request = pb.WatchRequest(progress_request=pb.WatchProgressRequest())
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):

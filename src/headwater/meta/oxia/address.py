@@ -13,7 +13,7 @@ FORM = "oxia://host:6648,host:6648/namespace/prefix"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class OxiaAddress:
     """Some servers of a cluster, and where in it the store is.
 
     Everything of one ``prefix`` is in one shard of the ``namespace``.
@@ -24,7 +24,7 @@ class Address:
     prefix: str
 
 
-def parse_address(url: str) -> Address:
+def parse_oxia_address(url: str) -> OxiaAddress:
     """Raises ``ConfigurationError`` with one line for a URL that cannot be meant."""
     parts = urlsplit(url)
     servers = tuple(_server(url, host) for host in parts.netloc.split(","))
@@ -36,7 +36,7 @@ def parse_address(url: str) -> Address:
         raise ConfigurationError(
             f"{url!r} has the prefix {prefix!r}: letters, digits and ._/- make one"
         )
-    return Address(servers, namespace or NAMESPACE, prefix)
+    return OxiaAddress(servers, namespace or NAMESPACE, prefix)
 
 
 def _server(url: str, host: str) -> str:

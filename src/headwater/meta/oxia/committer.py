@@ -34,14 +34,27 @@ from headwater.errors import (
 )
 from headwater.meta.feed import Item
 from headwater.meta.limits import check_keys, check_writes
-from headwater.meta.oxia.convoy import Call, Plan, Taken, decide, fellows
-from headwater.meta.oxia.layout import ABSENT, Head, Layout, Logged, Write, stored
-from headwater.meta.oxia.reader import Reader
-from headwater.meta.oxia.recall import Recall
+from headwater.meta.oxia.commit_cache import OxiaCommitCache
+from headwater.meta.oxia.group_commit import (
+    CommitBatch,
+    PendingTransaction,
+    Plan,
+    batchable,
+    decide_batch,
+)
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import (
+    ABSENT,
+    CommitLogEntry,
+    Head,
+    HeadWrite,
+    OxiaKeyspace,
+    encode_stored,
+)
+from headwater.meta.oxia.reader import OxiaReader
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.seen import Seen
-from headwater.meta.oxia.shard import Shard
-from headwater.meta.store import Committed, Limits, T, Writes
+from headwater.meta.oxia.shard import OxiaShard
+from headwater.meta.store import CommitResult, Limits, T, Writes
 from headwater.meta.values import encode
 from headwater.retry import Backoff
 
@@ -66,14 +79,14 @@ class _Overtaken(Exception):
     """The head is no longer the one that was seen."""
 
 
-class Committer:
+class OxiaCommitter:
     """Commits one after another; ``publish`` is told of each."""
 
     def __init__(
         self,
-        shard: Shard,
-        layout: Layout,
-        reader: Reader,
+        shard: OxiaShard,
+        layout: OxiaKeyspace,
+        reader: OxiaReader,
         random: Random,
         publish: Publish,
         *,
@@ -85,20 +98,20 @@ class Committer:
         self._random = random
         self._publish = publish
         self._now = now
-        self._recall = Recall()
+        self._recall = OxiaCommitCache()
         self._turn = asyncio.Lock()
-        self._waiting: list[Call] = []
+        self._waiting: list[PendingTransaction] = []
         """In the order of their turns, those whose outcome is there already among them."""
 
     async def commit(
         self, keys: Sequence[str], plan: Plan[T], *, joins: bool = False
-    ) -> Committed[T]:
+    ) -> CommitResult[T]:
         """Run ``plan`` until what it writes is committed and applied.
 
         One that ``joins`` reads nothing but its keys, and may be committed together with others.
         """
         check_keys(LIMITS, keys)
-        call = Call(list(dict.fromkeys(keys)), plan, joins)
+        call = PendingTransaction(list(dict.fromkeys(keys)), plan, joins)
         self._waiting.append(call)
         try:
             async with self._turn:
@@ -108,7 +121,7 @@ class Committer:
             self._waiting.remove(call)
         return call.result()
 
-    async def _take_turn(self, first: Call) -> None:
+    async def _take_turn(self, first: PendingTransaction) -> None:
         """Commit what a call writes, and with it what waits behind."""
         calls, asked = self._calls(first)
         if (seen := self._recall.recall(asked)) and await self._guess(seen, calls):
@@ -126,11 +139,11 @@ class Committer:
             await asyncio.sleep(next(pauses))
             calls, asked = self._calls(first)
 
-    def _calls(self, first: Call) -> tuple[list[Call], list[str]]:
-        calls = fellows(first, self._waiting, LIMITS)
+    def _calls(self, first: PendingTransaction) -> tuple[list[PendingTransaction], list[str]]:
+        calls = batchable(first, self._waiting, LIMITS)
         return calls, list(dict.fromkeys(key for call in calls for key in call.keys))
 
-    async def _guess(self, seen: Seen, calls: Sequence[Call]) -> bool:
+    async def _guess(self, seen: HeadSnapshot, calls: Sequence[PendingTransaction]) -> bool:
         """Commit by what is remembered; False where a look has to say."""
         try:
             head, taken = await self._decide(seen, calls)
@@ -149,13 +162,15 @@ class Committer:
         """Somebody applied a commit."""
         self._recall.heard(number)
 
-    async def _decide(self, seen: Seen, calls: Sequence[Call]) -> tuple[Head | None, Taken]:
+    async def _decide(
+        self, seen: HeadSnapshot, calls: Sequence[PendingTransaction]
+    ) -> tuple[Head | None, CommitBatch]:
         """The commit that follows from what was seen; None where there is nothing to write."""
-        writes, taken = decide(calls, seen, LIMITS)
+        writes, taken = decide_batch(calls, seen, LIMITS)
         head = writes if isinstance(writes, Head) else await self._prepare(seen, writes)
         return head, taken
 
-    async def _carry_out(self, seen: Seen, head: Head, taken: Taken) -> None:
+    async def _carry_out(self, seen: HeadSnapshot, head: Head, taken: CommitBatch) -> None:
         """Both steps; raises ``_Overtaken`` where another commit was faster.
 
         Those that were taken along are left to wait where nothing was committed.
@@ -180,7 +195,7 @@ class Committer:
             self._recall.keep(seen, head, version, applied)
         self._publish(head.number, head.changes)
 
-    async def _look(self, keys: Sequence[str]) -> Seen:
+    async def _look(self, keys: Sequence[str]) -> HeadSnapshot:
         """Read keys under one head, after its commit is applied."""
         gets = [
             pb.GetRequest(key=self._layout.head, include_value=True),
@@ -206,9 +221,9 @@ class Committer:
                     key: self._layout.record(key, record)
                     for key, record in zip(keys, found, strict=True)
                 }
-                return Seen(head, version, records)
+                return HeadSnapshot(head, version, records)
 
-    async def _prepare(self, seen: Seen, writes: Writes) -> Head | None:
+    async def _prepare(self, seen: HeadSnapshot, writes: Writes) -> Head | None:
         """The next commit; None where there is nothing to write.
 
         What is read here is of the same head: ``_Overtaken`` where it is not, also because a
@@ -246,8 +261,11 @@ class Committer:
         head = Head(
             number=seen.head.number + 1,
             writes=[
-                *(Write(key, records[key].version, None) for key in gone),
-                *(Write(key, records[key].version, value) for key, value in writes.puts.items()),
+                *(HeadWrite(key, records[key].version, None) for key in gone),
+                *(
+                    HeadWrite(key, records[key].version, value)
+                    for key, value in writes.puts.items()
+                ),
             ],
             owners=owners | writes.ephemeral,
         )
@@ -259,7 +277,7 @@ class Committer:
             )
         return head
 
-    async def _read_under(self, seen: Seen, keys: Sequence[str]) -> list[pb.GetResponse]:
+    async def _read_under(self, seen: HeadSnapshot, keys: Sequence[str]) -> list[pb.GetResponse]:
         """Keys as they are under the head that was seen; raises ``_Overtaken``."""
         gets = [pb.GetRequest(key=self._layout.path(key), include_value=True) for key in keys]
         *found, head = await self._shard.read([*gets, pb.GetRequest(key=self._layout.head)])
@@ -320,7 +338,7 @@ class Committer:
         puts = [
             pb.PutRequest(
                 key=self._layout.path(write.key),
-                value=stored(head.number, write.value),
+                value=encode_stored(head.number, write.value),
                 expected_version_id=write.version,
                 partition_key=partition,
             )
@@ -329,7 +347,7 @@ class Committer:
         puts.append(
             pb.PutRequest(
                 key=self._layout.log(head.number),
-                value=encode(Logged(changes=head.changes)),
+                value=encode(CommitLogEntry(changes=head.changes)),
                 expected_version_id=ABSENT,
                 partition_key=partition,
             )
@@ -341,6 +359,6 @@ class Committer:
         return pb.WriteRequest(puts=puts, deletes=deletes)
 
 
-def _settle(taken: Taken, revision: int) -> None:
+def _settle(taken: CommitBatch, revision: int) -> None:
     for call, result in taken:
-        call.outcome = Committed(revision, result)
+        call.outcome = CommitResult(revision, result)

@@ -1,7 +1,7 @@
 """Oxia's errors in Headwater's terms."""
 
 from headwater.errors import StoreError, StoreUnavailable, UnknownOutcome
-from headwater.meta.channels import Failure, never_sent
+from headwater.meta.grpc_channels import Failure, never_sent
 
 REFUSED = (
     "oxia: server not initialized yet",

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 
 from headwater.errors import WatchTrimmed
 from headwater.meta.feed import Revisions
-from headwater.meta.oxia.layout import Layout, Logged
+from headwater.meta.oxia.keyspace import CommitLogEntry, OxiaKeyspace
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.shard import Shard
+from headwater.meta.oxia.shard import OxiaShard
 from headwater.meta.store import Entry, Scan
 from headwater.meta.values import decode
 
@@ -46,10 +46,10 @@ def distance(before: str, after: str) -> int:
     return max(0, int(other[2]) - int(one[2]))
 
 
-class Reader:
+class OxiaReader:
     """What is applied; a commit that is not yet is not seen."""
 
-    def __init__(self, shard: Shard, layout: Layout) -> None:
+    def __init__(self, shard: OxiaShard, layout: OxiaKeyspace) -> None:
         self._shard = shard
         self._layout = layout
 
@@ -142,7 +142,7 @@ class Reader:
                         f"changes after {after} were asked for, those before {number} are gone"
                     )
                 break
-            revisions.append((number, list(decode(Logged, found.value).changes)))
+            revisions.append((number, list(decode(CommitLogEntry, found.value).changes)))
             size += len(found.value)
             if len(revisions) == REVISIONS_AT_ONCE or size > BYTES_AT_ONCE:
                 break

@@ -7,15 +7,15 @@ held. They go to the leader that the store last heard of, on the main loop.
 import grpc
 
 from headwater.errors import SessionLost, StoreUnavailable
-from headwater.meta.channels import CLOSED, BlockingPeer
+from headwater.meta.grpc_channels import CLOSED, BlockingChannel
 from headwater.meta.oxia.failures import NO_SESSION, read_error
-from headwater.meta.oxia.layout import Layout
+from headwater.meta.oxia.keyspace import OxiaKeyspace
 from headwater.meta.oxia.methods import KEEP_ALIVE, WRITE
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.shard import Shard
+from headwater.meta.oxia.shard import OxiaShard
 
 
-def session_record(layout: Layout, name: str, number: int) -> pb.PutRequest:
+def session_record(layout: OxiaKeyspace, name: str, number: int) -> pb.PutRequest:
     """Writes the record that says that a session lives."""
     return pb.PutRequest(
         key=layout.session(name),
@@ -25,13 +25,13 @@ def session_record(layout: Layout, name: str, number: int) -> pb.PutRequest:
     )
 
 
-class Renewals:
+class OxiaRenewals:
     """The renewals of one store's sessions."""
 
-    def __init__(self, shard: Shard, layout: Layout) -> None:
+    def __init__(self, shard: OxiaShard, layout: OxiaKeyspace) -> None:
         self._shard = shard
         self._layout = layout
-        self._peer: BlockingPeer | None = None
+        self._peer: BlockingChannel | None = None
         self._closed = False
 
     def renew(self, name: str, number: int, *, within: float) -> None:
@@ -61,12 +61,12 @@ class Renewals:
         if self._peer is not None:
             self._peer.close()
 
-    def _leader(self) -> BlockingPeer:
+    def _leader(self) -> BlockingChannel:
         if self._closed:
             raise StoreUnavailable(CLOSED)
         name = self._shard.leader
         if self._peer is None or self._peer.name != name:
             if self._peer is not None:
                 self._peer.close()
-            self._peer = BlockingPeer(name)
+            self._peer = BlockingChannel(name)
         return self._peer

@@ -15,8 +15,8 @@ import grpc
 import xxhash
 
 from headwater.errors import StoreUnavailable
-from headwater.meta.channels import CLOSED, A, Method, Peer, Q, raise_if_closed
-from headwater.meta.oxia.address import Address
+from headwater.meta.grpc_channels import CLOSED, A, GrpcMethod, Q, ServerChannel, raise_if_closed
+from headwater.meta.oxia.address import OxiaAddress
 from headwater.meta.oxia.failures import read_error, write_error
 from headwater.meta.oxia.methods import ASSIGNMENTS, NOTIFICATIONS, RANGE_SCAN, READ, WRITE
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
@@ -29,14 +29,14 @@ ANSWER_SECONDS = 20.0
 RETRY_SECONDS = 0.2
 
 
-class Shard:
+class OxiaShard:
     """The shard of a store; ``run`` follows its leader."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: OxiaAddress) -> None:
         self._servers = address.servers
         self._namespace = address.namespace
         self._hash = xxhash.xxh3_64_intdigest(address.prefix.encode()) & 0xFFFFFFFF
-        self._peers: dict[str, Peer] = {}
+        self._peers: dict[str, ServerChannel] = {}
         self._leader: str | None = None
         self._found = asyncio.Event()
         self._failure = "no server was asked yet"
@@ -98,7 +98,7 @@ class Shard:
             finally:
                 call.cancel()
 
-    async def _next(self, call: Any, peer: Peer) -> Any:
+    async def _next(self, call: Any, peer: ServerChannel) -> Any:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await call.read()
@@ -113,7 +113,7 @@ class Shard:
         answer: pb.WriteResponse = await self.call(WRITE, request, writes=True)
         return answer
 
-    async def call(self, method: Method[Q, A], request: Q, *, writes: bool = False) -> A:
+    async def call(self, method: GrpcMethod[Q, A], request: Q, *, writes: bool = False) -> A:
         peer = self._current()
         with self._translated(peer, writes=writes):
             answer: A = await peer.unary(method)(request, timeout=CALL_SECONDS)
@@ -143,19 +143,19 @@ class Shard:
             raise StoreUnavailable(self._failure)
         return self._leader
 
-    def _current(self) -> Peer:
+    def _current(self) -> ServerChannel:
         if self._closed:
             raise StoreUnavailable(CLOSED)
         return self._peer(self.leader)
 
-    def _peer(self, server: str) -> Peer:
+    def _peer(self, server: str) -> ServerChannel:
         peer = self._peers.get(server)
         if peer is None:
-            peer = self._peers[server] = Peer(server)
+            peer = self._peers[server] = ServerChannel(server)
         return peer
 
     @contextmanager
-    def _translated(self, peer: Peer, *, writes: bool = False) -> Iterator[None]:
+    def _translated(self, peer: ServerChannel, *, writes: bool = False) -> Iterator[None]:
         try:
             yield
         except grpc.aio.AioRpcError as error:

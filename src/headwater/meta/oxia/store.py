@@ -8,23 +8,23 @@ from random import Random
 from headwater.clock import boot_seconds
 from headwater.errors import StoreError
 from headwater.meta.feed import ChangeFeed, Item
-from headwater.meta.oxia.address import Address
-from headwater.meta.oxia.committer import LIMITS, Committer
-from headwater.meta.oxia.layout import Layout
-from headwater.meta.oxia.leases import Leases
-from headwater.meta.oxia.reader import Reader
-from headwater.meta.oxia.renewals import Renewals
+from headwater.meta.oxia.address import OxiaAddress
+from headwater.meta.oxia.committer import LIMITS, OxiaCommitter
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import OxiaKeyspace
+from headwater.meta.oxia.reader import OxiaReader
+from headwater.meta.oxia.renewals import OxiaRenewals
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.seen import Seen
-from headwater.meta.oxia.shard import CALL_SECONDS, Shard
-from headwater.meta.oxia.trimmer import Trimmer, is_turn
+from headwater.meta.oxia.sessions import OxiaSessions
+from headwater.meta.oxia.shard import CALL_SECONDS, OxiaShard
+from headwater.meta.oxia.trimmer import OxiaTrimmer, trims_after
 from headwater.meta.renewal_thread import RenewalThread
 from headwater.meta.sessions import RENEWALS_PER_TTL, RenewedSession
 from headwater.meta.store import (
-    Change,
-    Committed,
+    CommitResult,
     Decide,
     Entry,
+    KeyChange,
     Limits,
     Scan,
     Session,
@@ -46,21 +46,21 @@ class OxiaStore:
     """
 
     def __init__(
-        self, shard: Shard, following: asyncio.Task[None], prefix: str, revision: int
+        self, shard: OxiaShard, following: asyncio.Task[None], prefix: str, revision: int
     ) -> None:
         random = Random()  # noqa: S311  pauses, no secrets
         self._shard = shard
-        self._layout = Layout(prefix)
-        self._reader = Reader(shard, self._layout)
-        self._committer = Committer(shard, self._layout, self._reader, random, self._publish)
-        self._leases = Leases(shard, self._layout, self._committer)
-        self._trimmer = Trimmer(shard, self._layout, self._reader, self._committer)
+        self._layout = OxiaKeyspace(prefix)
+        self._reader = OxiaReader(shard, self._layout)
+        self._committer = OxiaCommitter(shard, self._layout, self._reader, random, self._publish)
+        self._leases = OxiaSessions(shard, self._layout, self._committer)
+        self._trimmer = OxiaTrimmer(shard, self._layout, self._reader, self._committer)
         self._feed = ChangeFeed(revision, read=self._reader.changes, last=self._reader.revision)
         self._changed = asyncio.Event()
         self._orphaned = asyncio.Event()
         self._long = asyncio.Event()
         self._sessions: set[RenewedSession] = set()
-        self._renewals = Renewals(shard, self._layout)
+        self._renewals = OxiaRenewals(shard, self._layout)
         self._renewal_thread = RenewalThread()
         work = (
             self._listen(),
@@ -71,13 +71,13 @@ class OxiaStore:
         self._tasks = [following, *map(asyncio.create_task, work)]
 
     @classmethod
-    async def open(cls, address: Address) -> "OxiaStore":
+    async def open(cls, address: OxiaAddress) -> "OxiaStore":
         """Find the shard; raises ``StoreUnavailable`` where no server answers."""
-        shard = Shard(address)
+        shard = OxiaShard(address)
         following = asyncio.create_task(shard.run())
         try:
             await shard.wait_found()
-            revision = await Reader(shard, Layout(address.prefix)).revision()
+            revision = await OxiaReader(shard, OxiaKeyspace(address.prefix)).revision()
         except BaseException:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -100,13 +100,15 @@ class OxiaStore:
     def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
         return self._reader.scan_pages(start, end, size)
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
-        def plan(seen: Seen) -> tuple[Writes, T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
+        def plan(seen: HeadSnapshot) -> tuple[Writes, T]:
             return decide(seen.values)
 
         return await self._committer.commit(keys, plan, joins=True)
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         return self._feed.watch(prefix, after)
 
     async def session(self, ttl: float) -> Session:
@@ -148,7 +150,7 @@ class OxiaStore:
     def _publish(self, number: int, items: list[Item]) -> None:
         if not self._feed.committed(number, items):
             self._changed.set()
-        if is_turn(number):
+        if trims_after(number):
             self._long.set()
 
     async def _listen(self) -> None:

@@ -5,29 +5,31 @@ to be elected. Age is Oxia's own: how much older a commit's record is than the n
 marks go first, by a commit of their own; then the part of the log that named them.
 """
 
-from headwater.meta.oxia.committer import LIMITS, Committer
-from headwater.meta.oxia.layout import Head, Layout, Logged
-from headwater.meta.oxia.reader import Reader
+from headwater.meta.oxia.committer import LIMITS, OxiaCommitter
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import CommitLogEntry, Head, OxiaKeyspace
+from headwater.meta.oxia.reader import OxiaReader
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.seen import Seen
-from headwater.meta.oxia.shard import Shard
+from headwater.meta.oxia.shard import OxiaShard
 from headwater.meta.store import Writes
 from headwater.meta.values import decode
 
-COMMITS_PER_TURN = 256
+COMMITS_PER_TRIM = 256
 KEPT_MS = 15 * 60 * 1000
 """Far longer than an apply can be under way."""
 
 
-def is_turn(number: int) -> bool:
+def trims_after(number: int) -> bool:
     """Whether the commit of that number is followed by a turn."""
-    return number % COMMITS_PER_TURN == 0
+    return number % COMMITS_PER_TRIM == 0
 
 
-class Trimmer:
+class OxiaTrimmer:
     """Trims the log of one store."""
 
-    def __init__(self, shard: Shard, layout: Layout, reader: Reader, committer: Committer) -> None:
+    def __init__(
+        self, shard: OxiaShard, layout: OxiaKeyspace, reader: OxiaReader, committer: OxiaCommitter
+    ) -> None:
         self._shard = shard
         self._layout = layout
         self._reader = reader
@@ -42,7 +44,7 @@ class Trimmer:
             if found.version.modified_timestamp >= newest - KEPT_MS:  # never the newest itself
                 break
             last = self._layout.log_number(found.key)
-            for key, value in decode(Logged, found.value).changes:
+            for key, value in decode(CommitLogEntry, found.value).changes:
                 if value is None:
                     deleted[key] = last
         if not last:
@@ -59,7 +61,7 @@ class Trimmer:
     async def _purge(self, marks: list[str], last: int) -> None:
         """Remove marks that are no younger than the commit ``last``."""
 
-        def plan(seen: Seen) -> tuple[Writes | Head, None]:
+        def plan(seen: HeadSnapshot) -> tuple[Writes | Head, None]:
             purged = [
                 (key, record.version)
                 for key, record in seen.records.items()

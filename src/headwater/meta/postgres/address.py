@@ -11,7 +11,7 @@ LEGAL_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PostgresAddress:
     """A database and the schema in it; ``label`` names both and holds no password."""
 
     dsn: str
@@ -19,7 +19,7 @@ class Address:
     label: str
 
 
-def parse(url: str) -> Address:
+def parse_postgres_address(url: str) -> PostgresAddress:
     """Everything but ``schema=`` is as in libpq's connection URLs.
 
     Raises ``ConfigurationError`` for a schema whose name would need quotes in SQL.
@@ -37,4 +37,4 @@ def parse(url: str) -> Address:
             "digits and underscores, not beginning with a digit or pg_"
         )
     query = urlencode([option for option in options if option[0] != "schema"])
-    return Address(parts._replace(query=query).geturl(), schema, label)
+    return PostgresAddress(parts._replace(query=query).geturl(), schema, label)

@@ -12,39 +12,39 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.meta.feed import Item
-from headwater.meta.postgres.bounds import bound, can_be
-from headwater.meta.store import Committed, Decide, Entry, Writes
+from headwater.meta.postgres.key_text import is_storable, text_bound
+from headwater.meta.store import CommitResult, Decide, Entry, Writes
 
-REFERENCED_BYTES = 32 * 1024
+MAX_COPIED_BYTES = 32 * 1024
 """A value above this stands in the change table only by its key."""
 
-BATCH_BYTES = 16 * 2**20
+MAX_BATCH_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waiting:
+class QueuedTransaction:
     """A transaction that someone awaits."""
 
     keys: Sequence[str]
     decide: Decide[Any]
-    future: asyncio.Future[Committed[Any]]
+    future: asyncio.Future[CommitResult[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DecidedTransaction:
     """A transaction that has decided to write."""
 
-    waiting: Waiting
+    waiting: QueuedTransaction
     writes: Writes
     result: Any
 
 
 @dataclass(slots=True)
-class Batch:
+class PostgresBatch:
     """The transactions of one commit, and those that have to wait for the next."""
 
-    steps: list[Step] = field(default_factory=list)
-    deferred: list[Waiting] = field(default_factory=list)
+    steps: list[DecidedTransaction] = field(default_factory=list)
+    deferred: list[QueuedTransaction] = field(default_factory=list)
     bytes: int = 0
     _written: set[str] = field(default_factory=set)
     _ranges: list[tuple[str, str]] = field(default_factory=list)
@@ -54,11 +54,11 @@ class Batch:
             start <= key < end for start, end in self._ranges for key in keys
         )
 
-    def add(self, step: Step) -> None:
+    def add(self, step: DecidedTransaction) -> None:
         """Take a step in, or defer it where it does not go with those before it."""
         writes = step.writes
         size = sum(len(key) + len(value) for key, value in writes.puts.items())
-        if self.steps and (self.bytes + size > BATCH_BYTES or self._overlaps(writes)):
+        if self.steps and (self.bytes + size > MAX_BATCH_BYTES or self._overlaps(writes)):
             self.deferred.append(step.waiting)
             return
         self.steps.append(step)
@@ -81,7 +81,7 @@ class Batch:
     def arguments(self, seen: Mapping[str, Entry | None]) -> list[Any]:
         """What ``commit_batch`` takes, with the revisions of every key that a step has read."""
         keys = dict.fromkeys(key for step in self.steps for key in step.waiting.keys)
-        read = list(filter(can_be, keys))
+        read = list(filter(is_storable, keys))
         puts = [
             (number, key, value, step.writes.ephemeral.get(key))
             for number, step in enumerate(self.steps, 1)
@@ -94,7 +94,7 @@ class Batch:
             if key not in step.writes.puts
         ]
         ranges = [
-            (number, bound(start), bound(end))
+            (number, text_bound(start), text_bound(end))
             for number, step in enumerate(self.steps, 1)
             for start, end in step.writes.range_deletes
         ]
@@ -106,7 +106,7 @@ class Batch:
             *_columns(puts, 4),
             *_columns(deletes, 2),
             *_columns(ranges, 3),
-            REFERENCED_BYTES,
+            MAX_COPIED_BYTES,
         ]
 
     def items(self, gone_steps: Sequence[int], gone_keys: Sequence[str]) -> list[list[Item]]:
@@ -118,13 +118,13 @@ class Batch:
 
 
 def decide_batch(
-    waiting: Iterable[Waiting], seen: Mapping[str, Entry | None], revision: int
-) -> Batch:
+    waiting: Iterable[QueuedTransaction], seen: Mapping[str, Entry | None], revision: int
+) -> PostgresBatch:
     """Run every transaction over the values in ``seen``, all of them read at ``revision``.
 
     One that refuses or writes nothing is answered here: it needs no commit.
     """
-    batch = Batch()
+    batch = PostgresBatch()
     for each in waiting:
         if each.future.done():
             continue
@@ -137,9 +137,9 @@ def decide_batch(
             each.future.set_exception(error)
             continue
         if writes:
-            batch.add(Step(each, writes, result))
+            batch.add(DecidedTransaction(each, writes, result))
         else:
-            each.future.set_result(Committed(revision, result))
+            each.future.set_result(CommitResult(revision, result))
     return batch
 
 

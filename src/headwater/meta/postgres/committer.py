@@ -19,12 +19,12 @@ from headwater.errors import (
     UnknownOutcome,
 )
 from headwater.meta.feed import Item
-from headwater.meta.postgres.address import Address
-from headwater.meta.postgres.batch import Batch, Waiting, decide_batch
-from headwater.meta.postgres.bounds import can_be
-from headwater.meta.postgres.connections import Connections
+from headwater.meta.postgres.address import PostgresAddress
+from headwater.meta.postgres.batch import PostgresBatch, QueuedTransaction, decide_batch
+from headwater.meta.postgres.connections import PostgresConnections
 from headwater.meta.postgres.failures import ERRORS, store_error
-from headwater.meta.store import Committed, Decide, Entry, T
+from headwater.meta.postgres.key_text import is_storable
+from headwater.meta.store import CommitResult, Decide, Entry, T
 
 if TYPE_CHECKING:
     import asyncpg
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH = 256
+MAX_BATCH = 256
 
 LOCK = "BEGIN; SELECT FROM head FOR UPDATE"
 READ = """
@@ -48,27 +48,30 @@ SELECT * FROM commit_batch(
 """
 
 
-class Committer:
+class PostgresCommitter:
     """Commits transactions in batches, one at a time; ``run`` is its task.
 
     ``publish`` is called with every revision and its changes before whoever awaits it goes on.
     """
 
     def __init__(
-        self, connections: Connections, address: Address, publish: Callable[[int, list[Item]], None]
+        self,
+        connections: PostgresConnections,
+        address: PostgresAddress,
+        publish: Callable[[int, list[Item]], None],
     ) -> None:
         self._connections = connections
         self._label = address.label
         self._publish = publish
-        self._queue: deque[Waiting] = deque()
+        self._queue: deque[QueuedTransaction] = deque()
         self._arrived = asyncio.Event()
         self._closed = False
 
-    async def transact(self, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(self, keys: Sequence[str], decide: Decide[T]) -> CommitResult[T]:
         if self._closed:
             raise StoreUnavailable("the metadata store is closed")
-        future: asyncio.Future[Committed[Any]] = asyncio.get_running_loop().create_future()
-        self._queue.append(Waiting(keys, decide, future))
+        future: asyncio.Future[CommitResult[Any]] = asyncio.get_running_loop().create_future()
+        self._queue.append(QueuedTransaction(keys, decide, future))
         self._arrived.set()
         return await future
 
@@ -80,7 +83,7 @@ class Committer:
             if not self._queue:
                 self._arrived.clear()
                 await self._arrived.wait()
-            most = 1 if alone else BATCH
+            most = 1 if alone else MAX_BATCH
             alone = max(0, alone - 1)
             taken = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
             try:
@@ -107,8 +110,8 @@ class Committer:
         self._queue.clear()
 
     async def _commit(
-        self, taken: Sequence[Waiting], *, locked: bool
-    ) -> tuple[list[Waiting], bool]:
+        self, taken: Sequence[QueuedTransaction], *, locked: bool
+    ) -> tuple[list[QueuedTransaction], bool]:
         """Returns what has to be run again, and whether under the lock."""
         sent = False
         try:
@@ -129,7 +132,9 @@ class Committer:
             raise store_error(error, self._label, commits=sent) from error
         return self._settle(batch, outcome)
 
-    def _settle(self, batch: Batch, outcome: "asyncpg.Record | None") -> tuple[list[Waiting], bool]:
+    def _settle(
+        self, batch: PostgresBatch, outcome: "asyncpg.Record | None"
+    ) -> tuple[list[QueuedTransaction], bool]:
         if outcome is None:
             return batch.deferred, False
         if outcome["outcome"] == "done":
@@ -138,7 +143,7 @@ class Committer:
                 revision = outcome["base"] + number
                 self._publish(revision, items)
                 if not step.waiting.future.done():
-                    step.waiting.future.set_result(Committed(revision, step.result))
+                    step.waiting.future.set_result(CommitResult(revision, step.result))
             return batch.deferred, False
         lost = set(outcome["lost"] or ())
         for step in batch.steps:
@@ -149,17 +154,19 @@ class Committer:
 
 
 async def _read(
-    connection: "Connection", taken: Sequence[Waiting]
+    connection: "Connection", taken: Sequence[QueuedTransaction]
 ) -> tuple[dict[str, Entry | None], int]:
     seen: dict[str, Entry | None] = dict.fromkeys(key for each in taken for key in each.keys)
-    rows = await connection.fetch(READ, list(filter(can_be, seen)))
+    rows = await connection.fetch(READ, list(filter(is_storable, seen)))
     for _, key, value, revision in rows:
         if key is not None:
             seen[key] = Entry(key, value, revision)
     return seen, rows[0]["now"]
 
 
-def _fail(waiting: Sequence[Waiting] | deque[Waiting], error: StoreError) -> None:
+def _fail(
+    waiting: Sequence[QueuedTransaction] | deque[QueuedTransaction], error: StoreError
+) -> None:
     for each in waiting:
         if not each.future.done():
             each.future.set_exception(error)

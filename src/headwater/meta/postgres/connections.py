@@ -12,7 +12,7 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from headwater.errors import ConfigurationError, StoreUnavailable
-from headwater.meta.postgres.address import Address
+from headwater.meta.postgres.address import PostgresAddress
 from headwater.meta.postgres.failures import ERRORS
 
 OLDEST_SERVER = 14
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 
-def _options(address: Address) -> dict[str, Any]:
+def _options(address: PostgresAddress) -> dict[str, Any]:
     return {
         "dsn": address.dsn,
         "timeout": CONNECT_SECONDS,
@@ -64,7 +64,7 @@ def _options(address: Address) -> dict[str, Any]:
     }
 
 
-async def connect(address: Address) -> "Connection":
+async def connect(address: PostgresAddress) -> "Connection":
     """A connection of its own. Raises what asyncpg raises, and ``ConfigurationError``."""
     connecting = asyncio.ensure_future(asyncpg.connect(**_options(address)))
     try:
@@ -83,10 +83,10 @@ async def connect(address: Address) -> "Connection":
     return connection
 
 
-class Connections:
+class PostgresConnections:
     """Up to ``size`` connections, made when they are needed and replaced when they are lost."""
 
-    def __init__(self, address: Address, size: int) -> None:
+    def __init__(self, address: PostgresAddress, size: int) -> None:
         self._address = address
         self._room = asyncio.Semaphore(size)
         self._idle: list[Connection] = []

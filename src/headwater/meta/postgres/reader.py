@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from headwater.errors import WatchTrimmed
 from headwater.meta.feed import Item, Revisions
-from headwater.meta.postgres.address import Address
-from headwater.meta.postgres.bounds import bound, can_be
-from headwater.meta.postgres.connections import Connections, connect
+from headwater.meta.postgres.address import PostgresAddress
+from headwater.meta.postgres.connections import PostgresConnections, connect
 from headwater.meta.postgres.failures import translated
+from headwater.meta.postgres.key_text import is_storable, text_bound
 from headwater.meta.store import Entry, Scan
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ FROM head LEFT JOIN LATERAL (
 SCAN_BACKWARDS = SCAN.replace("ORDER BY key", "ORDER BY key DESC").replace(
     "ORDER BY found.key", "ORDER BY found.key DESC"
 )
-PAGES_PATIENCE = """
+PAGES_TIMEOUTS = """
 SELECT set_config(name, CASE name WHEN 'transaction_timeout' THEN '0' ELSE '60s' END, false)
 FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
 """
@@ -45,21 +45,21 @@ JOIN unnest($1::text[], $2::bigint[]) AS wanted (key, revision) USING (key, revi
 """
 
 
-class Reader:
+class PostgresReader:
     """Reads of the database's committed state, on any of some connections."""
 
-    def __init__(self, connections: Connections, address: Address) -> None:
+    def __init__(self, connections: PostgresConnections, address: PostgresAddress) -> None:
         self._connections = connections
         self._address = address
         self._label = address.label
 
     async def get(self, key: str) -> Entry | None:
-        rows = await self._fetch(GET, key) if can_be(key) else []
+        rows = await self._fetch(GET, key) if is_storable(key) else []
         return Entry(*rows[0]) if rows else None
 
     async def scan(self, start: str, end: str, limit: int | None, *, reverse: bool) -> Scan:
         statement = SCAN_BACKWARDS if reverse else SCAN
-        rows = await self._fetch(statement, bound(start), bound(end), limit)
+        rows = await self._fetch(statement, text_bound(start), text_bound(end), limit)
         entries = [
             Entry(key, value, revision) for _, key, value, revision in rows if key is not None
         ]
@@ -70,16 +70,16 @@ class Reader:
         with translated(self._label):
             connection = await connect(self._address)
             try:
-                await connection.execute(PAGES_PATIENCE)
+                await connection.execute(PAGES_TIMEOUTS)
                 await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                first, after = bound(start), bound(end)
+                first, after = text_bound(start), text_bound(end)
                 while True:
                     rows = await connection.fetch(SCAN, first, after, size)
                     entries = [Entry(*row[1:]) for row in rows if row[1] is not None]
                     yield Scan(entries, rows[0][0])
                     if len(entries) < size:
                         return
-                    first = bound(entries[-1].key + "\0")
+                    first = text_bound(entries[-1].key + "\0")
             finally:
                 connection.terminate()
 

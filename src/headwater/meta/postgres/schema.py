@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from headwater.errors import ConfigurationError, UnknownFormat
-from headwater.meta.postgres.address import Address
+from headwater.meta.postgres.address import PostgresAddress
 
 if TYPE_CHECKING:
     from headwater.meta.postgres.connections import Connection
 
 MIGRATING_SECONDS = 600.0
 
-PATIENCE = """
+NO_TIMEOUTS = """
 SELECT set_config(name, '0', true) FROM pg_settings
 WHERE name IN ('lock_timeout', 'transaction_timeout')
 """
@@ -45,7 +45,7 @@ def migrations() -> dict[int, tuple[str, str]]:
     }
 
 
-async def migrate(connection: "Connection", address: Address) -> None:
+async def migrate(connection: "Connection", address: PostgresAddress) -> None:
     """Bring the schema to this release's version.
 
     Raises ``UnknownFormat`` where a newer release has been here, ``ConfigurationError`` where
@@ -55,7 +55,7 @@ async def migrate(connection: "Connection", address: Address) -> None:
         return
     try:
         async with connection.transaction():
-            await connection.execute(PATIENCE)
+            await connection.execute(NO_TIMEOUTS)
             await connection.execute(LOCK, address.schema, timeout=MIGRATING_SECONDS)
             # Creating a schema needs a right that its owner may not have.
             if await connection.fetchval("SELECT to_regnamespace($1)", address.schema) is None:
@@ -69,7 +69,7 @@ async def migrate(connection: "Connection", address: Address) -> None:
         ) from error
 
 
-async def _missing(connection: "Connection", address: Address) -> list[int]:
+async def _missing(connection: "Connection", address: PostgresAddress) -> list[int]:
     known = migrations()
     ledger = f"{address.schema}.migration"
     if await connection.fetchval("SELECT to_regclass($1)", ledger) is None:

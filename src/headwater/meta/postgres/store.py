@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from headwater.clock import boot_seconds
 from headwater.errors import SessionLost, StoreError
 from headwater.meta.feed import ChangeFeed, Item
-from headwater.meta.postgres.address import Address, parse
-from headwater.meta.postgres.committer import Committer
-from headwater.meta.postgres.connections import Connections, connect
+from headwater.meta.postgres.address import PostgresAddress, parse_postgres_address
+from headwater.meta.postgres.committer import PostgresCommitter
+from headwater.meta.postgres.connections import PostgresConnections, connect
 from headwater.meta.postgres.failures import translated, translated_at_start
-from headwater.meta.postgres.reader import Reader
+from headwater.meta.postgres.reader import PostgresReader
 from headwater.meta.postgres.schema import migrate
-from headwater.meta.postgres.silence import SeenSession
+from headwater.meta.postgres.session_expiry import SessionRow
 from headwater.meta.postgres.wakeups import Wakeups
 from headwater.meta.renewal_thread import RenewalThread
 from headwater.meta.sessions import RENEWALS_PER_TTL, RenewedSession
-from headwater.meta.store import Change, Committed, Decide, Entry, Limits, Scan, Session, T
+from headwater.meta.store import CommitResult, Decide, Entry, KeyChange, Limits, Scan, Session, T
 
 if TYPE_CHECKING:
     import asyncpg
@@ -48,17 +48,17 @@ class PostgresStore:
     its own here: transactions of the whole schema follow one another.
     """
 
-    def __init__(self, address: Address, revision: int) -> None:
+    def __init__(self, address: PostgresAddress, revision: int) -> None:
         self._label = address.label
-        self._writing = Connections(address, 1)
-        self._reading = Connections(address, READERS)
-        self._renewing = Connections(address, 1)
+        self._writing = PostgresConnections(address, 1)
+        self._reading = PostgresConnections(address, READERS)
+        self._renewing = PostgresConnections(address, 1)
         self._renewals = RenewalThread()
-        self._reader = Reader(self._reading, address)
+        self._reader = PostgresReader(self._reading, address)
         self._feed = ChangeFeed(revision, read=self._reader.changes, last=self._reader.revision)
-        self._committer = Committer(self._writing, address, self._publish)
+        self._committer = PostgresCommitter(self._writing, address, self._publish)
         self._changed = asyncio.Event()
-        self._silent: asyncio.Queue[list[SeenSession]] = asyncio.Queue(1)
+        self._silent: asyncio.Queue[list[SessionRow]] = asyncio.Queue(1)
         self._wakeups = Wakeups(address, changed=self._changed.set, silent=self._end_soon)
         self._sessions: set[RenewedSession] = set()
         self._tasks = [
@@ -79,7 +79,7 @@ class PostgresStore:
         Raises ``ConfigurationError``, ``UnknownFormat`` or ``StoreUnavailable``, each with one
         line that says what is wrong and what to do.
         """
-        address = parse(url)
+        address = parse_postgres_address(url)
         with translated_at_start(address.label):
             connection = await connect(address)
             try:
@@ -104,10 +104,12 @@ class PostgresStore:
     def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
         return self._reader.scan_pages(start, end, size)
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         return await self._committer.transact(keys, decide)
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         return self._feed.watch(prefix, after)
 
     async def session(self, ttl: float) -> Session:
@@ -176,7 +178,7 @@ class PostgresStore:
             except StoreError as error:
                 log.warning("old metadata changes are not trimmed: %s", error)
 
-    def _end_soon(self, silent: list[SeenSession]) -> None:
+    def _end_soon(self, silent: list[SessionRow]) -> None:
         if not self._silent.full():  # they are told again until they are gone
             self._silent.put_nowait(silent)
 

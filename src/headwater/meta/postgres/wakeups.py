@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from headwater.clock import boot_seconds
 from headwater.errors import StoreError
-from headwater.meta.postgres.address import Address
+from headwater.meta.postgres.address import PostgresAddress
 from headwater.meta.postgres.connections import connect
 from headwater.meta.postgres.failures import translated
-from headwater.meta.postgres.silence import SeenSession, SilentSessions
+from headwater.meta.postgres.session_expiry import SessionExpiry, SessionRow
 
 if TYPE_CHECKING:
     from headwater.meta.postgres.connections import Connection
@@ -31,7 +31,7 @@ SELECT head.revision,
   ARRAY(SELECT (id, xmin::text, extract(epoch FROM ttl)::float8) FROM session)
 FROM head
 """
-Silent = Callable[[list[SeenSession]], None]
+Expired = Callable[[list[SessionRow]], None]
 NOTIFY = "SELECT pg_notify($1, '')"
 
 
@@ -40,12 +40,14 @@ class Wakeups:
     not renewed in time; ``run`` is its task, and it finds its way back after a lost connection.
     """
 
-    def __init__(self, address: Address, *, changed: Callable[[], None], silent: Silent) -> None:
+    def __init__(
+        self, address: PostgresAddress, *, changed: Callable[[], None], silent: Expired
+    ) -> None:
         self._address = address
         self._channel = f"headwater_{address.schema}"[:63]
         self._changed = changed
         self._silent = silent
-        self._sessions = SilentSessions(boot_seconds)
+        self._sessions = SessionExpiry(boot_seconds)
         self._to_tell = asyncio.Event()
         self._seen = -1
 
@@ -82,7 +84,7 @@ class Wakeups:
         if revision > self._seen:
             self._seen = revision
             self._changed()
-        if ended := self._sessions.look(SeenSession(*each) for each in sessions):
+        if ended := self._sessions.look(SessionRow(*each) for each in sessions):
             self._silent(ended)
 
     async def _tell(self, connection: "Connection") -> None:

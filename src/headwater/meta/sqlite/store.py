@@ -20,7 +20,7 @@ from headwater.meta.sqlite.neighbours import Journal, Neighbours
 from headwater.meta.sqlite.reader import Reader
 from headwater.meta.sqlite.worker import Worker
 from headwater.meta.sqlite.writer import Writer
-from headwater.meta.store import Change, Committed, Decide, Entry, Limits, Scan, Session, T
+from headwater.meta.store import CommitResult, Decide, Entry, KeyChange, Limits, Scan, Session, T
 
 log = logging.getLogger(__name__)
 
@@ -115,15 +115,17 @@ class SqliteStore:
         finally:
             await worker.stop(lambda: None if reader is None else reader.close())
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
-        def publish(outcome: tuple[Committed[T], list[Item]]) -> None:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
+        def publish(outcome: tuple[CommitResult[T], list[Item]]) -> None:
             self._publish((outcome[0].revision, outcome[1]))
 
         self._require_file()
         committed, _ = await self._writing.run_then(publish, self._writer.transact, keys, decide)
         return committed
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[list[Change]]:
+    def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         return self._feed.watch(prefix, after)
 
     async def session(self, ttl: float) -> Session:

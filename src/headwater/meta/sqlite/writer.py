@@ -19,7 +19,7 @@ from headwater.meta.feed import Item
 from headwater.meta.sqlite.changes import encode
 from headwater.meta.sqlite.connection import connect, one_row
 from headwater.meta.sqlite.failures import store_error
-from headwater.meta.store import Committed, Decide, Entry, T, Writes
+from headwater.meta.store import CommitResult, Decide, Entry, T, Writes
 
 CACHE_BYTES = 16 * 2**20
 ROWS_AT_ONCE = (256, 64)
@@ -49,7 +49,9 @@ class Writer:
     def close(self) -> None:
         self._connection.close()
 
-    def transact(self, keys: Sequence[str], decide: Decide[T]) -> tuple[Committed[T], list[Item]]:
+    def transact(
+        self, keys: Sequence[str], decide: Decide[T]
+    ) -> tuple[CommitResult[T], list[Item]]:
         """Run and commit ``decide``; the changes are returned for this process's watches."""
         with self._transaction() as commit:
             revision, values = self._read(keys)
@@ -58,7 +60,7 @@ class Writer:
             if items:
                 revision += 1
                 commit()
-        return Committed(revision, result), items
+        return CommitResult(revision, result), items
 
     def open_session(self, session: str, ttl: float, opened_ms: int) -> None:
         with self._transaction() as commit:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from headwater.errors import CatalogUnavailable, ConfigurationError, StoreUnavailable
 from headwater.extras import require_extra
 from headwater.meta.store_thread import StoreThread
-from headwater.meta.urls import is_embedded, shown
+from headwater.meta.urls import is_embedded, without_password
 from headwater.tables.locations import object_location, storage_properties
 from headwater.tables.names import check_template
 from headwater.tables.settings import TableSettings
@@ -76,8 +76,8 @@ def catalog_properties(
         raise ConfigurationError("tables.catalog_uri is not set; a rest catalog needs its address")
     if uri is not None and kind == METADATA:
         raise ConfigurationError(
-            f"tables.catalog_uri is {shown(uri)}, and a catalog of type {METADATA} has no address "
-            "of its own; unset one of the two"
+            f"tables.catalog_uri is {without_password(uri)}, and a catalog of type {METADATA} has "
+            "no address of its own; unset one of the two"
         )
     if kind == METADATA and metadata_url.startswith("memory:"):
         raise ConfigurationError(
@@ -92,8 +92,9 @@ def catalog_properties(
     }
     if not is_embedded(metadata_url) and (local := _local_catalog(properties)) is not None:
         raise ConfigurationError(
-            f"the table catalog {local}, and the cluster's metadata in {shown(metadata_url)} is "
-            "not: unset tables.catalog and tables.catalog_uri to keep the tables there too"
+            f"the table catalog {local}, and the cluster's metadata in "
+            f"{without_password(metadata_url)} is not: "
+            "unset tables.catalog and tables.catalog_uri to keep the tables there too"
         )
     return properties
 

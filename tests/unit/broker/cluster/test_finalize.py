@@ -11,7 +11,7 @@ from headwater.broker.cluster.finalize import Finalized, finalize
 from headwater.broker.cluster.membership import Membership, Registration
 from headwater.broker.cluster.view import BrokerAddress
 from headwater.clock import SystemClock
-from headwater.cluster_record import ClusterFollower, ClusterRecord
+from headwater.cluster_record import ClusterRecord, ClusterRecordFollower
 from headwater.errors import ConfigurationError, UnknownFormat
 from headwater.feature_levels import SPOKEN, Levels
 from headwater.log.engine import open_cluster
@@ -158,7 +158,7 @@ async def test_a_new_format_is_written_only_after_it_was_finalized() -> None:
 async def test_a_broker_ends_when_its_cluster_was_restored_under_it() -> None:
     database = cluster_at(2)
     store = MemoryStore(database=database)
-    follower = ClusterFollower(store, await open_cluster(store, Random(1)))
+    follower = ClusterRecordFollower(store, await open_cluster(store, Random(1)))
     following = asyncio.create_task(follower.run())
     await asyncio.sleep(0.01)
     database.apply(Writes(puts={keys.CLUSTER: encode(ClusterRecord(id="c", level=2, epoch=1))}))

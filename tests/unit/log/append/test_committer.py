@@ -21,7 +21,7 @@ from headwater.log.formats.metadata_values import ObjectRecord
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Committed, Decide, T, Values, Writes, prefix_end
+from headwater.meta.store import CommitResult, Decide, T, Values, Writes, prefix_end
 from headwater.meta.values import decode
 from tests.support.log.harness import make_batch
 from tests.support.log.writing import WHOLE, TroubledLogWriter, outcomes, simulate
@@ -38,7 +38,9 @@ class NarrowStore(MemoryStore):
         self.most = most
         self.refused = 0
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         def measured(values: Values) -> tuple[Writes, T]:
             writes, result = decide(values)
             if sum(len(key) + len(value) for key, value in writes.puts.items()) > self.most:

@@ -14,7 +14,7 @@ from headwater.log.reclaim.orphans import fence
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.restore.restore import restore
 from headwater.meta import keys
-from headwater.meta.store import Committed, Decide
+from headwater.meta.store import CommitResult, Decide
 from headwater.meta.values import decode
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, payloads, poll, read_all, running_engine
@@ -47,7 +47,9 @@ class StoppingStore(LateStore):
         self.runs.set()
         self.waits = asyncio.Event()
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         if any("/tail/" in key for key in keys) and not self.runs.is_set():
             self.waits.set()
             await self.runs.wait()
@@ -114,7 +116,9 @@ class RefusingStore(LateStore):
 
     refused = False
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         if self._held is not None and not self.refused:
             self.refused = True
             raise StoreError("refused")

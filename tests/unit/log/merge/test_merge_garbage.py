@@ -6,7 +6,7 @@ from typing import TypeVar
 from headwater.log.formats.metadata_values import Layout
 from headwater.meta import keys as names
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Committed, Decide, Limits, Writes
+from headwater.meta.store import CommitResult, Decide, Limits, Writes
 from headwater.meta.values import encode
 from tests.support.log.harness import append, make_batch
 from tests.support.log.restoring import RestorePlace
@@ -19,7 +19,9 @@ class Rival(MemoryStore):
 
     stream: int | None = None
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         if self.stream is not None:
             layout = names.layout(0, self.stream)
             if layout in keys and any("/merged-" in key for key in keys):

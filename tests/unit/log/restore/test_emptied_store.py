@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headwater.clock import SystemClock
-from headwater.cluster_record import LOOK_SECONDS, ClusterRecord
+from headwater.cluster_record import CHECK_SECONDS, ClusterRecord
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreGone
 from headwater.log.restore.snapshots import EVERYTHING
 from headwater.meta import keys
@@ -60,7 +60,7 @@ async def test_a_broker_that_writes_nothing_ends_as_soon_as_it_hears_of_it(loss:
         await asyncio.sleep(0.01)  # it follows changes
         LOSSES[loss](store)
         with pytest.raises(BaseExceptionGroup) as ended:
-            await asyncio.wait_for(running, LOOK_SECONDS / 2)
+            await asyncio.wait_for(running, CHECK_SECONDS / 2)
     assert ended.group_contains(ConfigurationError, match=loss)
 
 
@@ -85,7 +85,7 @@ async def test_no_producer_id_is_given_again(loss: str) -> None:
 
 
 async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.cluster_record.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("headwater.cluster_record.CHECK_SECONDS", 0.01)
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
 
     async def gone(_: str) -> None:
@@ -102,7 +102,7 @@ async def test_it_is_noticed_where_no_change_tells_of_it(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server without its data counts revisions anew: those that are followed do not come."""
-    monkeypatch.setattr("headwater.cluster_record.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("headwater.cluster_record.CHECK_SECONDS", 0.01)
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(store, objects, housekeeping=False) as engine:
         looking = asyncio.create_task(engine._cluster.look())

@@ -13,7 +13,7 @@ from headwater.log.restore.snapshots import kept_snapshots
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Committed, Decide, Limits, Writes
+from headwater.meta.store import CommitResult, Decide, Limits, Writes
 from headwater.meta.values import encode
 from headwater.producer_ids import StoredProducerIds
 from tests.support.log.harness import WholeObjects, append, make_batch, read_all, running_engine
@@ -79,7 +79,7 @@ async def test_a_section_that_was_half_committed_comes_back_whole_and_once() -> 
     class Slow(MemoryStore):
         async def transact(
             self, domain: int, keys: Sequence[str], decide: Decide[T]
-        ) -> Committed[T]:
+        ) -> CommitResult[T]:
             done = await super().transact(domain, keys, decide)
             if len(keys) > 3 and not await kept_snapshots(self):
                 await place.snapshot()  # after the first part

@@ -15,7 +15,7 @@ from headwater.errors import (
 from headwater.log.restore.claim import check_claim, last_restore
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
-from headwater.meta.store import Committed, Decide
+from headwater.meta.store import CommitResult, Decide
 from headwater.meta.values import decode
 from tests.support.log.harness import append, make_batch, read_all
 from tests.support.log.restoring import RestorePlace, values
@@ -26,7 +26,9 @@ T = TypeVar("T")
 class ReadOnly(MemoryStore):
     """A store that answers questions and takes no writes, as one whose disk is full."""
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         raise StoreError("the disk is full")
 
 

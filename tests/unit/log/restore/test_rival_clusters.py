@@ -16,7 +16,7 @@ from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.restore.claim import claim_objects
 from headwater.log.restore.restore import restore
 from headwater.meta.memory import MemoryDatabase, MemoryStore
-from headwater.meta.store import Committed, Decide
+from headwater.meta.store import CommitResult, Decide
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.store import Buffer, ObjectInfo
 from tests.support.log.harness import WholeObjects, append, make_batch, read_all
@@ -113,7 +113,9 @@ class StoppedStore(MemoryStore):
         super().__init__(database=database)
         self.reached, self.goes_on = asyncio.Event(), asyncio.Event()
 
-    async def transact(self, domain: int, keys: Sequence[str], decide: Decide[T]) -> Committed[T]:
+    async def transact(
+        self, domain: int, keys: Sequence[str], decide: Decide[T]
+    ) -> CommitResult[T]:
         writes, _ = decide({key: self.database.entries.get(key) for key in keys})
         if any("/tail/" in key for key in writes.puts):
             self.reached.set()

@@ -3,14 +3,14 @@
 import pytest
 
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
-from headwater.meta.etcd.turns import LONGEST_SECONDS, SHORTEST_SECONDS, Turns
+from headwater.meta.etcd.turn_marks import MAX_PAUSE_SECONDS, MIN_PAUSE_SECONDS, TurnMarks
 
 DOMAIN = 3
 
 
 @pytest.fixture
-def turns() -> Turns:
-    return Turns("prod")
+def marks() -> TurnMarks:
+    return TurnMarks("prod")
 
 
 def found(operation: pb.RequestOp, revision: int) -> list[pb.KeyValue]:
@@ -19,58 +19,63 @@ def found(operation: pb.RequestOp, revision: int) -> list[pb.KeyValue]:
     return [pb.KeyValue(key=put.key, value=put.value, mod_revision=revision)]
 
 
-def test_nobody_asks(turns: Turns) -> None:
-    turns.met(DOMAIN, [], now=100)
-    assert turns.held_until(DOMAIN) == 0
+def test_without_a_mark_nothing_waits(marks: TurnMarks) -> None:
+    marks.observe(DOMAIN, [], now=100)
+    assert marks.pause_until(DOMAIN) == 0
 
 
 @pytest.mark.parametrize(
     ("attempt", "asked"),
-    [(0.0, SHORTEST_SECONDS), (0.02, 0.06), (60.0, LONGEST_SECONDS)],
+    [(0.0, MIN_PAUSE_SECONDS), (0.02, 0.06), (60.0, MAX_PAUSE_SECONDS)],
 )
 def test_one_that_asks_is_given_the_time_for_some_attempts(
-    turns: Turns, attempt: float, asked: float
+    marks: TurnMarks, attempt: float, asked: float
 ) -> None:
-    turns.met(DOMAIN, found(turns.ask(DOMAIN, attempt), 7), now=100)
-    assert turns.held_until(DOMAIN) == pytest.approx(100 + asked)
-    assert turns.held_until(DOMAIN + 1) == 0
+    marks.observe(DOMAIN, found(marks.put_mark(DOMAIN, attempt), 7), now=100)
+    assert marks.pause_until(DOMAIN) == pytest.approx(100 + asked)
+    assert marks.pause_until(DOMAIN + 1) == 0
 
 
-def test_a_mark_is_heeded_once_and_a_newer_one_again(turns: Turns) -> None:
-    asking = turns.ask(DOMAIN, 0.02)
-    turns.met(DOMAIN, found(asking, 7), now=100)
-    turns.met(DOMAIN, found(asking, 7), now=200)
-    assert turns.held_until(DOMAIN) == pytest.approx(100.06)
-    turns.met(DOMAIN, found(asking, 8), now=200)
-    assert turns.held_until(DOMAIN) == pytest.approx(200.06)
+def test_a_mark_is_heeded_once_and_a_newer_one_again(marks: TurnMarks) -> None:
+    asking = marks.put_mark(DOMAIN, 0.02)
+    marks.observe(DOMAIN, found(asking, 7), now=100)
+    marks.observe(DOMAIN, found(asking, 7), now=200)
+    assert marks.pause_until(DOMAIN) == pytest.approx(100.06)
+    marks.observe(DOMAIN, found(asking, 8), now=200)
+    assert marks.pause_until(DOMAIN) == pytest.approx(200.06)
 
 
-def test_one_that_had_its_turn_holds_nobody_back(turns: Turns) -> None:
-    turns.met(DOMAIN, found(turns.ask(DOMAIN, 0.02), 7), now=100)
-    turns.met(DOMAIN, [], now=100)
-    assert turns.held_until(DOMAIN) == 0
+def test_one_that_had_its_turn_holds_nobody_back(marks: TurnMarks) -> None:
+    marks.observe(DOMAIN, found(marks.put_mark(DOMAIN, 0.02), 7), now=100)
+    marks.observe(DOMAIN, [], now=100)
+    assert marks.pause_until(DOMAIN) == 0
 
 
-def test_ever_new_marks_hold_nobody_back_for_more_than_a_quarter_of_the_time(turns: Turns) -> None:
+def test_ever_new_marks_hold_nobody_back_for_more_than_a_quarter_of_the_time(
+    marks: TurnMarks,
+) -> None:
     held = 0.0
     for tick in range(1_000):
         now = 100 + tick / 100
-        turns.met(DOMAIN, found(turns.ask(DOMAIN, 0.05), tick), now)
-        held += 0.01 if turns.held_until(DOMAIN) > now else 0.0
+        marks.observe(DOMAIN, found(marks.put_mark(DOMAIN, 0.05), tick), now)
+        held += 0.01 if marks.pause_until(DOMAIN) > now else 0.0
     assert 2.0 < held <= 2.8
 
 
 @pytest.mark.parametrize(
     ("value", "asked"),
-    [(b"9999999", LONGEST_SECONDS), (b"60 of another release", SHORTEST_SECONDS)],
+    [(b"9999999", MAX_PAUSE_SECONDS), (b"60 of another release", MIN_PAUSE_SECONDS)],
 )
-def test_a_mark_is_never_an_error(turns: Turns, value: bytes, asked: float) -> None:
-    key = turns.ask(DOMAIN, 0.02).request_put.key
-    turns.met(DOMAIN, [pb.KeyValue(key=key, value=value, mod_revision=7)], now=100)
-    assert turns.held_until(DOMAIN) == pytest.approx(100 + asked)
+def test_a_mark_is_never_an_error(marks: TurnMarks, value: bytes, asked: float) -> None:
+    key = marks.put_mark(DOMAIN, 0.02).request_put.key
+    marks.observe(DOMAIN, [pb.KeyValue(key=key, value=value, mod_revision=7)], now=100)
+    assert marks.pause_until(DOMAIN) == pytest.approx(100 + asked)
 
 
-def test_the_mark_stands_beside_the_data(turns: Turns) -> None:
-    for operation in (turns.look(DOMAIN).request_range, turns.thank(DOMAIN).request_delete_range):
-        assert operation.key == turns.ask(DOMAIN, 0).request_put.key
+def test_the_mark_stands_beside_the_data(marks: TurnMarks) -> None:
+    for operation in (
+        marks.read_mark(DOMAIN).request_range,
+        marks.delete_mark(DOMAIN).request_delete_range,
+    ):
+        assert operation.key == marks.put_mark(DOMAIN, 0).request_put.key
         assert not operation.key.startswith(b"prod/")

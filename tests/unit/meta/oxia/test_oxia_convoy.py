@@ -5,31 +5,33 @@ from typing import Any
 
 import pytest
 
-from headwater.meta.oxia.convoy import Call, decide, fellows
-from headwater.meta.oxia.layout import ABSENT, Head, Record
-from headwater.meta.oxia.seen import Seen
-from headwater.meta.store import Committed, Limits, Writes
+from headwater.meta.oxia.group_commit import PendingTransaction, batchable, decide_batch
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import ABSENT, Head, StoredKey
+from headwater.meta.store import CommitResult, Limits, Writes
 
 LIMITS = Limits(operations=6, value_bytes=100)
-SEEN = Seen(Head(), ABSENT, {key: Record(ABSENT, None, 0) for key in "abcdef"})
+SEEN = HeadSnapshot(Head(), ABSENT, {key: StoredKey(ABSENT, None, 0) for key in "abcdef"})
 
 
-def call(keys: str, writes: Writes | None = None, *, joins: bool = True) -> Call:
-    return Call(list(keys), lambda seen: (writes or Writes(), sorted(seen.records)), joins)
+def call(keys: str, writes: Writes | None = None, *, joins: bool = True) -> PendingTransaction:
+    return PendingTransaction(
+        list(keys), lambda seen: (writes or Writes(), sorted(seen.records)), joins
+    )
 
 
 def puts(keys: str, value: bytes = b"") -> Writes:
     return Writes(puts=dict.fromkeys(keys, value))
 
 
-def together(*calls: Call) -> list[Call]:
-    writes, taken = decide(calls, SEEN, LIMITS)
+def together(*calls: PendingTransaction) -> list[PendingTransaction]:
+    writes, taken = decide_batch(calls, SEEN, LIMITS)
     assert isinstance(writes, Writes)
     return [each for each, _ in taken]
 
 
 def test_each_sees_its_own_keys() -> None:
-    _, taken = decide([call("ab", puts("a")), call("c", puts("c")), call("d")], SEEN, LIMITS)
+    _, taken = decide_batch([call("ab", puts("a")), call("c", puts("c")), call("d")], SEEN, LIMITS)
     assert [result for _, result in taken] == [["a", "b"], ["c"], ["d"]]
 
 
@@ -53,23 +55,25 @@ def test_each_sees_its_own_keys() -> None:
         pytest.param(call("a", puts("abc")), call("d", puts("def" + "g")), id="too many"),
     ],
 )
-def test_who_is_not_apart_waits_and_so_do_those_behind(first: Call, second: Call) -> None:
+def test_who_is_not_apart_waits_and_so_do_those_behind(
+    first: PendingTransaction, second: PendingTransaction
+) -> None:
     assert together(first, second, call("f", puts("f"))) == [first]
 
 
 def test_one_that_asks_for_what_is_written_is_not_run() -> None:
-    def never(_seen: Seen) -> tuple[Writes, Any]:
+    def never(_seen: HeadSnapshot) -> tuple[Writes, Any]:
         raise AssertionError("it would see what is about to change")
 
     first = call("a", puts("a"))
-    assert together(first, Call(["a"], never, joins=True)) == [first]
+    assert together(first, PendingTransaction(["a"], never, joins=True)) == [first]
 
 
 def test_a_failure_is_left_to_its_own_turn() -> None:
-    def fails(_seen: Seen) -> tuple[Writes, Any]:
+    def fails(_seen: HeadSnapshot) -> tuple[Writes, Any]:
         raise LookupError
 
-    first, failing = call("a", puts("a")), Call(["b"], fails, joins=True)
+    first, failing = call("a", puts("a")), PendingTransaction(["b"], fails, joins=True)
     assert together(first, failing) == [first]
     with pytest.raises(LookupError):
         together(failing, first)
@@ -84,10 +88,10 @@ def test_a_failure_is_left_to_its_own_turn() -> None:
     ],
 )
 def test_those_behind_travel_up_to_one_that_cannot(
-    stranger: Callable[[], Call], expected: int
+    stranger: Callable[[], PendingTransaction], expected: int
 ) -> None:
     first, done = call("a"), call("z")
-    done.outcome = Committed(1, None)
+    done.outcome = CommitResult(1, None)
     waiting = [done, first, stranger(), call("c")]
-    assert len(fellows(first, waiting, LIMITS)) == expected
-    assert fellows(call("a", joins=False), waiting, LIMITS)[1:] == []
+    assert len(batchable(first, waiting, LIMITS)) == expected
+    assert batchable(call("a", joins=False), waiting, LIMITS)[1:] == []

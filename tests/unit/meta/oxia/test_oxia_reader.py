@@ -5,14 +5,14 @@ from random import Random
 
 import pytest
 
-from headwater.meta.oxia.layout import Layout, stored
-from headwater.meta.oxia.reader import Reader
+from headwater.meta.oxia.keyspace import OxiaKeyspace, encode_stored
+from headwater.meta.oxia.reader import OxiaReader
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.shard import Shard
+from headwater.meta.oxia.shard import OxiaShard
 from tests.unit.simulation.oxia_shard import ShardState
 
 
-class Counted(Shard):
+class Counted(OxiaShard):
     """Counts the records that are sent."""
 
     def __init__(self, state: ShardState) -> None:
@@ -29,19 +29,19 @@ class Counted(Shard):
             yield found
 
 
-def reader_of(keys: Sequence[str], deleted: Sequence[str] = ()) -> tuple[Reader, Counted]:
-    layout, state = Layout("p"), ShardState()
+def reader_of(keys: Sequence[str], deleted: Sequence[str] = ()) -> tuple[OxiaReader, Counted]:
+    layout, state = OxiaKeyspace("p"), ShardState()
     puts = [
         pb.PutRequest(
             key=layout.path(key),
-            value=stored(1, None if key in deleted else b"v"),
+            value=encode_stored(1, None if key in deleted else b"v"),
             expected_version_id=-1,
         )
         for key in keys
     ]
     state.write(pb.WriteRequest(puts=puts), 0)
     shard = Counted(state)
-    return Reader(shard, layout), shard
+    return OxiaReader(shard, layout), shard
 
 
 async def test_the_last_entries_of_a_long_index_do_not_take_all_of_it() -> None:

@@ -5,18 +5,18 @@ from random import Random
 
 import pytest
 
-from headwater.meta.oxia.committer import Committer
-from headwater.meta.oxia.layout import Layout
-from headwater.meta.oxia.reader import Reader
+from headwater.meta.oxia.committer import OxiaCommitter
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import OxiaKeyspace
+from headwater.meta.oxia.reader import OxiaReader
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.seen import Seen
-from headwater.meta.oxia.shard import Shard
-from headwater.meta.oxia.trimmer import KEPT_MS, Trimmer
+from headwater.meta.oxia.shard import OxiaShard
+from headwater.meta.oxia.trimmer import KEPT_MS, OxiaTrimmer
 from headwater.meta.store import Writes
 from tests.unit.simulation.oxia_shard import ShardState
 
 
-class SuspendableShard(Shard):
+class SuspendableShard(OxiaShard):
     """One machine's calls; ``suspend`` runs once, before an answer is looked at."""
 
     def __init__(self, state: ShardState, clock: list[float]) -> None:
@@ -53,26 +53,26 @@ async def test_a_key_that_was_purged_meanwhile_is_not_made_again(
     on_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.meta.oxia.committer.OTHERS_APPLY_SECONDS", 0.0)
-    state, clock, layout = ShardState(), [0.0], Layout("p")
+    state, clock, layout = ShardState(), [0.0], OxiaKeyspace("p")
 
-    def machine() -> tuple[SuspendableShard, Committer, Trimmer]:
+    def machine() -> tuple[SuspendableShard, OxiaCommitter, OxiaTrimmer]:
         shard = SuspendableShard(state, clock)
-        reader = Reader(shard, layout)
-        committer = Committer(
+        reader = OxiaReader(shard, layout)
+        committer = OxiaCommitter(
             shard, layout, reader, Random(1), lambda _n, _items: None, now=lambda: clock[0]
         )
-        return shard, committer, Trimmer(shard, layout, reader, committer)
+        return shard, committer, OxiaTrimmer(shard, layout, reader, committer)
 
     suspended, late, _ = machine()
     _, other, trimmer = machine()
 
-    async def put(committer: Committer, **entries: bytes) -> None:
-        def plan(_seen: Seen) -> tuple[Writes, None]:
+    async def put(committer: OxiaCommitter, **entries: bytes) -> None:
+        def plan(_seen: HeadSnapshot) -> tuple[Writes, None]:
             return Writes(puts=entries), None
 
         await committer.commit([], plan)
 
-    async def delete(committer: Committer, key: str) -> None:
+    async def delete(committer: OxiaCommitter, key: str) -> None:
         await committer.commit([], lambda _seen: (Writes(deletes=[key]), None))
 
     async def meanwhile() -> None:

@@ -5,7 +5,12 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.meta.postgres.batch import BATCH_BYTES, Batch, Waiting, decide_batch
+from headwater.meta.postgres.batch import (
+    MAX_BATCH_BYTES,
+    PostgresBatch,
+    QueuedTransaction,
+    decide_batch,
+)
 from headwater.meta.store import Decide, Entry, Values, Writes
 
 keys = st.text(alphabet="abc", min_size=1, max_size=2)
@@ -22,10 +27,14 @@ def writing(write: Writes) -> Decide[None]:
     return lambda values: (write, None)
 
 
-def batch_of(asked: list[tuple[list[str], Writes]]) -> tuple[Batch, list[Waiting]]:
+def batch_of(
+    asked: list[tuple[list[str], Writes]],
+) -> tuple[PostgresBatch, list[QueuedTransaction]]:
     loop = asyncio.new_event_loop()
     try:
-        waiting = [Waiting(read, writing(write), loop.create_future()) for read, write in asked]
+        waiting = [
+            QueuedTransaction(read, writing(write), loop.create_future()) for read, write in asked
+        ]
         seen: dict[str, Entry | None] = dict.fromkeys(key for read, _ in asked for key in read)
         return decide_batch(waiting, seen, 7), waiting
     finally:
@@ -59,7 +68,7 @@ def test_what_an_earlier_transaction_writes_no_later_one_of_the_batch_touches(
 
 
 def test_a_batch_is_bounded_and_one_large_transaction_goes_alone() -> None:
-    large = Writes(puts={"a": bytes(BATCH_BYTES + 1)})
+    large = Writes(puts={"a": bytes(MAX_BATCH_BYTES + 1)})
     small = Writes(puts={"b": b""})
     batch, waiting = batch_of([([], large), ([], small)])
     assert [step.waiting for step in batch.steps] == waiting[:1]
@@ -71,7 +80,7 @@ def test_every_key_that_was_read_is_compared_and_absence_is_zero() -> None:
         return Writes(puts={"a": b"1"}, deletes=["a", "b", "b"]), None
 
     loop = asyncio.new_event_loop()
-    waiting = Waiting(["a", "none"], decide, loop.create_future())
+    waiting = QueuedTransaction(["a", "none"], decide, loop.create_future())
     seen = {"a": Entry("a", b"0", 5), "none": None, "another": Entry("another", b"", 6)}
     arguments = decide_batch([waiting], seen, 7).arguments(seen)
     loop.close()

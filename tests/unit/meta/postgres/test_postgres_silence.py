@@ -1,6 +1,6 @@
 """When a broker takes another's session for ended, without any clock but its own."""
 
-from headwater.meta.postgres.silence import SeenSession, SilentSessions
+from headwater.meta.postgres.session_expiry import SessionExpiry, SessionRow
 
 
 class HostClock:
@@ -12,8 +12,8 @@ class HostClock:
 
 def test_a_session_ends_when_one_version_was_seen_for_longer_than_its_ttl() -> None:
     host = HostClock()
-    silent = SilentSessions(host.now)
-    one, two = SeenSession("a", "7", 10), SeenSession("b", "8", 20)
+    silent = SessionExpiry(host.now)
+    one, two = SessionRow("a", "7", 10), SessionRow("b", "8", 20)
     assert silent.look([one, two]) == []
     host.seconds = 10
     assert silent.look([one, two]) == []
@@ -25,21 +25,21 @@ def test_a_session_ends_when_one_version_was_seen_for_longer_than_its_ttl() -> N
 
 def test_a_renewal_begins_the_time_anew() -> None:
     host = HostClock()
-    silent = SilentSessions(host.now)
-    silent.look([SeenSession("a", "7", 10)])
+    silent = SessionExpiry(host.now)
+    silent.look([SessionRow("a", "7", 10)])
     host.seconds = 10.1
-    assert silent.look([SeenSession("a", "8", 10)]) == []
+    assert silent.look([SessionRow("a", "8", 10)]) == []
     host.seconds = 20
-    assert silent.look([SeenSession("a", "8", 10)]) == []
+    assert silent.look([SessionRow("a", "8", 10)]) == []
     host.seconds = 20.3
-    assert silent.look([SeenSession("a", "8", 10)]) == [SeenSession("a", "8", 10)]
+    assert silent.look([SessionRow("a", "8", 10)]) == [SessionRow("a", "8", 10)]
 
 
 def test_a_session_that_is_gone_is_forgotten() -> None:
     host = HostClock()
-    silent = SilentSessions(host.now)
-    silent.look([SeenSession("a", "7", 10)])
+    silent = SessionExpiry(host.now)
+    silent.look([SessionRow("a", "7", 10)])
     silent.look([])
     host.seconds = 11
-    assert silent.look([SeenSession("a", "7", 10)]) == []
+    assert silent.look([SessionRow("a", "7", 10)]) == []
     assert len(silent._since) == 1

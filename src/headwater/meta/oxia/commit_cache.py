@@ -16,9 +16,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from headwater.meta.oxia.layout import Head, Record
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import Head, StoredKey
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.seen import Seen
 from headwater.meta.store import Entry
 
 log = logging.getLogger(__name__)
@@ -30,13 +30,13 @@ KEPT_KEYS: Final = 4_096
 KEPT_BYTES: Final = 4 * 2**20
 
 
-class Recall:
+class OxiaCommitCache:
     """Keys as they are under the last head of this process, if nobody has committed since."""
 
     def __init__(self) -> None:
         self._head: Head | None = None
         self._version = 0
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, StoredKey] = {}
         """From the one that was written or read longest ago to the newest."""
         self._size = 0
         self._kept = 0.0
@@ -47,7 +47,9 @@ class Recall:
         """The commit of that number is this process's."""
         self._own = head.number
 
-    def keep(self, before: Seen, head: Head, version: int, applied: pb.WriteResponse) -> None:
+    def keep(
+        self, before: HeadSnapshot, head: Head, version: int, applied: pb.WriteResponse
+    ) -> None:
         """Remember what was read before a commit and what the commit made of it.
 
         ``version`` is the head's, and ``applied`` the answer to the batch that applied it.
@@ -68,11 +70,11 @@ class Recall:
         for write, put in zip(head.writes, applied.puts, strict=False):  # the last is the log's
             value = write.value
             entry = None if value is None else Entry(write.key, value, head.number)
-            self._add(write.key, Record(put.version.version_id, entry, head.number))
+            self._add(write.key, StoredKey(put.version.version_id, entry, head.number))
         while len(self._records) > KEPT_KEYS or self._size > KEPT_BYTES:
             self._drop(next(iter(self._records)))
 
-    def _add(self, key: str, record: Record) -> None:
+    def _add(self, key: str, record: StoredKey) -> None:
         self._drop(key)
         self._records[key] = record
         self._size += _size(record)
@@ -81,7 +83,7 @@ class Recall:
         if record := self._records.pop(key, None):
             self._size -= _size(record)
 
-    def recall(self, keys: Sequence[str]) -> Seen | None:
+    def recall(self, keys: Sequence[str]) -> HeadSnapshot | None:
         """The keys under the last head; None where one is not known."""
         age = asyncio.get_running_loop().time() - self._kept
         known = self._records
@@ -89,7 +91,7 @@ class Recall:
             return None
         if any(key not in known for key in keys):
             return None
-        return Seen(self._head, self._version, {key: known[key] for key in keys})
+        return HeadSnapshot(self._head, self._version, {key: known[key] for key in keys})
 
     def heard(self, number: int) -> None:
         """Somebody applied a commit."""
@@ -98,5 +100,5 @@ class Recall:
             self._head = None
 
 
-def _size(record: Record) -> int:
+def _size(record: StoredKey) -> int:
     return 0 if record.entry is None else len(record.entry.value)

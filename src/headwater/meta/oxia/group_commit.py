@@ -12,28 +12,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.meta.limits import check_writes
-from headwater.meta.oxia.layout import Head
-from headwater.meta.oxia.seen import Seen
-from headwater.meta.store import Committed, Limits, T, Writes
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import Head
+from headwater.meta.store import CommitResult, Limits, T, Writes
 
-Plan = Callable[[Seen], tuple[Writes | Head, T]]
+Plan = Callable[[HeadSnapshot], tuple[Writes | Head, T]]
 """From what was seen to what is written; a ``Head`` is a commit that only purges."""
 
-MOST_BYTES = 2**20
+MAX_BATCH_VALUE_BYTES = 2**20
 """Values that are taken along; a commit holds up those of all brokers."""
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class PendingTransaction:
     """A transaction that waits for its turn, or for the one that took it along."""
 
     keys: Sequence[str]
     plan: Plan[Any]
     joins: bool
     """Whether others may travel with it; its plan then reads nothing but its keys."""
-    outcome: Committed[Any] | BaseException | None = None
+    outcome: CommitResult[Any] | BaseException | None = None
 
-    def result(self) -> Committed[Any]:
+    def result(self) -> CommitResult[Any]:
         """What came of it; raises what it failed with."""
         assert self.outcome is not None
         if isinstance(self.outcome, BaseException):
@@ -41,11 +41,13 @@ class Call:
         return self.outcome
 
 
-Taken = list[tuple[Call, Any]]
+CommitBatch = list[tuple[PendingTransaction, Any]]
 """Transactions of one commit, each with its result."""
 
 
-def fellows(first: Call, waiting: Iterable[Call], limits: Limits) -> list[Call]:
+def batchable(
+    first: PendingTransaction, waiting: Iterable[PendingTransaction], limits: Limits
+) -> list[PendingTransaction]:
     """The call whose turn it is, and those behind it that may travel with it."""
     found, keys = [first], set(first.keys)
     if not first.joins:
@@ -60,14 +62,16 @@ def fellows(first: Call, waiting: Iterable[Call], limits: Limits) -> list[Call]:
     return found
 
 
-def decide(calls: Sequence[Call], seen: Seen, limits: Limits) -> tuple[Writes | Head, Taken]:
+def decide_batch(
+    calls: Sequence[PendingTransaction], seen: HeadSnapshot, limits: Limits
+) -> tuple[Writes | Head, CommitBatch]:
     """The writes of the first call and of those behind it, up to one that has to wait.
 
     Raises what the first one raises; another that fails is told so when its own turn comes.
     """
     first, *others = calls
     writes, result = first.plan(seen.of(first.keys))
-    taken: Taken = [(first, result)]
+    taken: CommitBatch = [(first, result)]
     if isinstance(writes, Head) or writes.range_deletes or not others:
         return writes, taken
     together = Writes(dict(writes.puts), dict(writes.ephemeral), list(writes.deletes))
@@ -85,7 +89,7 @@ def decide(calls: Sequence[Call], seen: Seen, limits: Limits) -> tuple[Writes | 
         touched = {*more.puts, *more.deletes}
         size += sum(map(len, more.puts.values()))
         count = sum(map(len, (together.puts, together.deletes, more.puts, more.deletes)))
-        full = size > MOST_BYTES or count > (limits.operations or count)
+        full = size > MAX_BATCH_VALUE_BYTES or count > (limits.operations or count)
         apart = (written | asked).isdisjoint(touched)
         if full or not apart or more.ephemeral or more.range_deletes:
             break

@@ -3,21 +3,21 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from headwater.meta.oxia.layout import Head, Record
+from headwater.meta.oxia.keyspace import Head, StoredKey
 from headwater.meta.store import Values
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class HeadSnapshot:
     """A head whose commit is applied, and keys as they were while it stood."""
 
     head: Head
     version: int
-    records: Mapping[str, Record]
+    records: Mapping[str, StoredKey]
 
-    def of(self, keys: Iterable[str]) -> "Seen":
+    def of(self, keys: Iterable[str]) -> "HeadSnapshot":
         """The same with some of its keys."""
-        return Seen(self.head, self.version, {key: self.records[key] for key in keys})
+        return HeadSnapshot(self.head, self.version, {key: self.records[key] for key in keys})
 
     @property
     def values(self) -> Values:

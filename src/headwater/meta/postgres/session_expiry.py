@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSession:
+class SessionRow:
     """A session's row as it was read: ``version`` is another after each renewal."""
 
     id: str
@@ -19,14 +19,14 @@ class SeenSession:
     ttl: float
 
 
-class SilentSessions:
+class SessionExpiry:
     """Compares what is read with what was read before; ``now`` counts a suspended machine."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._since: dict[tuple[str, str], float] = {}
 
-    def look(self, sessions: Iterable[SeenSession]) -> list[SeenSession]:
+    def look(self, sessions: Iterable[SessionRow]) -> list[SessionRow]:
         """All sessions that there are; returns those that are to be ended."""
         now = self._now()
         since: dict[tuple[str, str], float] = {}

@@ -28,7 +28,7 @@ _HEADER = struct.Struct(">BQ")
 _DELETED, _LIVE = 0, 1
 
 
-class Write(msgspec.Struct, array_like=True, frozen=True):
+class HeadWrite(msgspec.Struct, array_like=True, frozen=True):
     """One write of a commit, which replaces exactly this version; None deletes."""
 
     key: str
@@ -40,7 +40,7 @@ class Head(Value):
     """The last commit, whole: whoever finds that it was not applied applies it."""
 
     number: int = 0
-    writes: list[Write] = msgspec.field(default_factory=list)
+    writes: list[HeadWrite] = msgspec.field(default_factory=list)
     purged: list[tuple[str, int]] = msgspec.field(default_factory=list)
     """Marks of deleted keys that go, with their versions; a commit has these or writes."""
     owners: dict[str, str] = msgspec.field(default_factory=dict)
@@ -51,14 +51,14 @@ class Head(Value):
         return [(write.key, write.value) for write in self.writes]
 
 
-class Logged(Value):
+class CommitLogEntry(Value):
     """The changes of one commit."""
 
     changes: list[tuple[str, bytes | None]] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StoredKey:
     """A key as Oxia has it; ``entry`` is None where it is absent or deleted."""
 
     version: int
@@ -67,7 +67,7 @@ class Record:
     """The commit that wrote it, or its mark; 0 where Oxia has neither."""
 
 
-class Layout:
+class OxiaKeyspace:
     """The keys of one store."""
 
     def __init__(self, prefix: str) -> None:
@@ -102,19 +102,19 @@ class Layout:
             return Head(), ABSENT
         return decode(Head, found.value), found.version.version_id
 
-    def record(self, key: str, found: pb.GetResponse) -> Record:
+    def record(self, key: str, found: pb.GetResponse) -> StoredKey:
         """What a look at a key found."""
         if found.status == pb.KEY_NOT_FOUND:
-            return Record(ABSENT, None, 0)
+            return StoredKey(ABSENT, None, 0)
         kind, number = _HEADER.unpack_from(found.value)
         entry = Entry(key, found.value[_HEADER.size :], number) if kind == _LIVE else None
-        return Record(found.version.version_id, entry, number)
+        return StoredKey(found.version.version_id, entry, number)
 
     def name(self, path: str) -> str:
         return unescape(path.removeprefix(self._keys))
 
 
-def stored(number: int, value: bytes | None) -> bytes:
+def encode_stored(number: int, value: bytes | None) -> bytes:
     """A value, or the mark of a deleted one, with its commit."""
     if value is None:
         return _HEADER.pack(_DELETED, number)

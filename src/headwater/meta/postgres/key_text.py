@@ -1,12 +1,12 @@
 """Keys and bounds of ranges as PostgreSQL's text, which holds every character but NUL."""
 
 
-def can_be(key: str) -> bool:
+def is_storable(key: str) -> bool:
     """Whether there can be such a key; clients ask for topics of any name."""
     return "\0" not in key
 
 
-def bound(text: str) -> str:
+def text_bound(text: str) -> str:
     r"""The bound that divides keys, none of which has a NUL, as ``text`` does.
 
     Right behind a key is what the least character adds to it.

@@ -1,4 +1,4 @@
-"""What the stores that speak gRPC share: how they connect, and what a failed call means."""
+"""Connections and errors of the backends that speak gRPC (etcd and Oxia)."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 Metadata = Sequence[tuple[str, str]]
-"""What goes with a call beside its request."""
+"""The gRPC metadata of a call."""
 Failure = Any
-"""A failed call, of either kind of channel: it has ``details()`` and ``code()``."""
+"""The error of a failed call on either kind of channel: it has ``details()`` and ``code()``."""
 
 CLOSED = "the metadata store is closed"
 OPTIONS = [
@@ -26,8 +26,8 @@ OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # A server that is frozen or cut off is noticed, whatever waits for it. etcd closes
-    # connections that ask more often than every five seconds.
+    # Detects a server that is frozen or unreachable, even if no call is running. etcd closes
+    # connections that send keepalives more often than every five seconds.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
 ]
@@ -38,20 +38,20 @@ _NEVER_SENT = (
     "Name resolution failure",
     "empty address list",
 )
-"""How gRPC's texts begin where no connection could be made."""
+"""How gRPC's error texts begin if no connection could be opened."""
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Generic[Q, A]):
-    """A method of a server: its path, what it takes and what it answers."""
+class GrpcMethod(Generic[Q, A]):
+    """A method of a server: its path, and the types of its request and answer."""
 
     path: str
     request: type[Q]
     answer: type[A]
 
 
-class Peer:
-    """A channel to one server, and the callables made for it."""
+class ServerChannel:
+    """A channel to one server, and the callables for its methods."""
 
     def __init__(self, name: str, credentials: Any = None) -> None:
         self.name = name
@@ -61,17 +61,17 @@ class Peer:
             self.channel = grpc.aio.secure_channel(name, credentials, options=OPTIONS)
         self._callables: dict[str, Any] = {}
 
-    def unary(self, method: Method[Q, A]) -> Any:
+    def unary(self, method: GrpcMethod[Q, A]) -> Any:
         return self._callable(method, self.channel.unary_unary)
 
-    def answers(self, method: Method[Q, A]) -> Any:
-        """One request, a stream of answers."""
+    def answers(self, method: GrpcMethod[Q, A]) -> Any:
+        """A callable that takes one request and returns a stream of answers."""
         return self._callable(method, self.channel.unary_stream)
 
-    def stream(self, method: Method[Q, A]) -> Any:
+    def stream(self, method: GrpcMethod[Q, A]) -> Any:
         return self._callable(method, self.channel.stream_stream)
 
-    def _callable(self, method: Method[Q, A], kind: Any) -> Any:
+    def _callable(self, method: GrpcMethod[Q, A], kind: Any) -> Any:
         made = self._callables.get(method.path)
         if made is None:
             request: Any = method.request
@@ -85,8 +85,8 @@ class Peer:
         return made
 
 
-class BlockingPeer:
-    """A channel to one server for calls that block their thread; ``close`` ends those under way."""
+class BlockingChannel:
+    """A channel for calls that block their thread; ``close`` ends the calls that are running."""
 
     def __init__(self, name: str, credentials: Any = None) -> None:
         self.name = name
@@ -97,7 +97,7 @@ class BlockingPeer:
         )
 
     def call(
-        self, method: Method[Q, A], request: Q, *, within: float, metadata: Metadata = ()
+        self, method: GrpcMethod[Q, A], request: Q, *, within: float, metadata: Metadata = ()
     ) -> A:
         """The answer; raises ``grpc.RpcError``, and ``StoreUnavailable`` after ``close``."""
         invoke = self._prepared(self._channel.unary_unary, method)
@@ -106,9 +106,9 @@ class BlockingPeer:
             return answer
 
     def first_answer(
-        self, method: Method[Q, A], request: Q, *, within: float, metadata: Metadata = ()
+        self, method: GrpcMethod[Q, A], request: Q, *, within: float, metadata: Metadata = ()
     ) -> A | None:
-        """The first answer of a method that streams; None if there is none. Raises as ``call``."""
+        """The first answer of a streaming method, None without one. Raises as ``call`` does."""
         invoke = self._prepared(self._channel.unary_stream, method)
         with _open_channel():
             answers = invoke(request, timeout=within, metadata=metadata)
@@ -122,7 +122,7 @@ class BlockingPeer:
         self._channel.close()
 
     @staticmethod
-    def _prepared(kind: Any, method: Method[Q, A]) -> Any:
+    def _prepared(kind: Any, method: GrpcMethod[Q, A]) -> Any:
         made: Any = method.request
         read: Any = method.answer
         return kind(
@@ -136,18 +136,18 @@ class BlockingPeer:
 def _open_channel() -> Iterator[None]:
     try:
         yield
-    except ValueError as error:  # what gRPC raises on a closed channel
+    except ValueError as error:  # gRPC raises this if the channel is closed
         raise StoreUnavailable(CLOSED) from error
 
 
 def never_sent(error: Failure) -> bool:
-    """The request certainly did not leave; where gRPC's text is another one, it may have."""
+    """True if the request was certainly not sent; with any other error it may have been."""
     text = error.details() or ""
     return error.code() is grpc.StatusCode.UNAVAILABLE and text.startswith(_NEVER_SENT)
 
 
 def raise_if_closed(error: BaseException, *, closed: bool, writes: bool = False) -> None:
-    """A channel that closes cancels its calls: to their callers that is an error of the store."""
+    """Raise a ``StoreError`` if a call was cancelled because its channel was closed."""
     task = asyncio.current_task()
     if closed and (task is None or not task.cancelling()):
         raise (UnknownOutcome if writes else StoreUnavailable)(CLOSED) from error

@@ -10,26 +10,26 @@ from collections.abc import Iterable
 from uuid import uuid4
 
 from headwater.errors import StoreUnavailable
-from headwater.meta.oxia.committer import Committer
+from headwater.meta.oxia.committer import OxiaCommitter
 from headwater.meta.oxia.failures import NO_SESSION
-from headwater.meta.oxia.layout import Layout
+from headwater.meta.oxia.head_snapshot import HeadSnapshot
+from headwater.meta.oxia.keyspace import OxiaKeyspace
 from headwater.meta.oxia.methods import CLOSE, CREATE
 from headwater.meta.oxia.renewals import session_record
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
-from headwater.meta.oxia.seen import Seen
-from headwater.meta.oxia.shard import Shard
+from headwater.meta.oxia.shard import OxiaShard
 from headwater.meta.store import Writes
 
 log = logging.getLogger(__name__)
 
-SHORTEST_SECONDS = 2.0
+MIN_TTL_SECONDS = 2.0
 """Oxia takes no shorter time; this side counts what was asked for."""
 
 
-class Leases:
+class OxiaSessions:
     """The sessions of one store."""
 
-    def __init__(self, shard: Shard, layout: Layout, committer: Committer) -> None:
+    def __init__(self, shard: OxiaShard, layout: OxiaKeyspace, committer: OxiaCommitter) -> None:
         self._shard = shard
         self._layout = layout
         self._committer = committer
@@ -39,7 +39,7 @@ class Leases:
         name = uuid4().hex
         request = pb.CreateSessionRequest(
             shard=self._shard.number,
-            session_timeout_ms=int(max(ttl, SHORTEST_SECONDS) * 1000),
+            session_timeout_ms=int(max(ttl, MIN_TTL_SECONDS) * 1000),
             client_identity=name,
         )
         number = (await self._shard.call(CREATE, request)).session_id
@@ -80,7 +80,7 @@ class Leases:
             await self._delete_keys(gone)
 
     async def _delete_keys(self, sessions: Iterable[str]) -> None:
-        def plan(seen: Seen) -> tuple[Writes, None]:
+        def plan(seen: HeadSnapshot) -> tuple[Writes, None]:
             owned = [key for key, owner in seen.head.owners.items() if owner in sessions]
             return Writes(deletes=owned), None
 
