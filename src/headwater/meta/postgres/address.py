@@ -1,4 +1,4 @@
-"""What a ``postgres://`` URL says."""
+"""Parses a ``postgres://`` URL."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ LEGAL_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class PostgresAddress:
-    """A database and the schema in it; ``label`` names both and holds no password."""
+    """A database and the schema to use; ``label`` names both in messages, without the password."""
 
     dsn: str
     schema: str
@@ -20,9 +20,9 @@ class PostgresAddress:
 
 
 def parse_postgres_address(url: str) -> PostgresAddress:
-    """Everything but ``schema=`` is as in libpq's connection URLs.
+    """Parse a connection URL of libpq, with an additional option ``schema=``.
 
-    Raises ``ConfigurationError`` for a schema whose name would need quotes in SQL.
+    Raises ``ConfigurationError`` if the schema's name would need quotes in SQL.
 
     >>> parse("postgres://me:secret@db:5433/streams?schema=one&sslmode=require").label
     'postgres://db:5433/streams?schema=one'
@@ -33,8 +33,8 @@ def parse_postgres_address(url: str) -> PostgresAddress:
     label = f"postgres://{parts.netloc.rpartition('@')[2]}{parts.path}?schema={schema}"
     if not LEGAL_SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise ConfigurationError(
-            f"{label}: {schema!r} cannot be a schema's name here: write lower-case letters, "
-            "digits and underscores, not beginning with a digit or pg_"
+            f"{label}: {schema!r} is not a legal schema name: use lower-case letters, digits and "
+            "underscores; it may not begin with a digit or pg_"
         )
     query = urlencode([option for option in options if option[0] != "schema"])
     return PostgresAddress(parts._replace(query=query).geturl(), schema, label)

@@ -1,8 +1,8 @@
-"""Which transactions are committed together, as values: nothing here waits or fails.
+"""Group commit: decides which waiting transactions are committed together.
 
-Transactions that wait at the same time share one commit in the database, each with a revision
-of its own. They follow one another: what an earlier one writes, a later one may neither read
-nor write; such a one is left for the next batch.
+The transactions of a batch share one commit in the database, and queued gets its own revision. A
+transaction that reads or writes a key that an earlier one of the batch writes is deferred to the
+next batch. The code here is synchronous and does no I/O.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from headwater.meta.postgres.key_text import is_storable, text_bound
 from headwater.meta.store import CommitResult, Decide, Entry, Writes
 
 MAX_COPIED_BYTES = 32 * 1024
-"""A value above this stands in the change table only by its key."""
+"""The change table holds a copy of values up to this size, and only the key of larger ones."""
 
 MAX_BATCH_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueuedTransaction:
-    """A transaction that someone awaits."""
+    """A transaction in the queue, and the future of its result."""
 
     keys: Sequence[str]
     decide: Decide[Any]
@@ -32,42 +32,42 @@ class QueuedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class DecidedTransaction:
-    """A transaction that has decided to write."""
+    """A transaction whose function has run and returned writes."""
 
-    waiting: QueuedTransaction
+    queued: QueuedTransaction
     writes: Writes
     result: Any
 
 
 @dataclass(slots=True)
 class PostgresBatch:
-    """The transactions of one commit, and those that have to wait for the next."""
+    """The transactions of one commit, and those that are deferred to the next one."""
 
-    steps: list[DecidedTransaction] = field(default_factory=list)
+    transactions: list[DecidedTransaction] = field(default_factory=list)
     deferred: list[QueuedTransaction] = field(default_factory=list)
     bytes: int = 0
     _written: set[str] = field(default_factory=set)
     _ranges: list[tuple[str, str]] = field(default_factory=list)
 
-    def reads_what_is_written(self, keys: Iterable[str]) -> bool:
+    def reads_written_keys(self, keys: Iterable[str]) -> bool:
         return not self._written.isdisjoint(keys) or any(
             start <= key < end for start, end in self._ranges for key in keys
         )
 
-    def add(self, step: DecidedTransaction) -> None:
-        """Take a step in, or defer it where it does not go with those before it."""
-        writes = step.writes
+    def add(self, decided: DecidedTransaction) -> None:
+        """Add a transaction, or defer it if it conflicts with the batch or the batch is full."""
+        writes = decided.writes
         size = sum(len(key) + len(value) for key, value in writes.puts.items())
-        if self.steps and (self.bytes + size > MAX_BATCH_BYTES or self._overlaps(writes)):
-            self.deferred.append(step.waiting)
+        if self.transactions and (self.bytes + size > MAX_BATCH_BYTES or self._overlaps(writes)):
+            self.deferred.append(decided.queued)
             return
-        self.steps.append(step)
+        self.transactions.append(decided)
         self.bytes += size
         self._written.update(writes.puts, writes.deletes)
         self._ranges.extend(writes.range_deletes)
 
     def _overlaps(self, writes: Writes) -> bool:
-        if self.reads_what_is_written([*writes.puts, *writes.deletes]):
+        if self.reads_written_keys([*writes.puts, *writes.deletes]):
             return True
         if not writes.range_deletes:
             return False
@@ -79,29 +79,29 @@ class PostgresBatch:
         )
 
     def arguments(self, seen: Mapping[str, Entry | None]) -> list[Any]:
-        """What ``commit_batch`` takes, with the revisions of every key that a step has read."""
-        keys = dict.fromkeys(key for step in self.steps for key in step.waiting.keys)
+        """The arguments of the SQL function ``commit_batch``; ``seen`` are the entries read."""
+        keys = dict.fromkeys(key for decided in self.transactions for key in decided.queued.keys)
         read = list(filter(is_storable, keys))
         puts = [
-            (number, key, value, step.writes.ephemeral.get(key))
-            for number, step in enumerate(self.steps, 1)
-            for key, value in step.writes.puts.items()
+            (number, key, value, decided.writes.ephemeral.get(key))
+            for number, decided in enumerate(self.transactions, 1)
+            for key, value in decided.writes.puts.items()
         ]
         deletes = [
             (number, key)
-            for number, step in enumerate(self.steps, 1)
-            for key in dict.fromkeys(step.writes.deletes)
-            if key not in step.writes.puts
+            for number, decided in enumerate(self.transactions, 1)
+            for key in dict.fromkeys(decided.writes.deletes)
+            if key not in decided.writes.puts
         ]
         ranges = [
             (number, text_bound(start), text_bound(end))
-            for number, step in enumerate(self.steps, 1)
-            for start, end in step.writes.range_deletes
+            for number, decided in enumerate(self.transactions, 1)
+            for start, end in decided.writes.range_deletes
         ]
         return [
             read,
             [_revision(seen[key]) for key in read],
-            len(self.steps),
+            len(self.transactions),
             self.bytes,
             *_columns(puts, 4),
             *_columns(deletes, 2),
@@ -110,36 +110,38 @@ class PostgresBatch:
         ]
 
     def items(self, gone_steps: Sequence[int], gone_keys: Sequence[str]) -> list[list[Item]]:
-        """What each step has changed, given the keys that were there to be deleted."""
-        items: list[list[Item]] = [list(step.writes.puts.items()) for step in self.steps]
+        """The changes of each transaction; the arguments are the keys that deletes removed."""
+        items: list[list[Item]] = [
+            list(decided.writes.puts.items()) for decided in self.transactions
+        ]
         for number, key in zip(gone_steps, gone_keys, strict=True):
             items[number - 1].append((key, None))
         return items
 
 
 def decide_batch(
-    waiting: Iterable[QueuedTransaction], seen: Mapping[str, Entry | None], revision: int
+    transactions: Iterable[QueuedTransaction], seen: Mapping[str, Entry | None], revision: int
 ) -> PostgresBatch:
-    """Run every transaction over the values in ``seen``, all of them read at ``revision``.
+    """Run every transaction over the values in ``seen``, which were read at ``revision``.
 
-    One that refuses or writes nothing is answered here: it needs no commit.
+    A transaction that raises or writes nothing is answered here, because it needs no commit.
     """
     batch = PostgresBatch()
-    for each in waiting:
-        if each.future.done():
+    for queued in transactions:
+        if queued.future.done():
             continue
-        if batch.reads_what_is_written(each.keys):
-            batch.deferred.append(each)
+        if batch.reads_written_keys(queued.keys):
+            batch.deferred.append(queued)
             continue
         try:
-            writes, result = each.decide({key: seen[key] for key in each.keys})
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever awaits
-            each.future.set_exception(error)
+            writes, result = queued.decide({key: seen[key] for key in queued.keys})
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            queued.future.set_exception(error)
             continue
         if writes:
-            batch.add(DecidedTransaction(each, writes, result))
+            batch.add(DecidedTransaction(queued, writes, result))
         else:
-            each.future.set_result(CommitResult(revision, result))
+            queued.future.set_result(CommitResult(revision, result))
     return batch
 
 
@@ -148,4 +150,4 @@ def _revision(entry: Entry | None) -> int:
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[list[Any]]:
-    return [[row[place] for row in rows] for place in range(count)]
+    return [[row[column] for row in rows] for column in range(count)]

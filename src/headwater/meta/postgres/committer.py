@@ -1,8 +1,9 @@
-"""The queue of transactions and their commits.
+"""The queue of transactions, and their commits in batches.
 
-A batch is read in one round trip, decided here and committed in another: the database compares
-the revisions that were read under its lock, so that no lock is held while this process thinks.
-A batch that loses the comparison is read and decided again under the lock, once, and so lands.
+A batch takes two round trips: the first reads the keys, the second commits. Between them this
+process runs the transactions, without a lock in the database. The commit takes the lock and
+compares the revisions of the keys that were read. If one has changed, the batch is read, run and
+committed again with the lock held from the start, which cannot lose.
 """
 
 import asyncio
@@ -49,9 +50,9 @@ SELECT * FROM commit_batch(
 
 
 class PostgresCommitter:
-    """Commits transactions in batches, one at a time; ``run`` is its task.
+    """Commits transactions in batches, one at a time. Keep ``run`` in a task.
 
-    ``publish`` is called with every revision and its changes before whoever awaits it goes on.
+    ``publish`` is called with every revision and its changes, before the caller gets its result.
     """
 
     def __init__(
@@ -78,14 +79,14 @@ class PostgresCommitter:
     async def run(self) -> None:
         """Commit until cancelled."""
         locked = False
-        alone = 0  # so many go one by one, for one of them is too large
+        alone = 0  # transactions to commit one by one, because their batch was too large
         while True:
             if not self._queue:
                 self._arrived.clear()
                 await self._arrived.wait()
-            most = 1 if alone else MAX_BATCH
+            size = 1 if alone else MAX_BATCH
             alone = max(0, alone - 1)
-            taken = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+            taken = [self._queue.popleft() for _ in range(min(size, len(self._queue)))]
             try:
                 again, locked = await self._commit(taken, locked=locked)
             except StoreError as error:
@@ -98,13 +99,13 @@ class PostgresCommitter:
                 _fail(taken, UnknownOutcome("the metadata store was closed"))
                 raise
             except Exception as error:
-                log.exception("a batch of metadata transactions failed")
+                log.exception("A batch of metadata transactions failed")
                 again, locked = [], False
                 _fail(taken, UnknownOutcome(f"metadata database {self._label}: {error!r}"))
             self._queue.extendleft(reversed(again))
 
     def close(self) -> None:
-        """Refuse what waits and what comes."""
+        """Fail all waiting transactions, and refuse further ones."""
         self._closed = True
         _fail(self._queue, StoreUnavailable("the metadata store is closed"))
         self._queue.clear()
@@ -112,7 +113,7 @@ class PostgresCommitter:
     async def _commit(
         self, taken: Sequence[QueuedTransaction], *, locked: bool
     ) -> tuple[list[QueuedTransaction], bool]:
-        """Returns what has to be run again, and whether under the lock."""
+        """Returns the transactions that must run again, and whether to hold the lock then."""
         sent = False
         try:
             async with self._connections.held() as connection:
@@ -121,7 +122,7 @@ class PostgresCommitter:
                 seen, revision = await _read(connection, taken)
                 batch = decide_batch(taken, seen, revision)
                 outcome = None
-                if batch.steps:
+                if batch.transactions:
                     sent = not locked
                     (outcome,) = await connection.fetch(COMMIT, *batch.arguments(seen))
                 if locked:
@@ -139,17 +140,21 @@ class PostgresCommitter:
             return batch.deferred, False
         if outcome["outcome"] == "done":
             changed = batch.items(outcome["gone_steps"], outcome["gone_keys"])
-            for number, (step, items) in enumerate(zip(batch.steps, changed, strict=True), 1):
+            for number, (decided, items) in enumerate(
+                zip(batch.transactions, changed, strict=True), 1
+            ):
                 revision = outcome["base"] + number
                 self._publish(revision, items)
-                if not step.waiting.future.done():
-                    step.waiting.future.set_result(CommitResult(revision, step.result))
+                if not decided.queued.future.done():
+                    decided.queued.future.set_result(CommitResult(revision, decided.result))
             return batch.deferred, False
         lost = set(outcome["lost"] or ())
-        for step in batch.steps:
-            if ended := lost.intersection(step.writes.ephemeral.values()):
-                _fail([step.waiting], SessionLost(f"session {ended.pop()} has ended"))
-        again = [step.waiting for step in batch.steps if not step.waiting.future.done()]
+        for decided in batch.transactions:
+            if ended := lost.intersection(decided.writes.ephemeral.values()):
+                _fail([decided.queued], SessionLost(f"session {ended.pop()} has ended"))
+        again = [
+            decided.queued for decided in batch.transactions if not decided.queued.future.done()
+        ]
         return again + batch.deferred, outcome["outcome"] == "conflict"
 
 

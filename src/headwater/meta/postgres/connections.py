@@ -1,6 +1,6 @@
-"""Opening connections, and their settings.
+"""Opens connections and sets their options.
 
-They are made for this store's own statements: nothing else may be run on them.
+The options suit the statements of this store only; do not run other statements on them.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from headwater.errors import ConfigurationError, StoreUnavailable
 from headwater.meta.postgres.address import PostgresAddress
 from headwater.meta.postgres.failures import ERRORS
 
-OLDEST_SERVER = 14
+OLDEST_VERSION = 14
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 10.0
 CLOSE_SECONDS = 1.0
@@ -26,16 +26,16 @@ TRANSACTION_SECONDS = 8.0
 SETTINGS = {
     "application_name": "headwater",
     "default_transaction_isolation": "read committed",
-    # A broker that is paused inside a transaction loses its lock before others give up on it,
-    # and those learn that nothing was written before their call times out.
+    # A broker that is paused inside a transaction loses its lock before the lock timeout of the
+    # other brokers, and that timeout ends before their calls time out.
     "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_SECONDS}s",
     "lock_timeout": f"{LOCK_SECONDS}s",
-    # Every statement looks keys up. A plan made while a table was small must not scan it later.
+    # Every statement reads by key. A plan from when a table was small must not scan it later.
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
-    # Nobody's idle time-out in the network may cut a connection silently.
+    # Keeps idle timeouts in the network from closing a connection silently.
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",
 }
@@ -59,18 +59,18 @@ def _options(address: PostgresAddress) -> dict[str, Any]:
         "command_timeout": CALL_SECONDS,
         "max_cached_statement_lifetime": 0,
         "server_settings": SETTINGS | {"search_path": address.schema},
-        # A replica may lag, and this store must not.
+        # A replica may lag behind the primary.
         "target_session_attrs": SessionAttribute.read_write,
     }
 
 
 async def connect(address: PostgresAddress) -> "Connection":
-    """A connection of its own. Raises what asyncpg raises, and ``ConfigurationError``."""
+    """Open a connection. Raises what asyncpg raises, and ``ConfigurationError``."""
     connecting = asyncio.ensure_future(asyncpg.connect(**_options(address)))
     try:
         connection: Connection = await asyncio.shield(connecting)
     except asyncio.CancelledError:
-        # asyncpg forgets a connection whose checks are interrupted.
+        # If its checks are interrupted, asyncpg leaks the connection.
         await asyncio.wait([connecting])
         if connecting.exception() is None:
             connecting.result().terminate()
@@ -84,29 +84,29 @@ async def connect(address: PostgresAddress) -> "Connection":
 
 
 class PostgresConnections:
-    """Up to ``size`` connections, made when they are needed and replaced when they are lost."""
+    """A pool of up to ``size`` connections, opened on demand and replaced after a failure."""
 
     def __init__(self, address: PostgresAddress, size: int) -> None:
         self._address = address
-        self._room = asyncio.Semaphore(size)
+        self._slots = asyncio.Semaphore(size)
         self._idle: list[Connection] = []
         self._closed = False
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator["Connection"]:
-        """A connection for one use; it is ended where that fails, whatever its state.
+        """Borrow a connection; it is closed if the block raises.
 
         Raises ``StoreUnavailable`` after ``close``, and what ``connect`` raises.
         """
-        async with self._room:
+        async with self._slots:
             if self._closed:
                 raise StoreUnavailable("the metadata store is closed")
-            connection = self._alive() or await connect(self._address)
+            connection = self._idle_connection() or await connect(self._address)
             try:
                 yield connection
             except BaseException as error:
                 connection.terminate()
-                if isinstance(error, TimeoutError):  # what cut this one off cut off the others
+                if isinstance(error, TimeoutError):  # the others are probably dead too
                     while self._idle:
                         self._idle.pop().terminate()
                 raise
@@ -116,17 +116,17 @@ class PostgresConnections:
                 self._idle.append(connection)
 
     async def close(self) -> None:
-        """End what is idle; what is in use ends after it."""
+        """Close idle connections now, and borrowed ones when they are returned."""
         self._closed = True
         for connection in self._idle:
             try:
                 await connection.close(timeout=CLOSE_SECONDS)
             except ERRORS:
                 connection.terminate()
-        # A connection that was cut is let go by the loop's next turn.
+        # The event loop releases a lost connection in its next iteration.
         await asyncio.sleep(0)
 
-    def _alive(self) -> "Connection | None":
+    def _idle_connection(self) -> "Connection | None":
         while self._idle:
             if not (connection := self._idle.pop()).is_closed():
                 return connection
@@ -134,9 +134,9 @@ class PostgresConnections:
 
 
 async def _prepare(connection: "Connection") -> None:
-    if connection.get_server_version().major < OLDEST_SERVER:
+    if connection.get_server_version().major < OLDEST_VERSION:
         raise ConfigurationError(
-            f"PostgreSQL {connection.get_server_version().major} is too old for the metadata: "
-            f"{OLDEST_SERVER} or later is needed"
+            f"PostgreSQL {connection.get_server_version().major} is too old; "
+            f"Headwater needs {OLDEST_VERSION} or later"
         )
     await connection.fetch(PREPARE)

@@ -1,4 +1,4 @@
-"""PostgreSQL's errors in Headwater's terms."""
+"""Translates PostgreSQL's errors into Headwater's."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +21,14 @@ ERRORS = (
     OSError,
     RuntimeError,
 )
-"""What a connection raises; one that is lost at a bad moment raises any of them."""
+"""Errors of a connection; a connection that is lost may raise any of them."""
 
-UNDECIDED = ("08", "57P", "25P04", "40003", "58", "XX")
+UNKNOWN_OUTCOME = ("08", "57P", "25P04", "40003", "58", "XX")
 """SQLSTATEs after which a commit may have landed.
 
-A server that is told to stop while it waits for its replicas has committed already; the others
-are lost connections and failures of the server itself. A ``transaction_timeout`` that runs out
-as the commit begins is told after it. Every other error rolls back.
+A server that is stopped while it waits for its replicas has committed already. The others are
+lost connections and failures of the server. A ``transaction_timeout`` that ends during the commit
+is reported after it. Every other error rolls the transaction back.
 """
 
 _REFUSED_AT_START = (
@@ -40,24 +40,24 @@ _REFUSED_AT_START = (
 
 
 def store_error(error: BaseException, label: str, *, commits: bool = False) -> StoreError:
-    """What a failed call means; ``commits`` where a commit had been sent and not answered."""
+    """The error of a failed call; ``commits`` says that a commit was sent and not answered."""
     reason = str(error) or type(error).__name__
     text = f"metadata database {label}: {reason}"
     state = error.sqlstate if isinstance(error, asyncpg.PostgresError) else None
-    if commits and (state is None or state.startswith(UNDECIDED)):
+    if commits and (state is None or state.startswith(UNKNOWN_OUTCOME)):
         return UnknownOutcome(text)
     if isinstance(error, asyncpg.DiskFullError):
-        return StorageFull(f"{text}; free some space")
+        return StorageFull(f"{text}; free space on its disk")
     if isinstance(error, asyncpg.ProgramLimitExceededError):  # a key that no index takes
         return TransactionTooLarge(text)
     if isinstance(error, asyncpg.LockNotAvailableError):
-        return StoreUnavailable(f"{text}; another broker held its lock for too long")
+        return StoreUnavailable(f"{text}; another broker held the lock for too long")
     return StoreUnavailable(text)
 
 
 @contextmanager
 def translated(label: str) -> Iterator[None]:
-    """For calls that may be made again: whatever fails is a ``StoreError``."""
+    """Raise a ``StoreError`` for every failure of a call that is safe to repeat."""
     try:
         yield
     except ERRORS as error:
@@ -66,13 +66,13 @@ def translated(label: str) -> Iterator[None]:
 
 @contextmanager
 def translated_at_start(label: str) -> Iterator[None]:
-    """Like ``translated``; what only a person can mend is a ``ConfigurationError``."""
+    """Like ``translated``, but raise ``ConfigurationError`` for errors that a retry cannot fix."""
     try:
         yield
     except _REFUSED_AT_START as error:
         raise ConfigurationError(
             f"metadata database {label} cannot be used: {error}; "
-            "check the URL, and the rights of its user"
+            "check the URL and the permissions of its user"
         ) from error
     except ERRORS as error:
         raise store_error(error, label) from error

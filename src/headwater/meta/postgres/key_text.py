@@ -1,15 +1,15 @@
-"""Keys and bounds of ranges as PostgreSQL's text, which holds every character but NUL."""
+"""Keys and range bounds as PostgreSQL's ``text``, which cannot contain NUL characters."""
 
 
 def is_storable(key: str) -> bool:
-    """Whether there can be such a key; clients ask for topics of any name."""
+    """Whether a key can exist; clients may ask for topics with any name."""
     return "\0" not in key
 
 
 def text_bound(text: str) -> str:
-    r"""The bound that divides keys, none of which has a NUL, as ``text`` does.
+    r"""A bound without NUL that divides the keys in the same way as ``text``.
 
-    Right behind a key is what the least character adds to it.
+    No key contains NUL, so a key with ``\x01`` appended is the first bound behind that key.
 
     >>> bound("k/a\0"), bound("k/a")
     ('k/a\x01', 'k/a')

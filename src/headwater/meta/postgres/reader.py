@@ -1,4 +1,4 @@
-"""Reads: each is one statement, and so one snapshot of the database."""
+"""Reads: each is one statement, so that it sees one snapshot of the database."""
 
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from headwater.meta.store import Entry, Scan
 if TYPE_CHECKING:
     import asyncpg
 
-REVISIONS_AT_ONCE = 500
+MAX_REVISIONS_PER_READ = 500
 
 GET = "SELECT key, value, revision FROM entry WHERE key = $1"
 SCAN = """
@@ -30,13 +30,16 @@ PAGES_TIMEOUTS = """
 SELECT set_config(name, CASE name WHEN 'transaction_timeout' THEN '0' ELSE '60s' END, false)
 FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
 """
-"""Between two pages the caller may upload; the transaction holds no lock but keeps dead rows."""
+"""Longer timeouts: the caller may upload a page before it reads the next one.
+
+The transaction holds no lock meanwhile, but vacuum cannot remove dead rows.
+"""
 CHANGES = f"""
 SELECT head.revision AS now, (SELECT min(revision) FROM change) AS oldest,
   found.revision, found.keys, found.data, found.referenced
 FROM head LEFT JOIN LATERAL (
   SELECT revision, keys, data, referenced FROM change
-  WHERE revision > $1 ORDER BY revision LIMIT {REVISIONS_AT_ONCE}
+  WHERE revision > $1 ORDER BY revision LIMIT {MAX_REVISIONS_PER_READ}
 ) AS found ON true ORDER BY found.revision
 """  # noqa: S608 - a constant of this module
 REFERENCED = """
@@ -46,7 +49,7 @@ JOIN unnest($1::text[], $2::bigint[]) AS wanted (key, revision) USING (key, revi
 
 
 class PostgresReader:
-    """Reads of the database's committed state, on any of some connections."""
+    """Reads the committed state, on the connections of a pool."""
 
     def __init__(self, connections: PostgresConnections, address: PostgresAddress) -> None:
         self._connections = connections
@@ -66,7 +69,7 @@ class PostgresReader:
         return Scan(entries, rows[0][0])
 
     async def scan_pages(self, start: str, end: str, size: int) -> AsyncGenerator[Scan, None]:
-        """Pages from one transaction, on a connection that is used for nothing else."""
+        """Read all pages in one transaction, on a separate connection."""
         with translated(self._label):
             connection = await connect(self._address)
             try:
@@ -87,19 +90,20 @@ class PostgresReader:
         return int((await self._fetch("SELECT revision FROM head"))[0][0])
 
     async def changes(self, after: int) -> Revisions:
-        """The next revisions above ``after``; ``WatchTrimmed`` where some of them are gone."""
+        """The next revisions after ``after``; raises ``WatchTrimmed`` if some of them are gone."""
         rows = await self._fetch(CHANGES, after)
         now, oldest = rows[0]["now"], rows[0]["oldest"]
         if after < now and (oldest is None or after + 1 < oldest):
             raise WatchTrimmed(
-                f"changes after {after} were asked for, those before {oldest or now + 1} are gone"
+                f"the changes after revision {after} were trimmed up to revision "
+                f"{(oldest or now + 1) - 1}"
             )
         found = [row for row in rows if row["revision"] is not None]
         large = await self._referenced(found)
         return [(row["revision"], _items(row, large)) for row in found]
 
     async def _referenced(self, rows: list["asyncpg.Record"]) -> dict[tuple[str, int], bytes]:
-        """The large values that no later revision has replaced."""
+        """The values that the change table does not copy, unless a later revision replaced them."""
         wanted = [
             (key, row["revision"])
             for row in rows

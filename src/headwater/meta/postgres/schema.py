@@ -1,7 +1,7 @@
-"""The tables, made and upgraded by numbered migrations.
+"""Creates and upgrades the tables by numbered migrations.
 
-Each migration is a file of SQL. Those that are missing run in one transaction under a lock, so
-that of several brokers which start at once one does it and the others find it done.
+Each migration is an SQL file. The missing ones run in one transaction under a lock: if several
+brokers start at once, one of them migrates and the others wait.
 """
 
 from functools import cache
@@ -22,7 +22,7 @@ NO_TIMEOUTS = """
 SELECT set_config(name, '0', true) FROM pg_settings
 WHERE name IN ('lock_timeout', 'transaction_timeout')
 """
-"""A migration takes the time that it needs, and others wait for it."""
+"""A migration may take long, and other brokers wait for it without a timeout."""
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('headwater migrates'), hashtext($1))"
 LEDGER = """
@@ -36,7 +36,7 @@ CREATE TABLE migration (
 
 @cache
 def migrations() -> dict[int, tuple[str, str]]:
-    """Every migration's name and SQL, by its number."""
+    """The name and the SQL of every migration, by number."""
     files = resources.files("headwater.meta.postgres").joinpath("migrations").iterdir()
     named = {file.name.removesuffix(".sql"): file for file in files if file.name.endswith(".sql")}
     return {
@@ -46,10 +46,10 @@ def migrations() -> dict[int, tuple[str, str]]:
 
 
 async def migrate(connection: "Connection", address: PostgresAddress) -> None:
-    """Bring the schema to this release's version.
+    """Upgrade the schema to this release's version.
 
-    Raises ``UnknownFormat`` where a newer release has been here, ``ConfigurationError`` where
-    the schema is another program's, and what asyncpg raises.
+    Raises ``UnknownFormat`` if a newer release has upgraded it further, ``ConfigurationError`` if
+    the schema belongs to another program, and what asyncpg raises.
     """
     if await _missing(connection, address) == []:
         return
@@ -57,14 +57,14 @@ async def migrate(connection: "Connection", address: PostgresAddress) -> None:
         async with connection.transaction():
             await connection.execute(NO_TIMEOUTS)
             await connection.execute(LOCK, address.schema, timeout=MIGRATING_SECONDS)
-            # Creating a schema needs a right that its owner may not have.
+            # An owner of the schema may lack the permission to create one.
             if await connection.fetchval("SELECT to_regnamespace($1)", address.schema) is None:
                 await connection.execute(f"CREATE SCHEMA {address.schema}")
             for number in await _missing(connection, address):
                 await _apply(connection, number)
     except (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError) as error:
         raise ConfigurationError(
-            f"metadata database {address.label} holds another program's tables ({error}): "
+            f"metadata database {address.label} has tables of another program ({error}): "
             "name another schema with ?schema="
         ) from error
 

@@ -1,9 +1,10 @@
-"""Which sessions have not been renewed for their time to live, by this process's own clock.
+"""Detects sessions that were not renewed within their ttl, by this process's own clock.
 
-PostgreSQL's clock can be set, and has no part in it. Every renewal writes a session's row anew,
-and so gives it another version. A session whose version a broker has seen for ``ttl`` was last
-renewed before that: its owner, which counts from the start of that renewal, takes it for lost by
-then. The version is compared again as the session is ended, so that a renewal always wins.
+PostgreSQL's clock is not used, because it can be set. Every renewal updates the session's row and
+so gives it a new version (``xmin``). If a broker has read the same version for ``ttl`` seconds, the
+session was last renewed before that time. Its owner counts the ttl from the start of that renewal
+and treats the session as lost by then. The statement that ends the session compares the version
+again, so that a renewal at the same time wins.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session's row as it was read: ``version`` is another after each renewal."""
+    """A session's row; ``version`` changes with each renewal."""
 
     id: str
     version: str
@@ -20,21 +21,24 @@ class SessionRow:
 
 
 class SessionExpiry:
-    """Compares what is read with what was read before; ``now`` counts a suspended machine."""
+    """Compares each read of the sessions with the last one.
+
+    ``now`` is a clock that does not stop while the machine is suspended.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._since: dict[tuple[str, str], float] = {}
 
-    def look(self, sessions: Iterable[SessionRow]) -> list[SessionRow]:
-        """All sessions that there are; returns those that are to be ended."""
+    def expired(self, sessions: Iterable[SessionRow]) -> list[SessionRow]:
+        """Take all current sessions; returns those that have expired."""
         now = self._now()
         since: dict[tuple[str, str], float] = {}
-        silent = []
+        expired = []
         for session in sessions:
             key = session.id, session.version
             since[key] = self._since.get(key, now)
             if now - since[key] > session.ttl:
-                silent.append(session)
+                expired.append(session)
         self._since = since
-        return silent
+        return expired

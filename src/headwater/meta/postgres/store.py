@@ -1,4 +1,4 @@
-"""The store: calls handed to their parts, and the tasks that look after the rest."""
+"""The store: passes calls to the reader and the committer, and runs the background tasks."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-READERS = 4
+READ_CONNECTIONS = 4
 RETRY_SECONDS = 0.25
 TRIM_SECONDS = 10.0
 KEPT_REVISIONS = 50_000
@@ -44,22 +44,22 @@ TRIM = "SELECT trim_changes($1, $2)"
 class PostgresStore:
     """A ``MetadataStore`` in one schema of a database; open it with ``PostgresStore.open``.
 
-    Any number of stores, on any number of hosts, may share the schema. A domain is no unit of
-    its own here: transactions of the whole schema follow one another.
+    Any number of stores, on any number of hosts, may share the schema. All transactions of a
+    schema are serialised, whatever their domain.
     """
 
     def __init__(self, address: PostgresAddress, revision: int) -> None:
         self._label = address.label
-        self._writing = PostgresConnections(address, 1)
-        self._reading = PostgresConnections(address, READERS)
-        self._renewing = PostgresConnections(address, 1)
-        self._renewals = RenewalThread()
-        self._reader = PostgresReader(self._reading, address)
+        self._write_connections = PostgresConnections(address, 1)
+        self._read_connections = PostgresConnections(address, READ_CONNECTIONS)
+        self._renewal_connections = PostgresConnections(address, 1)
+        self._renewal_thread = RenewalThread()
+        self._reader = PostgresReader(self._read_connections, address)
         self._feed = ChangeFeed(revision, read=self._reader.changes, last=self._reader.revision)
-        self._committer = PostgresCommitter(self._writing, address, self._publish)
+        self._committer = PostgresCommitter(self._write_connections, address, self._publish)
         self._changed = asyncio.Event()
-        self._silent: asyncio.Queue[list[SessionRow]] = asyncio.Queue(1)
-        self._wakeups = Wakeups(address, changed=self._changed.set, silent=self._end_soon)
+        self._expired: asyncio.Queue[list[SessionRow]] = asyncio.Queue(1)
+        self._wakeups = Wakeups(address, changed=self._changed.set, expired=self._queue_expired)
         self._sessions: set[RenewedSession] = set()
         self._tasks = [
             asyncio.create_task(work)
@@ -74,10 +74,9 @@ class PostgresStore:
 
     @classmethod
     async def open(cls, url: str) -> "PostgresStore":
-        """Connect, and make or upgrade the tables where they need it.
+        """Connect, and create or upgrade the tables if necessary.
 
-        Raises ``ConfigurationError``, ``UnknownFormat`` or ``StoreUnavailable``, each with one
-        line that says what is wrong and what to do.
+        Raises ``ConfigurationError``, ``UnknownFormat`` or ``StoreUnavailable``.
         """
         address = parse_postgres_address(url)
         with translated_at_start(address.label):
@@ -119,10 +118,10 @@ class PostgresStore:
         await self._call(OPEN_SESSION, name, lease)
 
         async def renew() -> None:
-            # One that falls on a silent connection leaves time for another.
+            # If the connection is dead, time for another attempt remains.
             within = ttl / RENEWALS_PER_TTL
             with translated(self._label):
-                async with self._renewing.held() as connection:
+                async with self._renewal_connections.held() as connection:
                     renewed = await connection.fetch(RENEW_SESSION, name, timeout=within)
             if not renewed:
                 raise SessionLost(f"session {name} has ended")
@@ -138,23 +137,23 @@ class PostgresStore:
             now=boot_seconds,
             renew=renew,
             end=end,
-            thread=self._renewals,
+            thread=self._renewal_thread,
         )
         self._sessions.add(session)
         return session
 
     async def close(self) -> None:
-        """Let go of the database; sessions left open run out."""
+        """Disconnect; open sessions expire after their ttl."""
         for session in list(self._sessions):
             await session.abandon()
-        await self._renewals.stop(self._renewing.close)
+        await self._renewal_thread.stop(self._renewal_connections.close)
         self._committer.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._feed.close()
-        await self._writing.close()
-        await self._reading.close()
+        await self._write_connections.close()
+        await self._read_connections.close()
 
     def _publish(self, revision: int, items: list[Item]) -> None:
         if not self._feed.committed(revision, items):
@@ -163,12 +162,12 @@ class PostgresStore:
 
     async def _sweep_sessions(self) -> None:
         while True:
-            silent = await self._silent.get()
-            names, versions = [each.id for each in silent], [each.version for each in silent]
+            expired = await self._expired.get()
+            names, versions = [each.id for each in expired], [each.version for each in expired]
             try:
                 await self._end_sessions(END_SILENT_SESSIONS, names, versions)
             except StoreError as error:
-                log.warning("expired metadata sessions are not swept: %s", error)
+                log.warning("Could not end expired metadata sessions", extra={"error": error})
 
     async def _trim_changes(self) -> None:
         while True:
@@ -176,19 +175,19 @@ class PostgresStore:
             try:
                 await self._call(TRIM, KEPT_REVISIONS, KEPT_CHANGE_BYTES)
             except StoreError as error:
-                log.warning("old metadata changes are not trimmed: %s", error)
+                log.warning("Could not trim old metadata changes", extra={"error": error})
 
-    def _end_soon(self, silent: list[SessionRow]) -> None:
-        if not self._silent.full():  # they are told again until they are gone
-            self._silent.put_nowait(silent)
+    def _queue_expired(self, expired: list[SessionRow]) -> None:
+        if not self._expired.full():  # each poll reports a session again until it has ended
+            self._expired.put_nowait(expired)
 
     async def _end_sessions(self, statement: str, *arguments: object) -> None:
-        """End sessions with their keys."""
+        """End sessions and delete their keys."""
         ((revision, gone),) = await self._call(statement, *arguments)
         if revision is not None:
             self._publish(revision, [(key, None) for key in gone])
 
     async def _call(self, statement: str, *arguments: object) -> list["asyncpg.Record"]:
         with translated(self._label):
-            async with self._reading.held() as connection:
+            async with self._read_connections.held() as connection:
                 return await connection.fetch(statement, *arguments)

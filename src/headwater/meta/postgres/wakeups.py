@@ -1,8 +1,8 @@
-"""NOTIFY and LISTEN, and what is looked at from time to time, on a connection of their own.
+"""NOTIFY and LISTEN, and polling in case a notification is lost, on a separate connection.
 
-A notification only wakes; what changed is read from the change table. It is sent after the
-commit and not inside it, because PostgreSQL lets one committing transaction with notifications
-through at a time. One that is lost costs a watch one interval of looking.
+A notification carries no data; the changes are read from the change table. It is sent after the
+commit and not inside the transaction, because PostgreSQL serialises the commits of transactions
+that notify. If a notification is lost, the change is found ``POLL_SECONDS`` later.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 RETRY_SECONDS = 0.5
 
-LOOK = """
+POLL = """
 SELECT head.revision,
   ARRAY(SELECT (id, xmin::text, extract(epoch FROM ttl)::float8) FROM session)
 FROM head
@@ -36,25 +36,25 @@ NOTIFY = "SELECT pg_notify($1, '')"
 
 
 class Wakeups:
-    """Calls ``changed`` when another process may have committed, ``silent`` with sessions that were
-    not renewed in time; ``run`` is its task, and it finds its way back after a lost connection.
+    """Calls ``changed`` when another process may have committed, and ``expired`` with sessions that
+    were not renewed in time. Keep ``run`` in a task; it reconnects after an error.
     """
 
     def __init__(
-        self, address: PostgresAddress, *, changed: Callable[[], None], silent: Expired
+        self, address: PostgresAddress, *, changed: Callable[[], None], expired: Expired
     ) -> None:
         self._address = address
         self._channel = f"headwater_{address.schema}"[:63]
         self._changed = changed
-        self._silent = silent
+        self._expired = expired
         self._sessions = SessionExpiry(boot_seconds)
-        self._to_tell = asyncio.Event()
-        self._seen = -1
+        self._to_notify = asyncio.Event()
+        self._last_revision = -1
 
     def committed(self, revision: int) -> None:
-        """Wake the others for a revision of this process, soon."""
-        self._seen = max(self._seen, revision)
-        self._to_tell.set()
+        """Notify the other processes soon of a revision that this process committed."""
+        self._last_revision = max(self._last_revision, revision)
+        self._to_notify.set()
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -62,7 +62,7 @@ class Wakeups:
             try:
                 await self._listen()
             except StoreError as error:
-                log.warning("metadata changes are not listened for: %s", error)
+                log.warning("Could not listen for metadata changes", extra={"error": error})
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _listen(self) -> None:
@@ -74,27 +74,27 @@ class Wakeups:
                     self._channel, lambda _, sender, *rest: sender != own and self._changed()
                 )
                 while True:
-                    await self._look(connection)
-                    await self._tell(connection)
+                    await self._poll(connection)
+                    await self._notify(connection)
             finally:
                 connection.terminate()
 
-    async def _look(self, connection: "Connection") -> None:
-        revision, sessions = (await connection.fetch(LOOK))[0]
-        if revision > self._seen:
-            self._seen = revision
+    async def _poll(self, connection: "Connection") -> None:
+        revision, sessions = (await connection.fetch(POLL))[0]
+        if revision > self._last_revision:
+            self._last_revision = revision
             self._changed()
-        if ended := self._sessions.look(SessionRow(*each) for each in sessions):
-            self._silent(ended)
+        if ended := self._sessions.expired(SessionRow(*each) for each in sessions):
+            self._expired(ended)
 
-    async def _tell(self, connection: "Connection") -> None:
-        """Send what there is to tell until it is time to look again."""
+    async def _notify(self, connection: "Connection") -> None:
+        """Send notifications until it is time to poll again."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + LOOK_SECONDS
+        until = loop.time() + POLL_SECONDS
         while loop.time() < until:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(until):
-                    await self._to_tell.wait()
-            if self._to_tell.is_set():
-                self._to_tell.clear()
+                    await self._to_notify.wait()
+            if self._to_notify.is_set():
+                self._to_notify.clear()
                 await connection.fetch(NOTIFY, self._channel)

@@ -52,14 +52,14 @@ def test_what_an_earlier_transaction_writes_no_later_one_of_the_batch_touches(
 ) -> None:
     batch, waiting = batch_of(asked)
     everything = [a + b for a in ("", "a", "b", "c") for b in ("", "a", "b", "c")]
-    for number, step in enumerate(batch.steps):
-        for earlier in batch.steps[:number]:
-            assert not any(touched(earlier.writes, key) for key in step.waiting.keys)
+    for number, decided in enumerate(batch.transactions):
+        for earlier in batch.transactions[:number]:
+            assert not any(touched(earlier.writes, key) for key in decided.queued.keys)
             assert not any(
-                touched(earlier.writes, key) and touched(step.writes, key) for key in everything
+                touched(earlier.writes, key) and touched(decided.writes, key) for key in everything
             )
     answered = [each for each in waiting if each.future.done()]
-    committed = [step.waiting for step in batch.steps]
+    committed = [decided.queued for decided in batch.transactions]
     assert {*map(id, answered), *map(id, committed), *map(id, batch.deferred)} == set(
         map(id, waiting)
     )
@@ -71,7 +71,7 @@ def test_a_batch_is_bounded_and_one_large_transaction_goes_alone() -> None:
     large = Writes(puts={"a": bytes(MAX_BATCH_BYTES + 1)})
     small = Writes(puts={"b": b""})
     batch, waiting = batch_of([([], large), ([], small)])
-    assert [step.waiting for step in batch.steps] == waiting[:1]
+    assert [decided.queued for decided in batch.transactions] == waiting[:1]
     assert batch.deferred == waiting[1:]
 
 

@@ -14,32 +14,32 @@ def test_a_session_ends_when_one_version_was_seen_for_longer_than_its_ttl() -> N
     host = HostClock()
     silent = SessionExpiry(host.now)
     one, two = SessionRow("a", "7", 10), SessionRow("b", "8", 20)
-    assert silent.look([one, two]) == []
+    assert silent.expired([one, two]) == []
     host.seconds = 10
-    assert silent.look([one, two]) == []
+    assert silent.expired([one, two]) == []
     host.seconds = 10.1
-    assert silent.look([one, two]) == [one]
+    assert silent.expired([one, two]) == [one]
     host.seconds = 20.1
-    assert silent.look([one, two]) == [one, two]
+    assert silent.expired([one, two]) == [one, two]
 
 
 def test_a_renewal_begins_the_time_anew() -> None:
     host = HostClock()
     silent = SessionExpiry(host.now)
-    silent.look([SessionRow("a", "7", 10)])
+    silent.expired([SessionRow("a", "7", 10)])
     host.seconds = 10.1
-    assert silent.look([SessionRow("a", "8", 10)]) == []
+    assert silent.expired([SessionRow("a", "8", 10)]) == []
     host.seconds = 20
-    assert silent.look([SessionRow("a", "8", 10)]) == []
+    assert silent.expired([SessionRow("a", "8", 10)]) == []
     host.seconds = 20.3
-    assert silent.look([SessionRow("a", "8", 10)]) == [SessionRow("a", "8", 10)]
+    assert silent.expired([SessionRow("a", "8", 10)]) == [SessionRow("a", "8", 10)]
 
 
 def test_a_session_that_is_gone_is_forgotten() -> None:
     host = HostClock()
     silent = SessionExpiry(host.now)
-    silent.look([SessionRow("a", "7", 10)])
-    silent.look([])
+    silent.expired([SessionRow("a", "7", 10)])
+    silent.expired([])
     host.seconds = 11
-    assert silent.look([SessionRow("a", "7", 10)]) == []
+    assert silent.expired([SessionRow("a", "7", 10)]) == []
     assert len(silent._since) == 1
