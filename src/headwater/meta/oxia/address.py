@@ -14,9 +14,9 @@ FORM = "oxia://host:6648,host:6648/namespace/prefix"
 
 @dataclass(frozen=True, slots=True)
 class OxiaAddress:
-    """Some servers of a cluster, and where in it the store is.
+    """Some servers of a cluster, and the namespace and prefix of a store.
 
-    Everything of one ``prefix`` is in one shard of the ``namespace``.
+    All keys of one ``prefix`` are in one shard of the ``namespace``.
     """
 
     servers: tuple[str, ...]
@@ -25,16 +25,16 @@ class OxiaAddress:
 
 
 def parse_oxia_address(url: str) -> OxiaAddress:
-    """Raises ``ConfigurationError`` with one line for a URL that cannot be meant."""
+    """Raises ``ConfigurationError`` if the URL is not valid."""
     parts = urlsplit(url)
     servers = tuple(_server(url, host) for host in parts.netloc.split(","))
     namespace, _, prefix = unquote(parts.path).strip("/").partition("/")
     prefix = prefix or PREFIX
     if parts.query:
-        raise ConfigurationError(f"{url!r} has options; an Oxia store has none: write {FORM}")
+        raise ConfigurationError(f"{url!r} has options, but an Oxia URL takes none: write {FORM}")
     if not re.fullmatch(r"[\w./-]+", prefix, re.ASCII):
         raise ConfigurationError(
-            f"{url!r} has the prefix {prefix!r}: letters, digits and ._/- make one"
+            f"{url!r}: the prefix {prefix!r} may only have letters, digits and ._/-"
         )
     return OxiaAddress(servers, namespace or NAMESPACE, prefix)
 

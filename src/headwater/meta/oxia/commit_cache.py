@@ -1,14 +1,15 @@
-"""What a committer knows without a look, right after commits of its own.
+"""A cache of the keys of this process's last commits, which saves the next commit a read.
 
-Once a commit is proposed and applied, its head's version and those of all its keys are known. While
-the head stands, no key changes, and the next proposal compares the head: a commit that begins with
-what is remembered here either finds it true or is refused. So it may only be used for what ends in
-a proposal; whoever writes nothing has to look.
+After a commit is applied, this process knows the version of the head and of every key that it
+wrote. No key changes while the head stays the same, and the next proposal compares the head. A
+commit that starts from cached keys is therefore refused if they are out of date. The cache must
+not be used by transactions that write nothing, because nothing compares the head for them.
 
-It is used for a moment only, which is too short for an Oxia that lost its data and counts versions
-anew; and not right away, because who never looks is faster than all others, and would leave them
-no turn. Nor is it used beside the commits of others, which would refuse most of what begins with
-it.
+The cache is used only between ``MIN_AGE_SECONDS`` and ``MAX_AGE_SECONDS`` after a commit. The lower
+bound leaves other processes time to commit: without it, a process that never reads would always be
+faster than the others. The upper bound is too short for an Oxia cluster to lose its data and reach
+the same versions again. The cache is not used while other processes commit, because most commits
+that start from it would be refused.
 """
 
 import asyncio
@@ -23,55 +24,57 @@ from headwater.meta.store import Entry
 
 log = logging.getLogger(__name__)
 
-REST_SECONDS: Final = 0.02
-"""What others have to commit something, about twice what that takes."""
-KEPT_SECONDS: Final = 1.0
-KEPT_KEYS: Final = 4_096
-KEPT_BYTES: Final = 4 * 2**20
+MIN_AGE_SECONDS: Final = 0.02
+"""About twice the duration of a commit."""
+MAX_AGE_SECONDS: Final = 1.0
+MAX_KEYS: Final = 4_096
+MAX_BYTES: Final = 4 * 2**20
 
 
 class OxiaCommitCache:
-    """Keys as they are under the last head of this process, if nobody has committed since."""
+    """The keys under the last head, if this process wrote it and no other has committed since."""
 
     def __init__(self) -> None:
         self._head: Head | None = None
         self._version = 0
         self._records: dict[str, StoredKey] = {}
-        """From the one that was written or read longest ago to the newest."""
+        """Ordered by last use, oldest first."""
         self._size = 0
-        self._kept = 0.0
-        self._own = 0
-        self._heard = 0
+        self._stored_at = 0.0
+        self._proposed_number = 0
+        self._applied_number = 0
 
-    def proposed(self, head: Head) -> None:
-        """The commit of that number is this process's."""
-        self._own = head.number
+    def note_proposed(self, head: Head) -> None:
+        """This process has proposed the commit with this number."""
+        self._proposed_number = head.number
 
-    def keep(
+    def store(
         self, before: HeadSnapshot, head: Head, version: int, applied: pb.WriteResponse
     ) -> None:
-        """Remember what was read before a commit and what the commit made of it.
+        """Remember the keys that a commit read and wrote.
 
-        ``version`` is the head's, and ``applied`` the answer to the batch that applied it.
+        ``version`` is the version of the head; ``applied`` is the answer to the batch of puts.
         """
         if self._head is None or before.version != self._version:
             self._records, self._size = {}, 0
         *keys, logged = (put.status == pb.OK for put in applied.puts)
         if logged and not all(keys):
-            log.error("commit %d replaced other versions than it was to replace", head.number)
-        # What a commit purged is not told of, and what another process applied is not known.
-        if head.purged or not logged or not all(keys) or self._heard > head.number:
+            log.error("A commit replaced unexpected key versions", extra={"commit": head.number})
+        # The answer does not cover purged keys, nor puts that another process has applied.
+        if head.purged or not logged or not all(keys) or self._applied_number > head.number:
             self._head = None
             return
         self._head, self._version = Head(number=head.number, owners=head.owners), version
-        self._kept = asyncio.get_running_loop().time()
+        self._stored_at = asyncio.get_running_loop().time()
         for key, record in before.records.items():
             self._add(key, record)
-        for write, put in zip(head.writes, applied.puts, strict=False):  # the last is the log's
+        for write, put in zip(
+            head.writes, applied.puts, strict=False
+        ):  # the last put is the commit log's
             value = write.value
             entry = None if value is None else Entry(write.key, value, head.number)
             self._add(write.key, StoredKey(put.version.version_id, entry, head.number))
-        while len(self._records) > KEPT_KEYS or self._size > KEPT_BYTES:
+        while len(self._records) > MAX_KEYS or self._size > MAX_BYTES:
             self._drop(next(iter(self._records)))
 
     def _add(self, key: str, record: StoredKey) -> None:
@@ -83,20 +86,20 @@ class OxiaCommitCache:
         if record := self._records.pop(key, None):
             self._size -= _size(record)
 
-    def recall(self, keys: Sequence[str]) -> HeadSnapshot | None:
-        """The keys under the last head; None where one is not known."""
-        age = asyncio.get_running_loop().time() - self._kept
+    def get(self, keys: Sequence[str]) -> HeadSnapshot | None:
+        """A snapshot of the keys; None if one is not in the cache or the cache may not be used."""
+        age = asyncio.get_running_loop().time() - self._stored_at
         known = self._records
-        if self._head is None or not REST_SECONDS <= age < KEPT_SECONDS:
+        if self._head is None or not MIN_AGE_SECONDS <= age < MAX_AGE_SECONDS:
             return None
         if any(key not in known for key in keys):
             return None
         return HeadSnapshot(self._head, self._version, {key: known[key] for key in keys})
 
-    def heard(self, number: int) -> None:
-        """Somebody applied a commit."""
-        self._heard = max(self._heard, number)
-        if number > self._own:
+    def note_applied(self, number: int) -> None:
+        """A commit with this number was applied, by this process or another."""
+        self._applied_number = max(self._applied_number, number)
+        if number > self._proposed_number:
             self._head = None
 
 

@@ -1,4 +1,4 @@
-"""Oxia's errors in Headwater's terms."""
+"""Translates Oxia's errors into Headwater's."""
 
 from headwater.errors import StoreError, StoreUnavailable, UnknownOutcome
 from headwater.meta.grpc_channels import Failure, never_sent
@@ -11,7 +11,7 @@ REFUSED = (
     "oxia: invalid session timeout",
     "Received message in the wrong state",
 )
-"""How the texts begin of what a server says before it takes a request."""
+"""How the errors begin with which a server refuses a request before it accepts it."""
 NO_SESSION = "oxia: session not found"
 
 
@@ -20,7 +20,7 @@ def read_error(server: str, error: Failure) -> StoreError:
 
 
 def write_error(server: str, error: Failure) -> StoreError:
-    """What a failed write means: it was certainly not taken, or nobody knows."""
+    """The error for a failed write: it was certainly not accepted, or its outcome is unknown."""
     if never_sent(error) or (error.details() or "").startswith(REFUSED):
         return StoreUnavailable(_text(server, error))
     return UnknownOutcome(_text(server, error))

@@ -1,10 +1,10 @@
-"""Transactions of one process that travel as one commit.
+"""Group commit: commits waiting transactions of one process combined.
 
-All commits of a cluster follow one another on Oxia, and those of several brokers compete for each
-place. So whoever has its turn takes along what waits behind it.
+The commits of all brokers are serialised on Oxia, and each takes several round trips. A
+transaction that starts its commit therefore includes the transactions that wait behind it.
 
-Invariant: what the transactions of one commit saw is so before it and after it, and their order
-makes no difference: none of them writes a key that another one asks for or writes.
+Invariant: no transaction of a batch writes a key that another one of the batch reads or writes.
+Their order within the commit therefore makes no difference.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,24 +17,24 @@ from headwater.meta.oxia.keyspace import Head
 from headwater.meta.store import CommitResult, Limits, T, Writes
 
 Plan = Callable[[HeadSnapshot], tuple[Writes | Head, T]]
-"""From what was seen to what is written; a ``Head`` is a commit that only purges."""
+"""Computes the writes from a snapshot; a ``Head`` is a commit that only purges tombstones."""
 
 MAX_BATCH_VALUE_BYTES = 2**20
-"""Values that are taken along; a commit holds up those of all brokers."""
+"""Upper bound on the bytes of values in a batch: a large commit delays those of all brokers."""
 
 
 @dataclass(slots=True, eq=False)
 class PendingTransaction:
-    """A transaction that waits for its turn, or for the one that took it along."""
+    """A transaction that waits for its own commit, or for a commit that includes it."""
 
     keys: Sequence[str]
     plan: Plan[Any]
-    joins: bool
-    """Whether others may travel with it; its plan then reads nothing but its keys."""
+    shareable: bool
+    """Whether it may share a commit with others; its plan then reads only its ``keys``."""
     outcome: CommitResult[Any] | BaseException | None = None
 
     def result(self) -> CommitResult[Any]:
-        """What came of it; raises what it failed with."""
+        """The result; raises the exception if the transaction failed."""
         assert self.outcome is not None
         if isinstance(self.outcome, BaseException):
             raise self.outcome
@@ -42,60 +42,61 @@ class PendingTransaction:
 
 
 CommitBatch = list[tuple[PendingTransaction, Any]]
-"""Transactions of one commit, each with its result."""
+"""The transactions of one commit, each with its result."""
 
 
 def batchable(
     first: PendingTransaction, waiting: Iterable[PendingTransaction], limits: Limits
 ) -> list[PendingTransaction]:
-    """The call whose turn it is, and those behind it that may travel with it."""
+    """The first transaction, and the waiting ones that may share its commit."""
     found, keys = [first], set(first.keys)
-    if not first.joins:
+    if not first.shareable:
         return found
-    for call in waiting:
-        if call is first or call.outcome is not None:
+    for each in waiting:
+        if each is first or each.outcome is not None:
             continue
-        keys.update(call.keys)
-        if not call.joins or len(keys) > (limits.operations or len(keys)):
+        keys.update(each.keys)
+        if not each.shareable or len(keys) > (limits.operations or len(keys)):
             break
-        found.append(call)
+        found.append(each)
     return found
 
 
 def decide_batch(
-    calls: Sequence[PendingTransaction], seen: HeadSnapshot, limits: Limits
+    transactions: Sequence[PendingTransaction], seen: HeadSnapshot, limits: Limits
 ) -> tuple[Writes | Head, CommitBatch]:
-    """The writes of the first call and of those behind it, up to one that has to wait.
+    """Combine the writes of the transactions, up to one that must wait for the next commit.
 
-    Raises what the first one raises; another that fails is told so when its own turn comes.
+    Raises what the first one raises. If another one raises, the batch ends before it; it raises
+    again when it is the first of a batch.
     """
-    first, *others = calls
-    writes, result = first.plan(seen.of(first.keys))
-    taken: CommitBatch = [(first, result)]
+    first, *others = transactions
+    writes, result = first.plan(seen.select(first.keys))
+    batch: CommitBatch = [(first, result)]
     if isinstance(writes, Head) or writes.range_deletes or not others:
-        return writes, taken
-    together = Writes(dict(writes.puts), dict(writes.ephemeral), list(writes.deletes))
-    written, asked = {*writes.puts, *writes.deletes}, set(first.keys)
+        return writes, batch
+    combined = Writes(dict(writes.puts), dict(writes.ephemeral), list(writes.deletes))
+    written, read = {*writes.puts, *writes.deletes}, set(first.keys)
     size = sum(map(len, writes.puts.values()))
-    for call in others:
-        if not written.isdisjoint(call.keys):
+    for each in others:
+        if not written.isdisjoint(each.keys):
             break
         try:
-            more, result = call.plan(seen.of(call.keys))
+            more, result = each.plan(seen.select(each.keys))
             assert isinstance(more, Writes)
             check_writes(limits, more)
-        except Exception:  # noqa: BLE001 - it is the caller's own, and raised in its own turn
+        except Exception:  # noqa: BLE001 - it raises again as the first of a batch
             break
         touched = {*more.puts, *more.deletes}
         size += sum(map(len, more.puts.values()))
-        count = sum(map(len, (together.puts, together.deletes, more.puts, more.deletes)))
+        count = sum(map(len, (combined.puts, combined.deletes, more.puts, more.deletes)))
         full = size > MAX_BATCH_VALUE_BYTES or count > (limits.operations or count)
-        apart = (written | asked).isdisjoint(touched)
-        if full or not apart or more.ephemeral or more.range_deletes:
+        disjoint = (written | read).isdisjoint(touched)
+        if full or not disjoint or more.ephemeral or more.range_deletes:
             break
-        together.puts.update(more.puts)
-        together.deletes.extend(more.deletes)
+        combined.puts.update(more.puts)
+        combined.deletes.extend(more.deletes)
         written |= touched
-        asked.update(call.keys)
-        taken.append((call, result))
-    return together, taken
+        read.update(each.keys)
+        batch.append((each, result))
+    return combined, batch

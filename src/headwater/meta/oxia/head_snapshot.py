@@ -1,4 +1,4 @@
-"""What a commit begins with."""
+"""The values that a transaction reads."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from headwater.meta.store import Values
 
 @dataclass(frozen=True, slots=True)
 class HeadSnapshot:
-    """A head whose commit is applied, and keys as they were while it stood."""
+    """An applied head, and the keys as they were while it was the head."""
 
     head: Head
     version: int
     records: Mapping[str, StoredKey]
 
-    def of(self, keys: Iterable[str]) -> "HeadSnapshot":
-        """The same with some of its keys."""
+    def select(self, keys: Iterable[str]) -> "HeadSnapshot":
+        """This snapshot with only these keys."""
         return HeadSnapshot(self.head, self.version, {key: self.records[key] for key in keys})
 
     @property

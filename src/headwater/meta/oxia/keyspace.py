@@ -1,14 +1,15 @@
-"""Which keys of Oxia a store has, and what stands in them.
+"""The Oxia keys of a store, and the encoding of their values.
 
 ====================== ==========================================================
-``<prefix>:head``      the last commit: its number, its writes, who owns which key
-``<prefix>:log:<n>``   the changes of commit n, for watches; written as it is applied
-``<prefix>:k:<key>``   a key's value, or the mark that it was deleted, with its commit
-``<prefix>:session:…`` ephemeral: a session lives
+``<prefix>:head``      the last commit: its number, its writes, and the session of each
+                       ephemeral key
+``<prefix>:log:<n>``   the changes of commit n, for watches; written when it is applied
+``<prefix>:k:<key>``   the value of a key, or a tombstone, with the number of its commit
+``<prefix>:session:…`` ephemeral: exists while a session lives
 ====================== ==========================================================
 
-Oxia sorts keys with slashes by their number first, so none of ours has one: ``.`` is written
-``.-`` and ``/`` is written ``.:``, which keeps the order of keys by their bytes.
+Oxia sorts keys by their number of slashes first. Slashes are therefore escaped: ``.`` becomes
+``.-`` and ``/`` becomes ``.:``, which keeps the order of keys by their bytes.
 """
 
 import struct
@@ -22,14 +23,14 @@ from headwater.meta.store import Entry
 from headwater.meta.values import Value, decode
 
 ABSENT = -1
-"""The version of a key that Oxia does not have."""
+"""The version of a key that does not exist in Oxia."""
 
 _HEADER = struct.Struct(">BQ")
 _DELETED, _LIVE = 0, 1
 
 
 class HeadWrite(msgspec.Struct, array_like=True, frozen=True):
-    """One write of a commit, which replaces exactly this version; None deletes."""
+    """One write of a commit; it replaces exactly this version. A value of None deletes."""
 
     key: str
     version: int
@@ -37,14 +38,14 @@ class HeadWrite(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Head(Value):
-    """The last commit, whole: whoever finds that it was not applied applies it."""
+    """The last commit, complete: any process that finds that it is not applied applies it."""
 
     number: int = 0
     writes: list[HeadWrite] = msgspec.field(default_factory=list)
     purged: list[tuple[str, int]] = msgspec.field(default_factory=list)
-    """Marks of deleted keys that go, with their versions; a commit has these or writes."""
+    """Tombstones to delete, with their versions; a commit has either these or writes."""
     owners: dict[str, str] = msgspec.field(default_factory=dict)
-    """The session of every ephemeral key, as of this commit."""
+    """The session of every ephemeral key after this commit."""
 
     @property
     def changes(self) -> list[Item]:
@@ -59,16 +60,16 @@ class CommitLogEntry(Value):
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key as Oxia has it; ``entry`` is None where it is absent or deleted."""
+    """The state of a key in Oxia; ``entry`` is None if the key is absent or deleted."""
 
     version: int
     entry: Entry | None
     number: int
-    """The commit that wrote it, or its mark; 0 where Oxia has neither."""
+    """The commit that wrote the value or the tombstone; 0 without either."""
 
 
 class OxiaKeyspace:
-    """The keys of one store."""
+    """The Oxia keys of one store."""
 
     def __init__(self, prefix: str) -> None:
         self._root = escape(prefix)
@@ -86,24 +87,24 @@ class OxiaKeyspace:
 
     @property
     def last_log(self) -> str:
-        """Above every key of the log."""
+        """A bound above every key of the commit log."""
         return f"{self.logs}~"
 
     def log_number(self, path: str) -> int:
-        """The commit that a key of the log is of; 0 where it is another key."""
+        """The commit number of a key of the commit log; 0 for other keys."""
         return int(path.removeprefix(self.logs)) if path.startswith(self.logs) else 0
 
     def session(self, name: str) -> str:
         return f"{self.sessions}{name}"
 
     def head_of(self, found: pb.GetResponse) -> tuple[Head, int]:
-        """The head that was found, and its version; an empty store has none."""
+        """Decode the answer to a read of the head: the head and its version."""
         if found.status == pb.KEY_NOT_FOUND:
             return Head(), ABSENT
         return decode(Head, found.value), found.version.version_id
 
     def record(self, key: str, found: pb.GetResponse) -> StoredKey:
-        """What a look at a key found."""
+        """Decode the answer to a read of a key."""
         if found.status == pb.KEY_NOT_FOUND:
             return StoredKey(ABSENT, None, 0)
         kind, number = _HEADER.unpack_from(found.value)
@@ -115,14 +116,14 @@ class OxiaKeyspace:
 
 
 def encode_stored(number: int, value: bytes | None) -> bytes:
-    """A value, or the mark of a deleted one, with its commit."""
+    """Encode a value, or a tombstone for None, with the number of its commit."""
     if value is None:
         return _HEADER.pack(_DELETED, number)
     return _HEADER.pack(_LIVE, number) + value
 
 
 def escape(key: str) -> str:
-    """A key without slashes that sorts as it does.
+    """A key without slashes that sorts like the original.
 
     >>> escape("topics/orders.v1")
     'topics.:orders.-v1'
@@ -134,7 +135,7 @@ def escape(key: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """What ``escape`` was given.
+    """The original of an escaped key.
 
     >>> unescape("topics.:orders.-v1")
     'topics/orders.v1'

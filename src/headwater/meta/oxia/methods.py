@@ -1,4 +1,4 @@
-"""Oxia's methods that are called: their names, what they take and what they answer."""
+"""The Oxia methods that are called: their paths, and the types of requests and answers."""
 
 from headwater.meta.grpc_channels import GrpcMethod
 from headwater.meta.oxia.rpc import oxia_pb2 as pb

@@ -11,18 +11,18 @@ from headwater.meta.oxia.shard import OxiaShard
 from headwater.meta.store import Entry, Scan
 from headwater.meta.values import decode
 
-REVISIONS_AT_ONCE = 256
-BYTES_AT_ONCE = 4 * 2**20
+MAX_REVISIONS_PER_READ = 256
+MAX_BYTES_PER_READ = 4 * 2**20
 
 
-GUESSES = 3
+MAX_GUESSES = 3
 GUESS_FACTOR = 8
-"""How much further back each guess reaches than the one before."""
+"""Each guess reaches back this many times further than the one before."""
 _NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
 
 
 def lowered(key: str, by: int) -> str:
-    """A key whose number at the end is smaller, or the same key if it has none.
+    """The key with the number at its end reduced; the same key if it has no number.
 
     >>> lowered("index/0042", 3), lowered("index/0042", 50), lowered("topics/a", 3)
     ('index/0039', 'index/0000', 'topics/a')
@@ -35,7 +35,7 @@ def lowered(key: str, by: int) -> str:
 
 
 def distance(before: str, after: str) -> int:
-    """How far two numbered keys of one kind are apart; 0 if they are not such.
+    """The difference of the numbers of two keys with one prefix; 0 for other keys.
 
     >>> distance("index/0039", "index/0042"), distance("index/0039", "layout/0042")
     (3, 0)
@@ -47,19 +47,19 @@ def distance(before: str, after: str) -> int:
 
 
 class OxiaReader:
-    """What is applied; a commit that is not yet is not seen."""
+    """Reads applied commits; a commit that is proposed but not applied is not visible."""
 
-    def __init__(self, shard: OxiaShard, layout: OxiaKeyspace) -> None:
+    def __init__(self, shard: OxiaShard, keyspace: OxiaKeyspace) -> None:
         self._shard = shard
-        self._layout = layout
+        self._keyspace = keyspace
 
     async def get(self, key: str) -> Entry | None:
-        path = self._layout.path(key)
+        path = self._keyspace.path(key)
         found = await self._shard.read([pb.GetRequest(key=path, include_value=True)])
-        return self._layout.record(key, found[0]).entry
+        return self._keyspace.record(key, found[0]).entry
 
     async def scan(self, start: str, end: str, limit: int | None, *, reverse: bool) -> Scan:
-        # Read before the entries, so that these are never older than the revision says.
+        # The revision is read first, so that the entries are never older than it says.
         revision = await self.revision()
         if start >= end or limit == 0:
             return Scan([], revision)
@@ -73,8 +73,8 @@ class OxiaReader:
 
     async def _entries(self, start: str, end: str, limit: int | None = None) -> list[Entry]:
         entries: list[Entry] = []
-        async for found in self._shard.scan(self._layout.path(start), self._layout.path(end)):
-            entry = self._layout.record(self._layout.name(found.key), found).entry
+        async for found in self._shard.scan(self._keyspace.path(start), self._keyspace.path(end)):
+            entry = self._keyspace.record(self._keyspace.name(found.key), found).entry
             if entry is not None:
                 entries.append(entry)
                 if len(entries) == limit:
@@ -82,17 +82,17 @@ class OxiaReader:
         return entries
 
     async def _last(self, start: str, end: str, limit: int) -> list[Entry]:
-        """At least the last ``limit`` entries of a range, of one moment, if it has so many.
+        """At least the last ``limit`` entries of a range, or all if it has fewer, in one snapshot.
 
-        Oxia scans forwards only. Where keys end in numbers, a place near the end is guessed from
-        the distance of the last two, so that not all of a long range is read.
+        Oxia scans forwards only. If the keys end in numbers, the start of the scan is guessed from
+        the difference of the last two, so that a long range is not read from its beginning.
         """
         newest = await self._floor(end)
         if newest == end:
             newest = await self._floor(lowered(newest, 1))
         before = await self._floor(lowered(newest, 1))
         reach = 2 * limit * distance(before, newest)
-        for _ in range(GUESSES if reach else 0):
+        for _ in range(MAX_GUESSES if reach else 0):
             first = lowered(newest, reach)
             if first <= start:
                 break
@@ -103,18 +103,20 @@ class OxiaReader:
         return await self._entries(start, end)
 
     async def _floor(self, key: str) -> str:
-        """The last key up to ``key``; some other text if there is none."""
-        path = self._layout.path(key)
+        """The last key that is not above ``key``; an arbitrary string if there is none."""
+        path = self._keyspace.path(key)
         wanted = pb.GetRequest(key=path, comparison_type=pb.FLOOR)
-        return self._layout.name((await self._shard.read([wanted]))[0].key)
+        return self._keyspace.name((await self._shard.read([wanted]))[0].key)
 
     async def scan_pages(self, start: str, end: str, size: int) -> AsyncGenerator[Scan, None]:
-        """Pages of one range scan, which Oxia answers from one moment."""
+        """Pages of one range scan, which Oxia answers from one snapshot."""
         revision = await self.revision()
         entries: list[Entry] = []
         if start < end:
-            async for found in self._shard.scan(self._layout.path(start), self._layout.path(end)):
-                entry = self._layout.record(self._layout.name(found.key), found).entry
+            async for found in self._shard.scan(
+                self._keyspace.path(start), self._keyspace.path(end)
+            ):
+                entry = self._keyspace.record(self._keyspace.name(found.key), found).entry
                 if entry is not None:
                     entries.append(entry)
                 if len(entries) == size:
@@ -123,27 +125,27 @@ class OxiaReader:
         yield Scan(entries, revision)
 
     async def revision(self) -> int:
-        """The last commit that is applied."""
-        return self._layout.log_number((await self._shard.read([self.last_log()]))[0].key)
+        """The number of the last applied commit."""
+        return self._keyspace.log_number((await self._shard.read([self.last_log()]))[0].key)
 
     def last_log(self) -> pb.GetRequest:
-        """Asks for the highest key of the log; where that is empty another key is found."""
-        return pb.GetRequest(key=self._layout.last_log, comparison_type=pb.FLOOR)
+        """Reads the highest key of the commit log; finds another key if the log is empty."""
+        return pb.GetRequest(key=self._keyspace.last_log, comparison_type=pb.FLOOR)
 
     async def changes(self, after: int) -> Revisions:
-        """The next commits after one; ``WatchTrimmed`` where they are forgotten."""
+        """The next commits after a number; raises ``WatchTrimmed`` if they were trimmed."""
         revisions: Revisions = []
         size = 0
-        async for found in self._shard.scan(self._layout.log(after + 1), self._layout.last_log):
-            number = self._layout.log_number(found.key)
+        async for found in self._shard.scan(self._keyspace.log(after + 1), self._keyspace.last_log):
+            number = self._keyspace.log_number(found.key)
             if number != after + len(revisions) + 1:
                 if not revisions:
                     raise WatchTrimmed(
-                        f"changes after {after} were asked for, those before {number} are gone"
+                        f"the changes after commit {after} were trimmed up to commit {number - 1}"
                     )
                 break
             revisions.append((number, list(decode(CommitLogEntry, found.value).changes)))
             size += len(found.value)
-            if len(revisions) == REVISIONS_AT_ONCE or size > BYTES_AT_ONCE:
+            if len(revisions) == MAX_REVISIONS_PER_READ or size > MAX_BYTES_PER_READ:
                 break
         return revisions

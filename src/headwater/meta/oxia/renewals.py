@@ -1,7 +1,7 @@
-"""Renewals of Oxia's sessions, by calls that block a thread of their own.
+"""Renews Oxia's sessions by blocking calls on a separate thread.
 
-The channels are not those of the store: a call on these is answered while the main event loop is
-held. They go to the leader that the store last heard of, on the main loop.
+These calls use their own channels, so that they get their answers while the main event loop is
+blocked. They go to the leader that ``OxiaShard`` last found.
 """
 
 import grpc
@@ -15,34 +15,34 @@ from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.oxia.shard import OxiaShard
 
 
-def session_record(layout: OxiaKeyspace, name: str, number: int) -> pb.PutRequest:
-    """Writes the record that says that a session lives."""
+def session_record(keyspace: OxiaKeyspace, name: str, number: int) -> pb.PutRequest:
+    """A put of the ephemeral record of a session."""
     return pb.PutRequest(
-        key=layout.session(name),
+        key=keyspace.session(name),
         session_id=number,
         client_identity=name,
-        partition_key=layout.partition,
+        partition_key=keyspace.partition,
     )
 
 
 class OxiaRenewals:
     """The renewals of one store's sessions."""
 
-    def __init__(self, shard: OxiaShard, layout: OxiaKeyspace) -> None:
+    def __init__(self, shard: OxiaShard, keyspace: OxiaKeyspace) -> None:
         self._shard = shard
-        self._layout = layout
+        self._keyspace = keyspace
         self._peer: BlockingChannel | None = None
         self._closed = False
 
     def renew(self, name: str, number: int, *, within: float) -> None:
-        """``SessionLost`` where Oxia has ended the session.
+        """Renew a session once; raises ``SessionLost`` if it has expired.
 
-        A server that was deposed and does not know it goes on to take heartbeats, which it keeps
-        to itself; a record it cannot write.
+        The record is written because a deposed leader still accepts heartbeats, which have no
+        effect, but cannot write a record.
         """
         shard = self._shard.number
         peer = self._leader()
-        record = session_record(self._layout, name, number)
+        record = session_record(self._keyspace, name, number)
         try:
             written = peer.call(WRITE, pb.WriteRequest(shard=shard, puts=[record]), within=within)
             if written.puts[0].status != pb.OK:
@@ -56,7 +56,7 @@ class OxiaRenewals:
             raise failure from error
 
     def close(self) -> None:
-        """End the calls under way with an error, from any thread."""
+        """End running calls with an error; may be called from any thread."""
         self._closed = True
         if self._peer is not None:
             self._peer.close()

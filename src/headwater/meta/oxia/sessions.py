@@ -1,8 +1,8 @@
-"""Sessions, and the keys that they leave.
+"""Sessions, and the keys that they leave behind.
 
-A session is Oxia's own, with one ephemeral record that says that it lives. The keys bound to it
-are ordinary ones: the head says whose they are, and whoever notices that a session's record is
-gone deletes them in a commit like any other, so that watches are told in order.
+A session is one of Oxia's sessions with one ephemeral record, which exists while it lives. The keys
+of a session are ordinary keys, and the head names the session of each. When the record of a
+session is gone, a process deletes its keys in an ordinary commit, so that watches see it in order.
 """
 
 import logging
@@ -23,19 +23,19 @@ from headwater.meta.store import Writes
 log = logging.getLogger(__name__)
 
 MIN_TTL_SECONDS = 2.0
-"""Oxia takes no shorter time; this side counts what was asked for."""
+"""Oxia's minimum; this process counts the ttl that was requested."""
 
 
 class OxiaSessions:
     """The sessions of one store."""
 
-    def __init__(self, shard: OxiaShard, layout: OxiaKeyspace, committer: OxiaCommitter) -> None:
+    def __init__(self, shard: OxiaShard, keyspace: OxiaKeyspace, committer: OxiaCommitter) -> None:
         self._shard = shard
-        self._layout = layout
+        self._keyspace = keyspace
         self._committer = committer
 
     async def open(self, ttl: float) -> tuple[str, int]:
-        """A new session's name and Oxia's number of it. One whose answer is lost runs out."""
+        """Open a session; returns its name and Oxia's id. If the answer is lost, it expires."""
         name = uuid4().hex
         request = pb.CreateSessionRequest(
             shard=self._shard.number,
@@ -44,17 +44,17 @@ class OxiaSessions:
         )
         number = (await self._shard.call(CREATE, request)).session_id
         if not await self._record(name, number):
-            raise StoreUnavailable(f"session {name} ended before it began")
+            raise StoreUnavailable(f"session {name} expired while it was opened")
         return name, number
 
     async def _record(self, name: str, number: int) -> bool:
-        """Write the record that says that a session lives; False where it does not."""
-        put = session_record(self._layout, name, number)
+        """Write the ephemeral record of a session; False if the session has expired."""
+        put = session_record(self._keyspace, name, number)
         answer = await self._shard.write(pb.WriteRequest(puts=[put]))
         return bool(answer.puts[0].status == pb.OK)
 
     async def end(self, name: str, number: int) -> None:
-        """Delete a session's keys, then the session."""
+        """Delete the keys of a session, then the session."""
         await self._delete_keys({name})
         request = pb.CloseSessionRequest(shard=self._shard.number, session_id=number)
         try:
@@ -64,13 +64,13 @@ class OxiaSessions:
                 raise
 
     async def sweep(self) -> None:
-        """Delete the keys of sessions that are gone."""
-        found = await self._shard.read([pb.GetRequest(key=self._layout.head, include_value=True)])
-        owners = self._layout.head_of(found[0])[0].owners
+        """Delete the keys of sessions that have ended."""
+        found = await self._shard.read([pb.GetRequest(key=self._keyspace.head, include_value=True)])
+        owners = self._keyspace.head_of(found[0])[0].owners
         sessions = sorted(set(owners.values()))
         if not sessions:
             return
-        gets = [pb.GetRequest(key=self._layout.session(name)) for name in sessions]
+        gets = [pb.GetRequest(key=self._keyspace.session(name)) for name in sessions]
         gone = {
             name
             for name, looked in zip(sessions, await self._shard.read(gets), strict=True)

@@ -1,8 +1,7 @@
-"""Calls to the leader of the one shard that holds a store.
+"""Calls to the leader of the Oxia shard that holds a store.
 
-Any server of the cluster tells, for as long as it is asked, which server leads which shard. The
-shard of a store is that of its prefix, which is the partition key of everything in it, so that
-Oxia's own tools find it.
+Every server of the cluster streams which server leads which shard. All keys of a store have its
+prefix as their partition key, so that they are in one shard, where Oxia's own tools find them.
 """
 
 import asyncio
@@ -25,12 +24,12 @@ log = logging.getLogger(__name__)
 
 CALL_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
-"""For each answer of a range scan."""
+"""Timeout for each answer of a range scan."""
 RETRY_SECONDS = 0.2
 
 
 class OxiaShard:
-    """The shard of a store; ``run`` follows its leader."""
+    """The shard of a store. Keep ``run`` in a task: it follows which server leads the shard."""
 
     def __init__(self, address: OxiaAddress) -> None:
         self._servers = address.servers
@@ -39,25 +38,27 @@ class OxiaShard:
         self._peers: dict[str, ServerChannel] = {}
         self._leader: str | None = None
         self._found = asyncio.Event()
-        self._failure = "no server was asked yet"
+        self._failure = "no Oxia server has answered yet"
         self._closed = False
         self.number = -1
 
     async def run(self) -> None:
-        """Follow the assignments for ever, at one server after another."""
+        """Follow the shard assignments, at one server after another, until cancelled."""
         while True:
             for server in self._servers:
                 try:
                     await self._follow(server)
                 except grpc.aio.AioRpcError as error:
                     self._failure = f"Oxia at {server}: {error.details() or error.code().name}"
-                    log.debug("the shard's leader is not known: %s", self._failure)
+                    log.debug(
+                        "Could not find the leader of the shard", extra={"error": self._failure}
+                    )
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _follow(self, server: str) -> None:
         request = pb.ShardAssignmentsRequest(namespace=self._namespace)
-        async for told in self._peer(server).answers(ASSIGNMENTS)(request):
-            for assigned in told.namespaces[self._namespace].assignments:
+        async for answer in self._peer(server).answers(ASSIGNMENTS)(request):
+            for assigned in answer.namespaces[self._namespace].assignments:
                 bounds = assigned.int32_hash_range
                 if bounds.min_hash_inclusive <= self._hash <= bounds.max_hash_inclusive:
                     self.number = assigned.shard
@@ -65,7 +66,7 @@ class OxiaShard:
                     self._found.set()
 
     async def wait_found(self) -> None:
-        """Raises ``StoreUnavailable`` where no server tells who leads."""
+        """Wait until the leader is known; raises ``StoreUnavailable`` if no server answers."""
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 await self._found.wait()
@@ -73,7 +74,7 @@ class OxiaShard:
             raise StoreUnavailable(self._failure) from error
 
     async def read(self, gets: Sequence[pb.GetRequest]) -> list[pb.GetResponse]:
-        """The answers in order; they are looked up one after another."""
+        """Read keys and return the answers in order; the reads are not one snapshot."""
         request = pb.ReadRequest(shard=self.number, gets=gets)
         peer = self._current()
         found: list[pb.GetResponse] = []
@@ -83,9 +84,9 @@ class OxiaShard:
         return found
 
     async def scan(self, start: str, end: str) -> AsyncIterator[pb.GetResponse]:
-        """The records of a range, in order and as they were at one moment.
+        """The records of a range in order, from one snapshot.
 
-        Each answer has its own time limit, so that a long range can be read however slowly.
+        The timeout applies to each answer, so that a long range may take any time.
         """
         request = pb.RangeScanRequest(shard=self.number, start_inclusive=start, end_exclusive=end)
         peer = self._current()
@@ -104,11 +105,11 @@ class OxiaShard:
                 return await call.read()
         except TimeoutError as error:
             raise StoreUnavailable(
-                f"Oxia at {peer.name} sent nothing of a range for {ANSWER_SECONDS:g} s"
+                f"Oxia at {peer.name} sent no part of a range scan for {ANSWER_SECONDS:g} s"
             ) from error
 
     async def write(self, request: pb.WriteRequest) -> pb.WriteResponse:
-        """One batch, each operation of it on its own condition."""
+        """Write one batch; each operation has its own condition."""
         request.shard = self.number
         answer: pb.WriteResponse = await self.call(WRITE, request, writes=True)
         return answer
@@ -120,7 +121,7 @@ class OxiaShard:
             return answer
 
     async def notifications(self) -> AsyncIterator[pb.NotificationBatch]:
-        """What changes in the shard from here on; the first says only that it has begun."""
+        """The changes in the shard from now on; the first batch is empty and marks the start."""
         peer = self._current()
         with self._translated(peer):
             call = peer.answers(NOTIFICATIONS)(pb.NotificationsRequest(shard=self.number))
@@ -131,14 +132,14 @@ class OxiaShard:
                 call.cancel()
 
     async def close(self) -> None:
-        """End every call with an error."""
+        """Close all channels; running calls fail."""
         self._closed = True
         for peer in self._peers.values():
             await peer.channel.close()
 
     @property
     def leader(self) -> str:
-        """The server that leads; ``StoreUnavailable`` while none is known."""
+        """The server that leads the shard; raises ``StoreUnavailable`` if it is not known."""
         if self._leader is None:
             raise StoreUnavailable(self._failure)
         return self._leader

@@ -1,4 +1,4 @@
-"""The store: calls handed to their parts, and the tasks that look after the rest."""
+"""The store: passes calls to the reader and the committer, and runs the background tasks."""
 
 import asyncio
 import logging
@@ -41,26 +41,26 @@ RETRY_SECONDS = 0.25
 class OxiaStore:
     """A ``MetadataStore`` in one shard of an Oxia cluster; open it with ``OxiaStore.open``.
 
-    Any number of stores, in any number of processes, may share a prefix. A domain is no unit of
-    its own here: the commits of a prefix follow one another.
+    Any number of stores, in any number of processes, may share a prefix. All commits of a prefix
+    are serialised, whatever their domain.
     """
 
     def __init__(
         self, shard: OxiaShard, following: asyncio.Task[None], prefix: str, revision: int
     ) -> None:
-        random = Random()  # noqa: S311  pauses, no secrets
+        random = Random()  # noqa: S311  for pauses, not for secrets
         self._shard = shard
-        self._layout = OxiaKeyspace(prefix)
-        self._reader = OxiaReader(shard, self._layout)
-        self._committer = OxiaCommitter(shard, self._layout, self._reader, random, self._publish)
-        self._leases = OxiaSessions(shard, self._layout, self._committer)
-        self._trimmer = OxiaTrimmer(shard, self._layout, self._reader, self._committer)
+        self._keyspace = OxiaKeyspace(prefix)
+        self._reader = OxiaReader(shard, self._keyspace)
+        self._committer = OxiaCommitter(shard, self._keyspace, self._reader, random, self._publish)
+        self._session_records = OxiaSessions(shard, self._keyspace, self._committer)
+        self._trimmer = OxiaTrimmer(shard, self._keyspace, self._reader, self._committer)
         self._feed = ChangeFeed(revision, read=self._reader.changes, last=self._reader.revision)
         self._changed = asyncio.Event()
-        self._orphaned = asyncio.Event()
-        self._long = asyncio.Event()
+        self._session_ended = asyncio.Event()
+        self._trim_due = asyncio.Event()
         self._sessions: set[RenewedSession] = set()
-        self._renewals = OxiaRenewals(shard, self._layout)
+        self._renewals = OxiaRenewals(shard, self._keyspace)
         self._renewal_thread = RenewalThread()
         work = (
             self._listen(),
@@ -72,7 +72,7 @@ class OxiaStore:
 
     @classmethod
     async def open(cls, address: OxiaAddress) -> "OxiaStore":
-        """Find the shard; raises ``StoreUnavailable`` where no server answers."""
+        """Find the shard; raises ``StoreUnavailable`` if no server answers."""
         shard = OxiaShard(address)
         following = asyncio.create_task(shard.run())
         try:
@@ -106,14 +106,14 @@ class OxiaStore:
         def plan(seen: HeadSnapshot) -> tuple[Writes, T]:
             return decide(seen.values)
 
-        return await self._committer.commit(keys, plan, joins=True)
+        return await self._committer.commit(keys, plan, shareable=True)
 
     def watch(self, prefix: str, after: int) -> AsyncIterator[list[KeyChange]]:
         return self._feed.watch(prefix, after)
 
     async def session(self, ttl: float) -> Session:
         opened = boot_seconds()
-        name, number = await self._leases.open(ttl)
+        name, number = await self._session_records.open(ttl)
 
         async def renew() -> None:
             within = min(CALL_SECONDS, ttl / RENEWALS_PER_TTL)
@@ -121,7 +121,7 @@ class OxiaStore:
 
         async def end() -> None:
             self._sessions.discard(session)
-            await self._leases.end(name, number)
+            await self._session_records.end(name, number)
 
         session = RenewedSession(
             name,
@@ -136,7 +136,7 @@ class OxiaStore:
         return session
 
     async def close(self) -> None:
-        """Let go of the cluster; sessions left open run out, watches end with an error."""
+        """Disconnect; open sessions expire after their ttl, and watches raise an error."""
         for session in list(self._sessions):
             await session.abandon()
         self._renewals.close()
@@ -151,50 +151,52 @@ class OxiaStore:
         if not self._feed.committed(number, items):
             self._changed.set()
         if trims_after(number):
-            self._long.set()
+            self._trim_due.set()
 
     async def _listen(self) -> None:
-        """Hear of the commits of others, and of sessions that end."""
+        """Receive notifications of other processes' commits and of ended sessions."""
         while True:
             try:
                 async for batch in self._shard.notifications():
-                    self._heard(batch)
+                    self._note_notification(batch)
             except StoreError as error:
-                log.debug("no notifications from Oxia: %s", error)
+                log.debug("Could not receive notifications from Oxia", extra={"error": error})
             await asyncio.sleep(RETRY_SECONDS)
 
-    def _heard(self, batch: pb.NotificationBatch) -> None:
-        if not batch.notifications:  # it has begun: what came before was not heard
+    def _note_notification(self, batch: pb.NotificationBatch) -> None:
+        if not batch.notifications:  # the stream has begun: earlier notifications may be lost
             self._changed.set()
-            self._orphaned.set()
+            self._session_ended.set()
         for key, noted in batch.notifications.items():
-            if key.startswith(self._layout.logs):
+            if key.startswith(self._keyspace.logs):
                 self._changed.set()
                 if noted.type == pb.KEY_CREATED:
-                    self._committer.heard(self._layout.log_number(key))
-            elif key.startswith(self._layout.sessions) and noted.type == pb.KEY_DELETED:
-                self._orphaned.set()
+                    self._committer.note_applied(self._keyspace.log_number(key))
+            elif key.startswith(self._keyspace.sessions) and noted.type == pb.KEY_DELETED:
+                self._session_ended.set()
 
     async def _sweep(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(SWEEP_SECONDS):
-                    await self._orphaned.wait()
+                    await self._session_ended.wait()
             except TimeoutError:
                 pass
-            self._orphaned.clear()
+            self._session_ended.clear()
             try:
-                await self._leases.sweep()
+                await self._session_records.sweep()
             except StoreError as error:
-                log.warning("the keys of ended sessions are not swept: %s", error)
+                log.warning(
+                    "Could not delete the keys of ended metadata sessions", extra={"error": error}
+                )
                 await asyncio.sleep(RETRY_SECONDS)
-                self._orphaned.set()
+                self._session_ended.set()
 
     async def _trim(self) -> None:
         while True:
-            await self._long.wait()
-            self._long.clear()
+            await self._trim_due.wait()
+            self._trim_due.clear()
             try:
-                await self._trimmer.take_turn()
+                await self._trimmer.trim()
             except StoreError as error:
-                log.warning("old metadata commits are not forgotten: %s", error)
+                log.warning("Could not trim old metadata commits", extra={"error": error})

@@ -1,8 +1,8 @@
-"""Forgetting old commits and the marks of deleted keys.
+"""Deletes old entries of the commit log, and tombstones of deleted keys.
 
-Whoever made a commit with a round number does it, so that one process of all does and nobody has
-to be elected. Age is Oxia's own: how much older a commit's record is than the newest one. The
-marks go first, by a commit of their own; then the part of the log that named them.
+The process that made every ``COMMITS_PER_TRIM``-th commit trims, so that one process trims at a
+time without an election. The age of a commit is measured by Oxia's timestamps, relative to the
+newest commit. The tombstones are deleted first, by a commit; then the log entries that named them.
 """
 
 from headwater.meta.oxia.committer import LIMITS, OxiaCommitter
@@ -16,11 +16,11 @@ from headwater.meta.values import decode
 
 COMMITS_PER_TRIM = 256
 KEPT_MS = 15 * 60 * 1000
-"""Far longer than an apply can be under way."""
+"""Far longer than applying a commit can take."""
 
 
 def trims_after(number: int) -> bool:
-    """Whether the commit of that number is followed by a turn."""
+    """Whether the process that made the commit with this number trims after it."""
     return number % COMMITS_PER_TRIM == 0
 
 
@@ -28,38 +28,40 @@ class OxiaTrimmer:
     """Trims the log of one store."""
 
     def __init__(
-        self, shard: OxiaShard, layout: OxiaKeyspace, reader: OxiaReader, committer: OxiaCommitter
+        self, shard: OxiaShard, keyspace: OxiaKeyspace, reader: OxiaReader, committer: OxiaCommitter
     ) -> None:
         self._shard = shard
-        self._layout = layout
+        self._keyspace = keyspace
         self._reader = reader
         self._committer = committer
 
-    async def take_turn(self) -> None:
-        """Forget what is older than ``KEPT_MS``."""
+    async def trim(self) -> None:
+        """Delete log entries and tombstones that are older than ``KEPT_MS``."""
         newest = (await self._shard.read([self._reader.last_log()]))[0].version.modified_timestamp
         deleted: dict[str, int] = {}
         last = 0
-        async for found in self._shard.scan(self._layout.logs, self._layout.last_log):
-            if found.version.modified_timestamp >= newest - KEPT_MS:  # never the newest itself
+        async for found in self._shard.scan(self._keyspace.logs, self._keyspace.last_log):
+            if (
+                found.version.modified_timestamp >= newest - KEPT_MS
+            ):  # never the newest entry itself
                 break
-            last = self._layout.log_number(found.key)
+            last = self._keyspace.log_number(found.key)
             for key, value in decode(CommitLogEntry, found.value).changes:
                 if value is None:
                     deleted[key] = last
         if not last:
             return
-        marks = list(deleted)
-        step = LIMITS.operations or len(marks)
-        for start in range(0, len(marks), step):
-            await self._purge(marks[start : start + step], last)
+        tombstones = list(deleted)
+        step = LIMITS.operations or len(tombstones)
+        for start in range(0, len(tombstones), step):
+            await self._purge(tombstones[start : start + step], last)
         gone = pb.DeleteRangeRequest(
-            start_inclusive=self._layout.logs, end_exclusive=self._layout.log(last + 1)
+            start_inclusive=self._keyspace.logs, end_exclusive=self._keyspace.log(last + 1)
         )
         await self._shard.write(pb.WriteRequest(delete_ranges=[gone]))
 
-    async def _purge(self, marks: list[str], last: int) -> None:
-        """Remove marks that are no younger than the commit ``last``."""
+    async def _purge(self, tombstones: list[str], last: int) -> None:
+        """Delete tombstones that commit ``last`` or an earlier one wrote."""
 
         def plan(seen: HeadSnapshot) -> tuple[Writes | Head, None]:
             purged = [
@@ -72,4 +74,4 @@ class OxiaTrimmer:
             head = Head(number=seen.head.number + 1, purged=purged, owners=seen.head.owners)
             return head, None
 
-        await self._committer.commit(marks, plan)
+        await self._committer.commit(tombstones, plan)
