@@ -226,7 +226,7 @@ async def test_old_commits_and_the_marks_of_deleted_keys_are_forgotten(
     await store.transact(0, [], lambda _: (Writes(range_deletes=[("k/", "k0")]), None))
 
     async def records() -> list[str]:
-        layout = store._layout
+        layout = store._keyspace
         start, end = layout.path("k/"), layout.path("k0")
         return [record.key async for record in store._shard.scan(start, end)]
 
@@ -234,12 +234,15 @@ async def test_old_commits_and_the_marks_of_deleted_keys_are_forgotten(
     await put(store, **{"k/3": b"again"})
     async with asyncio.timeout(20):
         # Its mark goes first, then what the log has of it.
-        while await records() != [store._layout.path("k/3")]:
+        while await records() != [store._keyspace.path("k/3")]:
             await put(other, n=b"")
             await put(store, n=b"")
 
     async def oldest() -> int:
-        logs, layout = store._shard.scan(store._layout.logs, store._layout.last_log), store._layout
+        logs, layout = (
+            store._shard.scan(store._keyspace.logs, store._keyspace.last_log),
+            store._keyspace,
+        )
         return min([layout.log_number(record.key) async for record in logs])
 
     async with asyncio.timeout(20):
@@ -333,8 +336,8 @@ async def test_a_session_is_not_renewed_by_a_server_that_cannot_write(
 
 async def test_a_session_that_oxia_ended_is_not_renewed(url: str) -> None:
     async with opened(url) as store:
-        name, number = await store._leases.open(10)
+        name, number = await store._session_records.open(10)
         store._renewals.renew(name, number, within=5)
-        await store._leases.end(name, number)
+        await store._session_records.end(name, number)
         with pytest.raises(SessionLost):
             store._renewals.renew(name, number, within=5)

@@ -1,4 +1,4 @@
-"""What each metadata store says of its transactions, and of the records that it may hold."""
+"""The limits of each metadata store, on transactions and on inline records."""
 
 from headwater.meta.etcd.address import parse_etcd_address
 from headwater.meta.etcd.store import limits_of

@@ -20,7 +20,7 @@ async def test_limits_of_another_backend_are_enforced_before_anything_is_written
     assert (await store.scan("a", "z")).entries == []
 
 
-async def test_closing_one_store_leaves_the_database_to_the_others() -> None:
+async def test_closing_one_store_keeps_the_database_open_for_the_others() -> None:
     database = MemoryDatabase()
     one, other = MemoryStore(database=database), MemoryStore(database=database)
     await put(one, a=b"1")
@@ -30,7 +30,7 @@ async def test_closing_one_store_leaves_the_database_to_the_others() -> None:
     assert await other.get("a") is not None
 
 
-async def test_a_lost_answer_has_landed_and_a_lost_request_has_not() -> None:
+async def test_a_lost_answer_was_committed_and_a_lost_request_was_not() -> None:
     faults = MetadataFaults(lost_answer=1.0)
     store = FaultyStore(MemoryStore(), Random(0), faults)
     with pytest.raises(UnknownOutcome):

@@ -1,4 +1,4 @@
-"""A part of the store in memory: loaded, followed, and never set back."""
+"""A copy of a prefix in memory: it is loaded, follows changes, and never goes back."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -51,7 +51,7 @@ async def running(mirror: Mirror) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_mirror_follows_what_is_under_its_prefix() -> None:
+async def test_a_mirror_follows_the_values_under_its_prefix() -> None:
     store, seen = MemoryStore(), SeenChanges()
     await put(store, "a/1", b"x")
     await put(store, "b/1", b"not mine")
@@ -65,7 +65,7 @@ async def test_a_mirror_follows_what_is_under_its_prefix() -> None:
     await store.close()
 
 
-async def test_an_own_write_is_seen_at_once_and_told_once() -> None:
+async def test_an_own_write_is_seen_at_once_and_reported_once() -> None:
     store, seen = MemoryStore(), SeenChanges()
     mirror = Mirror(store, "a/", seen)
     async with running(mirror):
@@ -94,7 +94,7 @@ class SlowScan(MemoryStore):
         return found
 
 
-async def test_a_late_look_does_not_set_back_what_the_watch_brought() -> None:
+async def test_a_late_read_does_not_overwrite_newer_changes_of_the_watch() -> None:
     store, seen = SlowScan(), SeenChanges()
     mirror = Mirror(store, "a/", seen)
     async with running(mirror):
@@ -127,7 +127,7 @@ class Interrupted(MemoryStore):
             yield changes
 
 
-async def test_a_watch_that_breaks_is_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_that_fails_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.meta.mirror.RETRY_SECONDS", 0)
     store, seen = Interrupted(WatchTrimmed("behind"), StoreUnavailable("away")), SeenChanges()
     async with running(Mirror(store, "a/", seen)):
@@ -147,13 +147,13 @@ class UnscannableStore(MemoryStore):
         raise StoreUnavailable("away")
 
 
-async def test_a_refresh_that_fails_is_left_to_the_watch() -> None:
+async def test_after_a_failed_refresh_the_watch_delivers_the_write() -> None:
     store = UnscannableStore()
     await Mirror(store, "a/", SeenChanges()).refresh()
     await store.close()
 
 
-async def test_very_many_values_are_not_looked_at_for_each_change() -> None:
+async def test_many_values_are_not_reported_for_each_change() -> None:
     store, seen = MemoryStore(), SeenChanges()
     for number in range(TURN_ELEMENTS + 1):
         await put(store, f"a/{number}", b"")
@@ -171,7 +171,7 @@ async def test_very_many_values_are_not_looked_at_for_each_change() -> None:
     await store.close()
 
 
-async def test_a_look_at_everything_tells_what_waits_to_be_told() -> None:
+async def test_a_full_read_reports_pending_changes() -> None:
     store, seen = MemoryStore(), SeenChanges()
     for number in range(TURN_ELEMENTS + 1):
         await put(store, f"a/{number}", b"")

@@ -23,7 +23,7 @@ def filled(count: int) -> CountedScans:
 
 
 @pytest.mark.parametrize(("count", "scans"), [(0, 1), (1, 1), (2, 1), (3, 2), (5, 2), (6, 3)])
-async def test_every_entry_below_a_prefix_is_given_once_in_order(count: int, scans: int) -> None:
+async def test_every_entry_below_a_prefix_is_returned_once_in_order(count: int, scans: int) -> None:
     store = filled(count)
     found = [entry.key async for entry in scan_all(store, "b/", page=3)]
     assert found == [f"b/{number}" for number in range(count)]
@@ -35,7 +35,7 @@ async def test_a_range_ends_before_its_end() -> None:
     assert found == ["b/1", "b/2", "b/3"]
 
 
-async def test_no_page_is_read_that_is_not_asked_for() -> None:
+async def test_a_page_is_read_only_when_it_is_needed() -> None:
     store = filled(9)
     async for entry in scan_all(store, "b/", page=3):
         if entry.key == "b/3":

@@ -1,4 +1,4 @@
-"""How long a session lives on this side: clocks that jump, and event loops that are held."""
+"""When a process treats its session as lost: clocks that jump, and blocked event loops."""
 
 import asyncio
 import time
@@ -43,7 +43,7 @@ class SuspendableHost:
         )
 
 
-async def test_a_session_is_lost_at_the_first_look_after_the_machine_was_suspended() -> None:
+async def test_a_session_is_lost_at_the_first_check_after_the_machine_was_suspended() -> None:
     host = SuspendableHost()
     session = host.session(ttl=10)
     assert not session.lost
@@ -67,7 +67,7 @@ async def test_a_renewal_from_before_a_suspension_does_not_prolong_the_session()
     await session.abandon()
 
 
-async def test_renewals_go_on_while_the_loop_is_held() -> None:
+async def test_renewals_continue_while_the_loop_is_blocked() -> None:
     host, thread = SuspendableHost(), RenewalThread()
     session = host.session(thread=thread)
     hold_loop(2 * TTL)
@@ -78,7 +78,7 @@ async def test_renewals_go_on_while_the_loop_is_held() -> None:
     assert session.lost
 
 
-async def test_renewals_end_when_the_loop_has_been_held_for_too_long() -> None:
+async def test_renewals_end_when_the_loop_has_been_blocked_for_too_long() -> None:
     host, thread = SuspendableHost(), RenewalThread()
     session = host.session(thread=thread)
     await asyncio.sleep(TTL)
@@ -90,7 +90,7 @@ async def test_renewals_end_when_the_loop_has_been_held_for_too_long() -> None:
     await thread.stop()
 
 
-async def test_a_store_that_is_away_for_a_ttl_loses_the_session() -> None:
+async def test_a_session_is_lost_if_the_store_is_unreachable_for_its_ttl() -> None:
     host, thread = SuspendableHost(unavailable=True), RenewalThread()
     session = host.session(thread=thread)
     async with asyncio.timeout(20):
@@ -99,7 +99,7 @@ async def test_a_store_that_is_away_for_a_ttl_loses_the_session() -> None:
     await thread.stop()
 
 
-async def test_a_loop_that_runs_has_a_pulse_of_zero() -> None:
+async def test_a_running_loop_is_blocked_for_zero_seconds() -> None:
     loop, seconds = asyncio.get_running_loop(), [0.0]
     pulse = LoopPulse(loop, lambda: seconds[0])
     assert pulse.held_seconds() == 0

@@ -24,7 +24,7 @@ async def test_a_relative_path_has_three_slashes(
     assert (tmp_path / "data/meta.db").exists()
 
 
-async def test_memory_is_a_store_of_its_own() -> None:
+async def test_each_memory_url_opens_a_new_store() -> None:
     store = await open_store("memory://", SystemClock())
     assert await store.get("a") is None
     await store.close()
@@ -59,12 +59,12 @@ async def test_a_url_without_an_etcd_member_is_refused(url: str) -> None:
         ("etcd://me:secret@host/prefix?a=b", "etcd://me@host"),
     ],
 )
-async def test_options_that_cannot_be_meant_are_refused(url: str, reason: str) -> None:
+async def test_invalid_options_are_refused(url: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         await open_store(url, SystemClock())
 
 
-async def test_a_missing_extra_is_named_with_the_command_that_adds_it(
+async def test_the_error_for_a_missing_extra_has_the_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in [name for name in sys.modules if name.startswith("headwater.meta.etcd")]:
@@ -74,7 +74,7 @@ async def test_a_missing_extra_is_named_with_the_command_that_adds_it(
         await open_store("etcd://127.0.0.1/prefix", SystemClock())
 
 
-def test_a_url_of_etcd_is_read_whole(tmp_path: Path) -> None:
+def test_every_part_of_an_etcd_url_is_parsed(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_bytes(b"pem")
     address = parse_etcd_address(
         f"etcds://me:s%40cret@a,b:1,[::1]/one/two?ca={tmp_path}/ca.pem&max-txn-ops=999"
@@ -92,6 +92,6 @@ def test_a_url_of_etcd_is_read_whole(tmp_path: Path) -> None:
         ("oxia://host:6648/default?tls=on", "has options"),
     ],
 )
-async def test_a_url_of_oxia_that_cannot_be_meant_is_refused(url: str, reason: str) -> None:
+async def test_an_invalid_oxia_url_is_refused(url: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         await open_store(url, SystemClock())

@@ -96,7 +96,7 @@ async def oxia(random: Random, weather: Weather) -> SimulatedBackend:
             def plan(seen: HeadSnapshot) -> tuple[Writes, T]:
                 return decide(seen.values)
 
-            return await self._committer.commit(keys, plan, joins=True)
+            return await self._committer.commit(keys, plan, shareable=True)
 
     async def changes() -> list[tuple[int, Changes]]:
         return [
@@ -113,7 +113,7 @@ async def oxia(random: Random, weather: Weather) -> SimulatedBackend:
         while True:
             await asyncio.sleep(random.uniform(0, KEPT_MS / 1000))
             with suppress(StoreError):
-                await random.choice(trimmers).take_turn()
+                await random.choice(trimmers).trim()
 
     async def now() -> Changes:
         await clients[0].transact([KEYS[0]], lambda _values: (Writes(), None))

@@ -44,7 +44,7 @@ def reader_of(keys: Sequence[str], deleted: Sequence[str] = ()) -> tuple[OxiaRea
     return OxiaReader(shard, layout), shard
 
 
-async def test_the_last_entries_of_a_long_index_do_not_take_all_of_it() -> None:
+async def test_the_last_entries_of_a_long_index_are_found_without_reading_all_of_it() -> None:
     keys = [f"d/0000/index/00000000000000000007/{number * 10:020d}" for number in range(2_000)]
     reader, shard = reader_of(keys)
     start, end = "d/0000/index/00000000000000000007/", "d/0000/index/000000000000000000070"

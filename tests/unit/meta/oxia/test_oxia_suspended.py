@@ -1,4 +1,4 @@
-"""A machine that is suspended in the middle of a commit on Oxia, for longer than marks are kept."""
+"""A machine that is suspended during a commit on Oxia, for longer than tombstones are kept."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
@@ -49,7 +49,7 @@ class SuspendableShard(OxiaShard):
 
 
 @pytest.mark.parametrize("on_read", [False, True], ids=["own commit", "another's commit"])
-async def test_a_key_that_was_purged_meanwhile_is_not_made_again(
+async def test_a_key_that_was_purged_meanwhile_is_not_created_again(
     on_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headwater.meta.oxia.committer.OTHERS_APPLY_SECONDS", 0.0)
@@ -80,13 +80,13 @@ async def test_a_key_that_was_purged_meanwhile_is_not_made_again(
         await delete(other, "k")
         clock[0] += 2 * KEPT_MS / 1000
         await put(other, x=b"")
-        await trimmer.take_turn()
+        await trimmer.trim()
 
     suspended.suspend, suspended.on_read = meanwhile, on_read
     if on_read:
         # A third one proposed and stopped: the first that comes by applies what it finds.
         _, stopped, _ = machine()
-        monkeypatch.setattr(stopped, "_finish", _stop)
+        monkeypatch.setattr(stopped, "_apply_until_done", _stop)
         with pytest.raises(KilledCommitter):
             await put(stopped, k=b"v")
         await put(late, y=b"")

@@ -47,7 +47,7 @@ def touched(write: Writes, key: str) -> bool:
 
 
 @given(transactions)
-def test_what_an_earlier_transaction_writes_no_later_one_of_the_batch_touches(
+def test_keys_that_a_transaction_writes_are_not_used_by_later_ones_of_the_batch(
     asked: list[tuple[list[str], Writes]],
 ) -> None:
     batch, waiting = batch_of(asked)
@@ -67,7 +67,7 @@ def test_what_an_earlier_transaction_writes_no_later_one_of_the_batch_touches(
     assert committed[:1] == [each for each in waiting if each not in answered][:1]
 
 
-def test_a_batch_is_bounded_and_one_large_transaction_goes_alone() -> None:
+def test_a_batch_is_bounded_and_one_large_transaction_is_committed_alone() -> None:
     large = Writes(puts={"a": bytes(MAX_BATCH_BYTES + 1)})
     small = Writes(puts={"b": b""})
     batch, waiting = batch_of([([], large), ([], small)])

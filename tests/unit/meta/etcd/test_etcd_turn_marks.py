@@ -1,4 +1,4 @@
-"""Who asks for a turn is given one, and what the dead have left behind is heeded once."""
+"""A mark delays the transactions of other processes, once and within bounds."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_without_a_mark_nothing_waits(marks: TurnMarks) -> None:
     ("attempt", "asked"),
     [(0.0, MIN_PAUSE_SECONDS), (0.02, 0.06), (60.0, MAX_PAUSE_SECONDS)],
 )
-def test_one_that_asks_is_given_the_time_for_some_attempts(
+def test_a_mark_asks_for_the_time_of_some_attempts(
     marks: TurnMarks, attempt: float, asked: float
 ) -> None:
     marks.observe(DOMAIN, found(marks.put_mark(DOMAIN, attempt), 7), now=100)
@@ -36,7 +36,7 @@ def test_one_that_asks_is_given_the_time_for_some_attempts(
     assert marks.pause_until(DOMAIN + 1) == 0
 
 
-def test_a_mark_is_heeded_once_and_a_newer_one_again(marks: TurnMarks) -> None:
+def test_a_mark_causes_one_pause_and_a_newer_mark_another(marks: TurnMarks) -> None:
     asking = marks.put_mark(DOMAIN, 0.02)
     marks.observe(DOMAIN, found(asking, 7), now=100)
     marks.observe(DOMAIN, found(asking, 7), now=200)
@@ -45,13 +45,13 @@ def test_a_mark_is_heeded_once_and_a_newer_one_again(marks: TurnMarks) -> None:
     assert marks.pause_until(DOMAIN) == pytest.approx(200.06)
 
 
-def test_one_that_had_its_turn_holds_nobody_back(marks: TurnMarks) -> None:
+def test_a_deleted_mark_causes_no_pause(marks: TurnMarks) -> None:
     marks.observe(DOMAIN, found(marks.put_mark(DOMAIN, 0.02), 7), now=100)
     marks.observe(DOMAIN, [], now=100)
     assert marks.pause_until(DOMAIN) == 0
 
 
-def test_ever_new_marks_hold_nobody_back_for_more_than_a_quarter_of_the_time(
+def test_pauses_take_at_most_a_quarter_of_the_time_however_many_marks_there_are(
     marks: TurnMarks,
 ) -> None:
     held = 0.0
@@ -72,7 +72,7 @@ def test_a_mark_is_never_an_error(marks: TurnMarks, value: bytes, asked: float) 
     assert marks.pause_until(DOMAIN) == pytest.approx(100 + asked)
 
 
-def test_the_mark_stands_beside_the_data(marks: TurnMarks) -> None:
+def test_the_key_of_the_mark_is_outside_of_the_prefix(marks: TurnMarks) -> None:
     for operation in (
         marks.read_mark(DOMAIN).request_range,
         marks.delete_mark(DOMAIN).request_delete_range,

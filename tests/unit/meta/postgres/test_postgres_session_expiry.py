@@ -1,4 +1,4 @@
-"""When a broker takes another's session for ended, without any clock but its own."""
+"""When a broker ends the session of another one, by its own clock only."""
 
 from headwater.meta.postgres.session_expiry import SessionExpiry, SessionRow
 
@@ -10,7 +10,7 @@ class HostClock:
         return self.seconds
 
 
-def test_a_session_ends_when_one_version_was_seen_for_longer_than_its_ttl() -> None:
+def test_a_session_expires_when_its_version_stays_the_same_for_longer_than_its_ttl() -> None:
     host = HostClock()
     silent = SessionExpiry(host.now)
     one, two = SessionRow("a", "7", 10), SessionRow("b", "8", 20)
@@ -23,7 +23,7 @@ def test_a_session_ends_when_one_version_was_seen_for_longer_than_its_ttl() -> N
     assert silent.expired([one, two]) == [one, two]
 
 
-def test_a_renewal_begins_the_time_anew() -> None:
+def test_a_renewal_restarts_the_ttl() -> None:
     host = HostClock()
     silent = SessionExpiry(host.now)
     silent.expired([SessionRow("a", "7", 10)])

@@ -1,4 +1,4 @@
-"""What a committer on Oxia begins with after a commit of its own, and when it has to look."""
+"""What a committer on Oxia begins with after a commit of its own, and when it has to read."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import count
@@ -40,43 +40,43 @@ async def other(url: str) -> AsyncIterator[OxiaStore]:
         yield store
 
 
-def counting_looks(store: OxiaStore, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
-    looks: list[Sequence[str]] = []
-    look = store._committer._look
+def count_reads(store: OxiaStore, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    reads: list[Sequence[str]] = []
+    read = store._committer._read_snapshot
 
     async def counted(keys: Sequence[str]) -> HeadSnapshot:
-        looks.append(keys)
-        return await look(keys)
+        reads.append(keys)
+        return await read(keys)
 
-    monkeypatch.setattr(store._committer, "_look", counted)
-    return looks
+    monkeypatch.setattr(store._committer, "_read_snapshot", counted)
+    return reads
 
 
 async def test_who_committed_last_need_not_look_again(
     store: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, n=b"1", m=b"")
-    looks = counting_looks(store, monkeypatch)
+    reads = count_reads(store, monkeypatch)
     await store.transact(0, ["m"], lambda _: (Writes(puts={"m": b"1"}), None))
-    assert looks == [["m"]], "the others have had no time"
-    looks.clear()
-    monkeypatch.setattr(commit_cache, "REST_SECONDS", 0.0)
+    assert reads == [["m"]], "the others have had no time"
+    reads.clear()
+    monkeypatch.setattr(commit_cache, "MIN_AGE_SECONDS", 0.0)
     for result in range(2, 12):
         assert (await store.transact(0, ["n"], increment("n"))).result == result
-    assert not looks
+    assert not reads
     await store.transact(0, ["other"], lambda _: (Writes(puts={"n": b"5"}), None))
-    assert looks == [["other"]]
-    monkeypatch.setattr(commit_cache, "KEPT_SECONDS", 0.0)
+    assert reads == [["other"]]
+    monkeypatch.setattr(commit_cache, "MAX_AGE_SECONDS", 0.0)
     await put(store, n=b"6")
     assert (await store.transact(0, ["n"], increment("n"))).result == 7
-    assert looks == [["other"], [], ["n"]]
+    assert reads == [["other"], [], ["n"]]
 
 
 async def test_what_is_remembered_is_never_more_than_a_guess(
     store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither a read nor a refusal comes of it, and a commit only if it is true."""
-    monkeypatch.setattr(commit_cache, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(commit_cache, "MIN_AGE_SECONDS", 0.0)
     monkeypatch.setattr(store._committer, "heard", lambda _: None)
 
     def refuse(values: Values) -> tuple[Writes, None]:
@@ -100,7 +100,7 @@ async def test_what_is_remembered_is_never_more_than_a_guess(
 async def test_what_is_read_beside_what_is_remembered_is_of_the_same_head(
     store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit_cache, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(commit_cache, "MIN_AGE_SECONDS", 0.0)
     monkeypatch.setattr(store._committer, "heard", lambda _: None)
     proposed: list[Head] = []
     propose = store._committer._propose
@@ -132,7 +132,7 @@ async def test_what_is_read_beside_what_is_remembered_is_of_the_same_head(
 async def test_a_deleted_key_is_remembered_with_the_version_of_its_mark(
     store: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit_cache, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(commit_cache, "MIN_AGE_SECONDS", 0.0)
     for value in (b"1", b"2"):
         await put(store, n=value)
         await store.transact(0, ["n"], lambda _: (Writes(deletes=["n"]), None))

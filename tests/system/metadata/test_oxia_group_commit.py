@@ -149,7 +149,7 @@ async def test_those_that_were_taken_along_learn_that_it_was_broken_off(
     held = HeldCommits(store, monkeypatch)
     held.go.set()
     await put(store, a=b"")
-    blocker = asyncio.create_task(store._committer._turn.acquire())
+    blocker = asyncio.create_task(store._committer._commit_lock.acquire())
     await blocker
     leader = asyncio.create_task(store.transact(0, ["b"], increment("b")))
     taken = asyncio.create_task(store.transact(0, ["c"], increment("c")))
@@ -159,7 +159,7 @@ async def test_those_that_were_taken_along_learn_that_it_was_broken_off(
     await asyncio.sleep(0)
     held.go.clear()
     held.proposed.clear()
-    store._committer._turn.release()
+    store._committer._commit_lock.release()
     await held.proposed.wait()
     leader.cancel()
     with pytest.raises(UnknownOutcome, match="was broken off"):
