@@ -48,7 +48,7 @@ from headwater.log.restore.claim import claim_objects, refuse_lost_metadata
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.meta.urls import is_embedded, open_store, without_password
-from headwater.objects.health import State, StoreHealth
+from headwater.objects.health import HealthState, StoreHealth
 from headwater.objects.store import ObjectStore
 from headwater.objects.urls import is_remote
 from headwater.producer_ids import StoredProducerIds
@@ -325,7 +325,7 @@ class BrokerProcess:
             "commit_seconds_p99": metrics.commit_seconds.quantile(0.99),
             "objects": asdict(self._objects.traffic),
             "object_store_id": self._objects.id,
-            "object_store": State(int(metrics.object_store_state.value)).name.lower(),
+            "object_store": HealthState(int(metrics.object_store_state.value)).name.lower(),
         }
 
     def _count_object_traffic(self) -> None:

@@ -18,7 +18,7 @@ from headwater.errors import (
 )
 from headwater.log.restore.claim import OWNER
 from headwater.objects.compatibility import check_compatibility
-from headwater.objects.health import State, StoreHealth, StoreSuspended
+from headwater.objects.health import HealthState, StoreHealth, StoreSuspended
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import DeletableObjects, ObjectStore
 from headwater.objects.urls import is_remote, open_objects
@@ -87,7 +87,7 @@ async def unreadiness(store: ObjectStore, health: StoreHealth, seconds: float) -
     """
     now = asyncio.get_running_loop().time
     found = health.summary(now())
-    if found.state(health.limits) is State.UNAVAILABLE:
+    if found.state(health.limits) is HealthState.UNAVAILABLE:
         return f"the object store is unavailable: {found}"
     if health.is_proven(now()):
         return None

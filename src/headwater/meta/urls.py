@@ -68,7 +68,7 @@ def is_embedded(url: str) -> bool:
 def without_password(url: str) -> str:
     """The URL for messages and logs: without its password.
 
-    >>> shown("postgres://me:secret@db/streams")
+    >>> without_password("postgres://me:secret@db/streams")
     'postgres://me@db/streams'
     """
     parts = urlsplit(url)

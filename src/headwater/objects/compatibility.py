@@ -1,11 +1,11 @@
-"""Whether a store does what the log is built on, tried out at start.
+"""Tests at start-up whether an object store has the features that the log needs.
 
-Many servers speak S3's protocol and leave parts of it out. Each of these is needed:
+Many servers implement only a part of S3's protocol. These features are required:
 
-- a put of a key that exists is refused, so that nothing is ever replaced,
-- an object is there for reads and listings as soon as its put returned,
-- a ranged read gives exactly its bytes,
-- a listing is complete and in the order of keys.
+- A put refuses to replace an existing object.
+- Reads and listings return an object as soon as its put has returned.
+- A ranged read returns exactly the requested bytes.
+- A listing is complete and in key order.
 """
 
 import asyncio
@@ -15,30 +15,30 @@ from headwater.errors import ConfigurationError, ObjectNotFound
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import DeletableObjects, ObjectStore
 
-TIMEOUT = 10.0
-"""Seconds that the store gets for all of it."""
-FOLDER = "check/"
+TIMEOUT_SECONDS = 10.0
+"""Time limit of the whole test."""
+CHECK_PREFIX = "check/"
 LEFT_BEHIND_MS = 3_600_000
-"""Objects of a check that is so much older were left by a broker that died in it."""
+"""Objects of a test that is older than this were left by a broker that died during its test."""
 FIRST, SECOND = b"the first content of this key", b"another content, to be refused"
 
 
 async def check_compatibility(store: DeletableObjects, where: str, *, random: Random) -> None:
-    """Write, read, list and delete a few small objects below ``check/``.
+    """Write, read, list and delete some small objects under ``check/``.
 
-    Raises ``ConfigurationError`` where the store is not enough, and ``StoreError`` as the store
-    does: ``TransientFailure`` or ``StoreSuspended`` where it only does not answer at the moment.
+    Raises ``ConfigurationError`` if the store lacks a feature, and the store's own ``StoreError``:
+    ``TransientFailure`` or ``StoreSuspended`` if it does not answer at the moment.
     """
-    folder = f"{FOLDER}{random.getrandbits(64):016x}/"
+    folder = f"{CHECK_PREFIX}{random.getrandbits(64):016x}/"
     keys = [f"{folder}{name}" for name in ("a", "b/c", "b0")]
     try:
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             missing = await _missing(store, folder, keys)
             for key in [*keys, *await _left_behind(store, keys[0])]:
                 await store.delete(key)
     except TimeoutError:
         raise TransientFailure(
-            f"{where} took longer than {TIMEOUT:g} s for small objects"
+            f"{where} took longer than {TIMEOUT_SECONDS:g} s to write and read small objects"
         ) from None
     if missing is not None:
         raise ConfigurationError(
@@ -47,7 +47,7 @@ async def check_compatibility(store: DeletableObjects, where: str, *, random: Ra
 
 
 async def _missing(store: ObjectStore, folder: str, keys: list[str]) -> str | None:
-    """The first thing that the store lacks, in words."""
+    """A description of the first feature that the store lacks, None if it has all."""
     for key in reversed(keys):
         await store.put(key, [FIRST])
     await store.put(keys[0], [SECOND])
@@ -57,17 +57,17 @@ async def _missing(store: ObjectStore, folder: str, keys: list[str]) -> str | No
     except ObjectNotFound:
         return "an object was not found right after it was written"
     if found != FIRST:
-        return "it replaced an object that a conditional put (If-None-Match: *) was to leave alone"
+        return "a conditional put (If-None-Match: *) replaced an existing object"
     if part != FIRST[4:9]:
-        return "a ranged read gave other bytes than were asked for"
+        return "a ranged read returned other bytes than requested"
     listed = [info.key async for info in store.list(folder)]
     if sorted(listed) != keys:
-        return f"a listing gave {len(listed)} of {len(keys)} objects right after they were written"
-    return None if listed == keys else "a listing was not in the order of keys"
+        return f"a listing had {len(listed)} of {len(keys)} objects right after they were written"
+    return None if listed == keys else "a listing was not in key order"
 
 
 async def _left_behind(store: ObjectStore, own: str) -> list[str]:
-    """Objects of checks long before the one of ``own``, by the store's clock."""
-    modified = {info.key: info.modified_ms async for info in store.list(FOLDER)}
+    """Objects of earlier tests, by the store's clock; ``own`` is a key of this test."""
+    modified = {info.key: info.modified_ms async for info in store.list(CHECK_PREFIX)}
     oldest = modified.get(own, 0) - LEFT_BEHIND_MS
     return [key for key, at in modified.items() if at < oldest]

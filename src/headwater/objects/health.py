@@ -1,15 +1,14 @@
-"""Whether an object store is healthy, degraded or unavailable, and what then passes.
+"""Whether an object store is healthy, degraded or unavailable, and which requests may be sent.
 
-The state follows from the requests that ended in the last ``window`` seconds: the share that
-failed and the mean time they took, where one that is still under way counts once it has taken
-longer than a healthy store's would. The time that many bytes take on a slow network does not
-count.
+The state is computed from the requests that ended in the last ``window_seconds``: from the fraction
+that failed and from their mean duration. A request that is still running counts too once it takes
+longer than in a healthy store. The time to transfer its bytes over a slow network is subtracted.
 
-An unavailable store is asked once a second by whichever request comes then; the others fail at
-once, so that producers get their retriable error while they can still use it, and a store that is
-throttled is not pressed. The first request that succeeds in good time ends that.
+While a store is unavailable, one request per ``probe_interval_seconds`` is sent as a probe and all
+others fail at once. Producers then get a retriable error before their own timeout, and a store that
+throttles gets no further load. A probe that succeeds in time makes the store healthy again.
 
-Nothing here waits or looks at a clock: callers bring the time.
+Nothing here waits or reads a clock: callers pass the time.
 """
 
 from collections import deque
@@ -19,8 +18,8 @@ from enum import IntEnum
 from headwater.errors import ObjectStoreUnavailable
 
 
-class State(IntEnum):
-    """What can be expected of the store. The numbers are those of the metric."""
+class HealthState(IntEnum):
+    """The state of an object store. The numbers are the values of the metric."""
 
     HEALTHY = 0
     DEGRADED = 1
@@ -28,47 +27,47 @@ class State(IntEnum):
 
 
 class StoreSuspended(ObjectStoreUnavailable):
-    """Raised instead of a request to a store that is unavailable; nothing was sent."""
+    """Raised without sending a request, because the store is unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Shares from 0 to 1 and seconds; a value that is reached counts."""
+class HealthThresholds:
+    """Limits of the states, as fractions of failed requests and mean seconds per request."""
 
-    window: float = 10.0
+    window_seconds: float = 10.0
     degraded_errors: float = 0.2
     unavailable_errors: float = 0.6
     degraded_seconds: float = 0.5
     unavailable_seconds: float = 5.0
-    least_failures: int = 8
-    """So many failures make a share of them mean something; retries outlast fewer."""
-    probe_interval: float = 1.0
-    slow_network: float = 4e6
-    """Bytes a second; the time that a request's bytes take at that is not the store's."""
+    min_failures: int = 8
+    """With fewer failures the fraction is ignored; retries cope with them."""
+    probe_interval_seconds: float = 1.0
+    slow_network_bytes_per_second: float = 4e6
+    """Assumed transfer rate; the transfer time at this rate is subtracted from a request's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """The requests that a state was judged by."""
+class RequestSummary:
+    """The requests that a state is computed from."""
 
     requests: int
     failures: int
     mean_seconds: float
 
-    def state(self, limits: Thresholds) -> State:
-        """The worst that the error rate or the latency says.
+    def state(self, limits: HealthThresholds) -> HealthState:
+        """The worse of the states by error rate and by latency.
 
-        >>> Summary(20, 12, 0.1).state(Thresholds()).name
+        >>> RequestSummary(20, 12, 0.1).state(HealthThresholds()).name
         'UNAVAILABLE'
-        >>> Summary(10, 0, 0.7).state(Thresholds()).name
+        >>> RequestSummary(10, 0, 0.7).state(HealthThresholds()).name
         'DEGRADED'
         """
-        share = self.failures / self.requests if self.failures >= limits.least_failures else 0.0
+        share = self.failures / self.requests if self.failures >= limits.min_failures else 0.0
         if share >= limits.unavailable_errors or self.mean_seconds >= limits.unavailable_seconds:
-            return State.UNAVAILABLE
+            return HealthState.UNAVAILABLE
         if share >= limits.degraded_errors or self.mean_seconds >= limits.degraded_seconds:
-            return State.DEGRADED
-        return State.HEALTHY
+            return HealthState.DEGRADED
+        return HealthState.HEALTHY
 
     def __str__(self) -> str:
         return (
@@ -79,41 +78,41 @@ class Summary:
 
 @dataclass(slots=True)
 class StoreHealth:
-    """The health of one store as one process sees it. Times are the event loop's, in seconds."""
+    """The health of one store as seen by this process. Times are the event loop's, in seconds."""
 
-    limits: Thresholds = Thresholds()
+    limits: HealthThresholds = HealthThresholds()
     _ended: deque[tuple[float, float, bool]] = field(default_factory=deque)
-    """When each ended, how long it took, whether it failed."""
+    """By ended request: time of its end, seconds that it took, whether it failed."""
     _failures: int = 0
     _seconds: float = 0.0
-    """Totals of what is in ``_ended``."""
+    """Sums over ``_ended``."""
     _began: dict[int, float] = field(default_factory=dict)
-    """When each request that is under way began, and the network was done with its bytes."""
+    """By running request: the time of its start plus the transfer time of its bytes."""
     _next: int = 0
     _probe: int | None = None
     _probe_at: float = 0.0
 
     def begin(self, now: float, size: int = 0) -> int:
-        """A request that moves ``size`` bytes is about to be sent; ``end`` takes what this returns.
+        """Register a request that transfers ``size`` bytes; returns its number for ``end``.
 
-        Raises ``StoreSuspended`` where the store is unavailable and is not to be tried yet.
+        Raises ``StoreSuspended`` if the store is unavailable and the next probe is not due.
         """
         found = self.summary(now)
-        unavailable = found.state(self.limits) is State.UNAVAILABLE
+        unavailable = found.state(self.limits) is HealthState.UNAVAILABLE
         if unavailable and (self._probe is not None or now < self._probe_at):
             raise StoreSuspended(
                 f"the object store is unavailable ({found}); "
-                f"it is tried again every {self.limits.probe_interval:g} s"
+                f"a request is tried every {self.limits.probe_interval_seconds:g} s"
             )
         self._next += 1
-        self._began[self._next] = now + size / self.limits.slow_network
+        self._began[self._next] = now + size / self.limits.slow_network_bytes_per_second
         if unavailable:
             self._probe = self._next
-            self._probe_at = now + self.limits.probe_interval
+            self._probe_at = now + self.limits.probe_interval_seconds
         return self._next
 
     def end(self, request: int, now: float, *, failed: bool) -> None:
-        """The request was answered; ``failed`` where the store did not do what it should."""
+        """The request was answered; ``failed`` says whether the store failed to serve it."""
         seconds = max(0.0, now - self._began.pop(request))
         if request == self._probe:
             self._probe = None
@@ -124,21 +123,21 @@ class StoreHealth:
         self._failures += failed
 
     def forget(self, request: int) -> None:
-        """Nobody waited for the answer: it says nothing about the store."""
+        """The caller cancelled the request, so its duration says nothing about the store."""
         del self._began[request]
         if request == self._probe:
             self._probe = None
 
     def is_proven(self, now: float) -> bool:
-        """Whether a request succeeded within the window; too few failures make no state."""
+        """Whether a request has succeeded within the window."""
         self.summary(now)
         return self._failures < len(self._ended)
 
-    def state(self, now: float) -> State:
+    def state(self, now: float) -> HealthState:
         return self.summary(now).state(self.limits)
 
-    def summary(self, now: float) -> Summary:
-        while self._ended and self._ended[0][0] < now - self.limits.window:
+    def summary(self, now: float) -> RequestSummary:
+        while self._ended and self._ended[0][0] < now - self.limits.window_seconds:
             _, seconds, failed = self._ended.popleft()
             self._seconds -= seconds
             self._failures -= failed
@@ -146,10 +145,10 @@ class StoreHealth:
         slow = [seconds for seconds in waits if seconds > self.limits.degraded_seconds]
         requests = len(self._ended) + len(slow)
         mean = (self._seconds + sum(slow)) / requests if requests else 0.0
-        return Summary(requests, self._failures, mean)
+        return RequestSummary(requests, self._failures, mean)
 
     def _recovered(self, now: float) -> None:
-        """Begin again: what the outage left under way is not held against the store."""
+        """Start anew: requests that began during the outage do not count against the store."""
         self._ended.clear()
         self._failures, self._seconds = 0, 0.0
         for request, began in self._began.items():

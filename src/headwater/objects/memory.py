@@ -1,10 +1,10 @@
-"""Objects in a dictionary: for tests, simulation and ``memory://``; gone with the process."""
+"""Objects in a dictionary, for tests, simulation and ``memory://``; lost with the process."""
 
 from collections.abc import AsyncIterator, Sequence
 
 from headwater.clock import Clock
 from headwater.errors import ObjectNotFound, ObjectStoreUnavailable
-from headwater.objects.names import check_key, check_range, directory_of
+from headwater.objects.object_keys import check_key, check_range, directory_of
 from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, Traffic
 
 
@@ -29,7 +29,7 @@ class MemoryObjects:
         return _GrowingBytes(self, key)
 
     def add(self, key: str, parts: Sequence[Buffer]) -> None:
-        """Add to the end of an object, which begins empty."""
+        """Append to an object, which is created empty."""
         self.traffic.puts += 1
         data = b"".join(parts)
         self.traffic.bytes_written += len(data)
@@ -44,7 +44,7 @@ class MemoryObjects:
         data = self._find(key)
         if start + length > len(data):
             raise ObjectStoreUnavailable(
-                f"{key} has {len(data)} bytes, wanted are {start} to {start + length}"
+                f"{key} has {len(data)} bytes; bytes {start} to {start + length} were requested"
             )
         return self._count(bytearray(memoryview(data)[start : start + length]))
 
@@ -61,7 +61,7 @@ class MemoryObjects:
                 yield ObjectInfo(key, len(found[0]), found[1])
 
     async def close(self) -> None:
-        """Nothing to let go of; the objects stay readable."""
+        """Does nothing; the objects stay readable."""
 
     def _find(self, key: str) -> bytes:
         check_key(key)
@@ -89,4 +89,4 @@ class _GrowingBytes:
         return position
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing."""

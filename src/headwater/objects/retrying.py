@@ -1,7 +1,7 @@
-"""Retries around any object store, in one place.
+"""Retries requests to any object store that failed temporarily.
 
-A repeated request is safe by the store's own contract: a put never replaces, a delete of an
-absent object is no error, and reads change nothing.
+Repeating a request is safe by the contract of ``ObjectStore``: a put never replaces an object, the
+delete of an absent object is no error, and reads change nothing.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class TransientFailure(ObjectStoreUnavailable):
-    """Raised by a backend where the very same request may succeed in a moment.
+    """Raised by a backend if the same request may succeed in a moment.
 
-    A time-out, a lost connection, a throttled request. Callers see a ``ObjectStoreUnavailable``.
+    Examples are a timeout, a lost connection and a throttled request.
     """
 
 
@@ -27,10 +27,10 @@ BACKOFF: Final = Backoff(first=0.05, longest=5.0, attempts=10, total=60.0, jitte
 
 
 class RetryingObjects:
-    """An ``ObjectStore`` that repeats what failed with ``TransientFailure``.
+    """An ``ObjectStore`` that repeats requests that failed with ``TransientFailure``.
 
-    What is raised after the last attempt is that attempt's error. Each attempt counts as a
-    request in ``traffic``, since a store bills it, and each repeat also in ``retries``.
+    After the last attempt its error is raised. ``traffic`` counts every attempt as a request,
+    because stores bill each of them, and every repetition in ``retries``.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class RetryingObjects:
         await self._attempt(lambda: self._inner.put(key, parts))
 
     def grow(self, key: str) -> None:
-        """Objects are written whole."""
+        """Always None: objects cannot grow."""
 
     async def get(self, key: str) -> bytearray:
         return await self._attempt(lambda: self._inner.get(key))
@@ -64,7 +64,7 @@ class RetryingObjects:
         await self._attempt(lambda: self._inner.delete(key))
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
-        """A listing that broke off starts again and leaves out what it has given already."""
+        """A listing that fails starts again, and skips the objects that it has returned already."""
         pauses = self._pauses()
         last = ""
         while True:

@@ -4,11 +4,11 @@ Every backend passes the one conformance suite (``tests/support/objects/conforma
 
 What a caller may rely on:
 
-- ``put`` is all or nothing and durable when it returns; a reader never sees half an object.
-- ``put`` never replaces an object: keys are written once. A repeat of the same put (after a
-  lost answer) is not an error.
-- A failed ``put`` may still have written the object: keys are never used for other content.
-- Where objects can grow, bytes that an append returned for are durable and never change.
+- ``put`` is atomic, and durable when it returns; a reader never sees a part of an object.
+- ``put`` never replaces an object: each key is written once. Repeating the same put, after a lost
+  answer, is no error.
+- A failed ``put`` may still have written the object, so its key must not be used for other content.
+- If objects can grow: when an append has returned, its bytes are durable and never change.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -27,7 +27,7 @@ class ObjectInfo:
 
 @dataclass(slots=True)
 class Traffic:
-    """Requests and bytes since start, by kind; a benchmark and ``status`` read it."""
+    """Requests and bytes since the process started, for metrics and ``headwater status``."""
 
     puts: int = 0
     gets: int = 0
@@ -40,9 +40,9 @@ class Traffic:
 
 
 class GrowingObject(Protocol):
-    """An object that one process adds to until it closes it.
+    """An object to which one process appends until it closes it.
 
-    Appends may overlap. After one has failed nothing more is appended to this object.
+    Appends may run concurrently. After a failed append, all later ones fail.
     """
 
     @property
@@ -50,11 +50,11 @@ class GrowingObject(Protocol):
 
     @property
     def size(self) -> int:
-        """The bytes that were given to ``append`` so far."""
+        """Bytes passed to ``append`` so far."""
         ...
 
     async def append(self, parts: Sequence[Buffer]) -> int:
-        """Add the concatenation of ``parts`` durably; returns where in the object it begins.
+        """Append the concatenation of ``parts`` durably; returns its position in the object.
 
         Raises as ``put`` does.
         """
@@ -64,11 +64,11 @@ class GrowingObject(Protocol):
 
 
 class ObjectStore(Protocol):
-    """What most code gets: it can read and write objects, and not delete them."""
+    """An object store without ``delete``: the type that most code gets."""
 
     @property
     def id(self) -> str:
-        """The store's name in index entries: what kind of objects live where may differ."""
+        """The store's name in index entries, which may refer to several stores."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class ObjectStore(Protocol):
         ...
 
     def grow(self, key: str) -> GrowingObject | None:
-        """Begin an object that grows; None where this store's objects are written whole."""
+        """Start an object that grows; None if this store can only write whole objects."""
         ...
 
     async def get(self, key: str) -> bytearray:
@@ -90,7 +90,7 @@ class ObjectStore(Protocol):
         ...
 
     async def get_range(self, key: str, start: int, length: int) -> bytearray:
-        """Exactly ``length`` bytes from ``start``, in a buffer of the caller's own.
+        """Exactly ``length`` bytes from ``start``, in a new buffer that the caller may change.
 
         Raises ``ObjectNotFound``; ``StoreUnavailable`` when the object is shorter.
         """
@@ -106,8 +106,8 @@ class ObjectStore(Protocol):
 class DeletableObjects(ObjectStore, Protocol):
     """The interface of every backend.
 
-    Outside of this package only ``log.reclaimer`` calls ``delete``, and only what assembles a
-    process names this type.
+    Outside of this package only ``log.reclaim`` calls ``delete``, and only the assembly of a
+    process uses this type.
     """
 
     async def delete(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""The object store that a URL names."""
+"""Opens the object store that a URL names."""
 
 from concurrent.futures import Executor
 from pathlib import Path
@@ -24,8 +24,8 @@ def open_objects(
 ) -> DeletableObjects:
     """Open ``file:///directory``, ``memory://``, ``s3://…``, ``gs://…`` or ``az://…``.
 
-    Blocks for some milliseconds where a directory must be created and proven writable; sends
-    nothing over the network. Only what is reached over it changes ``health``. Raises
+    For a directory, this blocks for some milliseconds to create it and to test that it is
+    writable. For a bucket, no request is sent. Only buckets report to ``health``. Raises
     ``ConfigurationError``.
     """
     parts = _split(url)
@@ -44,7 +44,7 @@ def open_objects(
 
 
 def local_directory(url: str) -> Path | None:
-    """The directory that a URL names, if it does; raises ``ConfigurationError``.
+    """The directory of a ``file://`` URL, None for others; raises ``ConfigurationError``.
 
     >>> local_directory("file:///var/lib/headwater%20data/objects").as_posix()
     '/var/lib/headwater data/objects'
@@ -59,7 +59,7 @@ def is_remote(url: str) -> bool:
 
 
 def shown_url(url: str) -> str:
-    """A store's URL without what a client has no business with.
+    """A store's URL without credentials and options, for clients.
 
     >>> shown_url("s3://key:secret@bucket/prefix?region=eu-west-1")
     's3://bucket/prefix'
@@ -76,7 +76,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _bucket(url: SplitResult, health: StoreHealth | None) -> DeletableObjects:
-    """A store behind obstore, which takes its time to import."""
+    """Open a bucket; imports obstore, which takes long, only here."""
     match url.scheme:
         case "s3":
             from headwater.objects.remote.s3 import open_s3
@@ -95,6 +95,6 @@ def _bucket(url: SplitResult, health: StoreHealth | None) -> DeletableObjects:
 def _path(url: SplitResult) -> Path:
     if url.netloc not in ("", "localhost") or not url.path or url.query or url.fragment:
         raise ConfigurationError(
-            f"{url.geturl()!r} is not a directory's URL: it is file:// and an absolute path"
+            f"{url.geturl()!r} is not the URL of a directory: write file:// and an absolute path"
         )
     return Path(unquote(url.path))

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from headwater.errors import ObjectNotFound, StoreUnavailable
-from headwater.objects.names import MAX_SEGMENT
+from headwater.objects.object_keys import MAX_SEGMENT_LENGTH
 from headwater.objects.store import DeletableObjects
 
 ODD_KEYS = [
@@ -19,7 +19,7 @@ ODD_KEYS = [
     "t/-dash",
     "t/plus+comma,colon:at@bang!(paren)",
     "UPPER/lower",
-    "z/" + "n" * MAX_SEGMENT,
+    "z/" + "n" * MAX_SEGMENT_LENGTH,
 ]
 BAD_KEYS = [
     "",
@@ -38,7 +38,7 @@ BAD_KEYS = [
     "back\\slash",
     "ümlaut",
     ".tmp/x",
-    "n" * (MAX_SEGMENT + 1),
+    "n" * (MAX_SEGMENT_LENGTH + 1),
     "/".join(["n" * 200] * 6),
 ]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from headwater.objects.names import TEMPORARY
+from headwater.objects.object_keys import TEMPORARY_SEGMENT
 
 
 def left_behind(root: Path) -> list[Path]:
-    return files(root / TEMPORARY)
+    return files(root / TEMPORARY_SEGMENT)
 
 
 def files(root: Path) -> list[Path]:
@@ -53,7 +53,7 @@ class Trace:
 
 def _place(number: int) -> str:
     path = Path(f"/proc/self/fd/{number}").readlink()
-    return "temporary" if TEMPORARY in path.parts else path.name
+    return "temporary" if TEMPORARY_SEGMENT in path.parts else path.name
 
 
 def fail(monkeypatch: pytest.MonkeyPatch, name: str, code: int, *, times: int = 1) -> None:

@@ -77,7 +77,7 @@ async def refuses_what_changed(server: S3Server, bucket: str, checksum: str) -> 
         url = server.url(bucket).replace(server.address, address)
         store = open_s3(urlsplit(url + (f"&checksum={checksum}" if checksum else "")))
         await store.put("small", [b"1"])  # without a checksum's name, it is asked what is checked
-        with pytest.raises(TransientFailure, match="its bytes were changed on their way"):
+        with pytest.raises(TransientFailure, match="its bytes were corrupted in transit"):
             await store.put("wal/1.wo", [data[:10], data[10:]])
         assert proxy.changed == 1
         unsigned = checksum in ("", "CRC64NVME")

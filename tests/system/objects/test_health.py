@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from headwater.errors import StoreUnavailable
-from headwater.objects.health import State, StoreHealth, StoreSuspended, Thresholds
+from headwater.objects.health import HealthState, HealthThresholds, StoreHealth, StoreSuspended
 from headwater.objects.remote.s3 import open_s3
 from headwater.objects.remote.store import RemoteObjects
 from headwater.objects.retrying import BACKOFF, RetryingObjects, TransientFailure
@@ -36,7 +36,7 @@ def proxy(toxiproxy: Toxiproxy, versitygw: S3Server) -> Iterator[Proxy]:
 @pytest.fixture
 def health() -> StoreHealth:
     """Of a short memory, so that the tests need none of patience."""
-    return StoreHealth(Thresholds(window=1.0, probe_interval=0.1))
+    return StoreHealth(HealthThresholds(window_seconds=1.0, probe_interval_seconds=0.1))
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def store(proxy: Proxy, versitygw: S3Server, bucket: str, health: StoreHealth) -
     return open_s3(urlsplit(url), health=health)
 
 
-def state(health: StoreHealth) -> State:
+def state(health: StoreHealth) -> HealthState:
     return health.state(asyncio.get_running_loop().time())
 
 
@@ -54,14 +54,14 @@ async def test_delays_degrade_the_store_and_pass(
     store: RemoteObjects, proxy: Proxy, health: StoreHealth
 ) -> None:
     await store.put("first", [b"1"])
-    assert state(health) is State.HEALTHY
+    assert state(health) is HealthState.HEALTHY
     proxy.delay(700)
     await asyncio.gather(*(store.put(f"slow/{number}", [b"1"]) for number in range(5)))
-    assert state(health) is State.DEGRADED
+    assert state(health) is HealthState.DEGRADED
     proxy.heal()
     await asyncio.sleep(1.1)
     await store.put("last", [b"1"])
-    assert state(health) is State.HEALTHY
+    assert state(health) is HealthState.HEALTHY
 
 
 async def test_a_cut_suspends_requests_until_it_heals(
@@ -70,11 +70,11 @@ async def test_a_cut_suspends_requests_until_it_heals(
     await store.put("first", [b"1"])
     proxy.cut()
     sent = await until_suspended(store)
-    assert sent >= health.limits.least_failures
-    assert state(health) is State.UNAVAILABLE
+    assert sent >= health.limits.min_failures
+    assert state(health) is HealthState.UNAVAILABLE
     proxy.heal()
     await until_stored(store, "last")
-    assert state(health) is State.HEALTHY
+    assert state(health) is HealthState.HEALTHY
 
 
 async def test_resets_are_outlasted_by_retries(store: RemoteObjects, proxy: Proxy) -> None:

@@ -51,13 +51,13 @@ async def check(store: DeletableObjects) -> None:
     await check_compatibility(store, "s3://bucket", random=Random(1))
 
 
-async def test_a_store_that_does_everything_passes_and_is_left_empty() -> None:
+async def test_a_compatible_store_passes_and_is_left_empty() -> None:
     store = MemoryObjects(clock=SystemClock())
     await check(store)
     assert [info async for info in store.list("")] == []
 
 
-async def test_what_a_broker_left_behind_is_cleaned_up_an_hour_later() -> None:
+async def test_objects_that_a_broker_left_behind_are_deleted_an_hour_later() -> None:
     clock = HandClock(now=10_000_000)
     store = MemoryObjects(clock=clock)
     await store.put("check/old/a", [b"1"])
@@ -74,11 +74,11 @@ async def test_what_a_broker_left_behind_is_cleaned_up_an_hour_later() -> None:
     [
         (Replacing, "conditional put"),
         (IgnoringRanges, "ranged read"),
-        (Shuffled, "order of keys"),
-        (Forgetful, "gave 2 of 3 objects"),
+        (Shuffled, "key order"),
+        (Forgetful, "had 2 of 3 objects"),
     ],
 )
-async def test_what_a_store_lacks_is_said_in_one_line(
+async def test_the_error_names_the_missing_feature_in_one_line(
     kind: type[MemoryObjects], reason: str
 ) -> None:
     store = kind(clock=SystemClock())
@@ -96,17 +96,17 @@ async def test_an_object_that_appears_late_is_refused() -> None:
         await check(store)
 
 
-async def test_a_store_that_is_too_slow_counts_as_one_that_does_not_answer(
+async def test_a_store_that_is_too_slow_counts_as_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compatibility, "TIMEOUT", 0.01)
+    monkeypatch.setattr(compatibility, "TIMEOUT_SECONDS", 0.01)
     store = FaultyObjects(MemoryObjects(clock=SystemClock()), random=Random(1))
     store.faults = ObjectFaults(longest_delay=60)
     with pytest.raises(TransientFailure, match=r"s3://bucket took longer than 0\.01 s"):
         await check(store)
 
 
-async def test_a_store_that_refuses_us_stops_the_start() -> None:
+async def test_a_store_that_denies_access_stops_the_start() -> None:
     store = FaultyObjects(MemoryObjects(clock=SystemClock()), random=Random(1))
     store.fail_next(error=StoreUnavailable("access is denied"))
     with pytest.raises(StoreUnavailable, match="access is denied"):

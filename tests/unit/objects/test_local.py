@@ -71,7 +71,7 @@ async def test_a_directory_that_another_store_made_is_synced_once_before_use(
     assert trace.calls.index(f"fsync {tmp_path.name}") < trace.calls.index("link 1.wo")
 
 
-async def test_a_new_root_is_durable_with_all_above_it(
+async def test_a_new_root_is_durable_with_all_of_its_parents(
     tmp_path: Path, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = Trace(monkeypatch)
@@ -92,7 +92,7 @@ async def test_a_root_that_another_process_just_made_is_synced_before_use(
     assert f"fsync {tmp_path.parent.name}" in trace.calls
 
 
-async def test_a_partial_write_goes_on_where_it_stopped(
+async def test_a_partial_write_is_continued(
     store: LocalDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.pwritev
@@ -101,7 +101,7 @@ async def test_a_partial_write_goes_on_where_it_stopped(
     assert await store.get("a") == b"1234567890abc"
 
 
-async def test_a_failed_sync_of_a_file_is_not_tried_again(
+async def test_a_failed_fsync_of_a_file_is_not_repeated(
     store: LocalDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, "fdatasync", errno.EIO)
@@ -134,7 +134,7 @@ async def test_a_put_after_a_failed_sync_writes_another_file(
     assert len(set(synced)) == 2
 
 
-async def test_a_directory_whose_sync_failed_is_refused_for_good(
+async def test_a_directory_whose_fsync_failed_is_refused_from_then_on(
     store: LocalDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.put("wal/1.wo", [b"1"])
@@ -164,7 +164,7 @@ async def test_no_space_left_is_storage_full_and_leaves_nothing(
     ("code", "advice"),
     [(errno.EROFS, "mount"), (errno.EACCES, "right to write"), (errno.EMFILE, "ulimit -n")],
 )
-async def test_an_error_says_where_and_what_to_do(
+async def test_an_error_names_the_directory_and_the_remedy(
     store: LocalDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, advice: str
 ) -> None:
     fail(monkeypatch, "open", code)

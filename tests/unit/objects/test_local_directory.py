@@ -22,7 +22,7 @@ from headwater.errors import (
     StoreUnavailable,
 )
 from headwater.objects.local.store import LocalDirectory
-from headwater.objects.names import TEMPORARY
+from headwater.objects.object_keys import TEMPORARY_SEGMENT
 from tests.support.objects.local_files import Trace, fail, files, left_behind, open_descriptors
 
 
@@ -61,9 +61,7 @@ def test_a_file_in_the_place_of_the_directory_stops_the_start(
             LocalDirectory(path, executor=executor)
 
 
-async def test_what_is_no_object_is_not_taken_for_one(
-    store: LocalDirectory, tmp_path: Path
-) -> None:
+async def test_other_files_are_not_objects(store: LocalDirectory, tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="stands in its place"):
@@ -73,21 +71,19 @@ async def test_what_is_no_object_is_not_taken_for_one(
     assert left_behind(tmp_path) == []
 
 
-async def test_files_that_are_not_ours_are_not_listed(
-    store: LocalDirectory, tmp_path: Path
-) -> None:
+async def test_foreign_files_are_not_listed(store: LocalDirectory, tmp_path: Path) -> None:
     (tmp_path / "x%y").write_text("")
     (tmp_path / os.fsdecode(b"\xff")).write_text("")
     await store.put("a", [b"1"])
     assert [info.key async for info in store.list("")] == ["a"]
 
 
-async def test_a_file_cut_while_it_is_read_is_no_short_answer(
+async def test_a_file_that_is_truncated_during_a_read_is_an_error(
     store: LocalDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.put("a", [b"12345"])
     monkeypatch.setattr(os, "preadv", lambda *_: 0)
-    with pytest.raises(StoreUnavailable, match="cut while it was read"):
+    with pytest.raises(StoreUnavailable, match="truncated while it was read"):
         await store.get("a")
 
 
@@ -100,7 +96,7 @@ async def test_deletes_remove_empty_directories_only(store: LocalDirectory, tmp_
     assert not (tmp_path / "a").exists()
 
 
-async def test_a_directory_made_again_by_another_is_made_durable_again(
+async def test_a_directory_that_another_process_created_again_is_made_durable_again(
     store: LocalDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.put("a/b/1", [b"1"])
@@ -116,7 +112,7 @@ async def test_a_directory_made_again_by_another_is_made_durable_again(
     assert await store.get("a/b/2") == b"1"
 
 
-async def test_puts_survive_deletes_that_prune_their_directory(
+async def test_puts_survive_deletes_of_their_directory(
     store: LocalDirectory, tmp_path: Path, executor: Executor
 ) -> None:
     other = LocalDirectory(tmp_path, executor=executor)
@@ -141,7 +137,7 @@ def test_a_store_that_was_killed_leaves_nothing_after_the_next_start(
     script = """
 import sys, time
 from pathlib import Path
-from headwater.objects.local.temporary import TemporaryArea
+from headwater.objects.local.temporary_files import TemporaryArea
 area = TemporaryArea(Path(sys.argv[1]))
 area.write([b"unfinished"])
 print("ready", flush=True)
@@ -167,7 +163,7 @@ async def test_a_closed_store_leaves_only_its_objects(tmp_path: Path, executor: 
     await store.put("a/b", [b"1"])
     await store.close()
     assert files(tmp_path) == [tmp_path / "a" / "b"]
-    assert list((tmp_path / TEMPORARY).iterdir()) == []
+    assert list((tmp_path / TEMPORARY_SEGMENT).iterdir()) == []
 
 
 async def test_many_directories_keep_few_descriptors_open(
@@ -196,7 +192,7 @@ async def test_an_append_is_durable_and_only_the_first_names_the_file(
     assert trace.calls == ["pwritev a.wo", "fdatasync a.wo"]
 
 
-async def test_after_a_failed_sync_nothing_is_appended_any_more(
+async def test_after_a_failed_fsync_appends_fail(
     store: LocalDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     growing = store.grow("wal/1/a.wo")
@@ -215,7 +211,7 @@ async def test_after_a_failed_sync_nothing_is_appended_any_more(
     assert await store.get_range("wal/1/a.wo", 0, 3) == b"one"
 
 
-async def test_an_append_is_not_taken_for_durable_where_another_was_told_of_its_error(
+async def test_an_append_fails_if_the_kernel_reported_its_error_to_another_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ThreadPoolExecutor(2) as threads:
@@ -230,7 +226,7 @@ async def test_an_append_is_not_taken_for_durable_where_another_was_told_of_its_
         await store.close()
 
 
-async def test_a_name_is_not_taken_for_durable_where_another_was_told_of_its_error(
+async def test_a_put_fails_if_the_kernel_reported_its_directory_error_to_another_put(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ThreadPoolExecutor(2) as threads:
@@ -291,7 +287,7 @@ async def counted(
         await store.close()
 
 
-async def test_what_is_in_the_page_cache_takes_no_hop(
+async def test_a_read_from_the_page_cache_takes_no_hop_to_the_executor(
     counted: tuple[LocalDirectory, _Counting],
 ) -> None:
     store, executor = counted
@@ -300,7 +296,7 @@ async def test_what_is_in_the_page_cache_takes_no_hop(
 
 
 @pytest.mark.parametrize("code", [errno.EAGAIN, errno.EOPNOTSUPP, errno.EIO])
-async def test_what_is_not_in_the_page_cache_is_read_by_the_executor(
+async def test_a_read_that_misses_the_page_cache_runs_in_the_executor(
     counted: tuple[LocalDirectory, _Counting],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -322,7 +318,7 @@ async def test_what_is_not_in_the_page_cache_is_read_by_the_executor(
 
 
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, None])
-async def test_where_the_page_cache_cannot_be_asked_no_file_is_opened_on_the_event_loop(
+async def test_without_page_cache_reads_no_file_is_opened_on_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
 ) -> None:
     if code is None:
@@ -339,7 +335,7 @@ async def test_where_the_page_cache_cannot_be_asked_no_file_is_opened_on_the_eve
         await store.close()
 
 
-async def test_a_part_of_it_in_the_page_cache_is_not_enough(
+async def test_a_read_that_is_partly_in_the_page_cache_runs_in_the_executor(
     counted: tuple[LocalDirectory, _Counting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, executor = counted
@@ -371,7 +367,7 @@ async def test_a_range_past_the_end_is_refused_the_second_time_too(
             await store.get_range("a/b", 5, 6)
 
 
-async def test_who_reads_in_a_row_lets_others_go_first(
+async def test_a_caller_that_reads_in_a_loop_does_not_starve_other_tasks(
     counted: tuple[LocalDirectory, _Counting],
 ) -> None:
     store, _ = counted

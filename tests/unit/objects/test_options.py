@@ -50,7 +50,7 @@ CYCLIC = ["x-amz-checksum-crc64nvme: ", "x-amz-content-sha256: unsigned-payload"
         ("&checksum=CRC64NVME", CYCLIC),
     ],
 )
-async def test_an_option_is_seen_in_every_put(
+async def test_every_put_carries_the_option(
     options: str, headers: list[str], executor: Executor
 ) -> None:
     head = await put_head(options, executor)
@@ -58,7 +58,7 @@ async def test_an_option_is_seen_in_every_put(
         assert header in head
 
 
-async def test_a_server_that_checks_sums_gets_no_content_signed(executor: Executor) -> None:
+async def test_a_server_that_verifies_checksums_gets_unsigned_content(executor: Executor) -> None:
     async with canned() as (server, url):
         store = opened(url, executor)
         server.answers = [
@@ -79,7 +79,7 @@ async def test_a_server_that_checks_sums_gets_no_content_signed(executor: Execut
 
 
 @pytest.mark.parametrize("answer", [(200, ""), (403, "AccessDenied"), (501, "NotImplemented")])
-async def test_a_server_that_does_not_check_sums_gets_content_that_is_signed(
+async def test_a_server_that_does_not_verify_checksums_gets_signed_content(
     answer: tuple[int, str], executor: Executor
 ) -> None:
     async with canned() as (server, url):
@@ -141,8 +141,8 @@ async def test_buckets_of_google_and_azure_write_conditionally(
         ("s3://bucket?kms_key=x&encryption=AES256", "kms_key needs encryption=aws:kms"),
         ("s3://bucket?ca=/nowhere.pem", "ca=/nowhere.pem cannot be read"),
         ("gs://bucket?region=eu", "a gs:// URL has no option region; it has endpoint, ca"),
-        ("gs://", "a bucket's URL is gs://bucket/prefix"),
-        ("az://me@container", "a bucket's URL is az://bucket/prefix"),
+        ("gs://", "write a bucket's URL as gs://bucket/prefix"),
+        ("az://me@container", "write a bucket's URL as az://bucket/prefix"),
         ("az://container?sas=secret", "it has account, endpoint, ca"),
         ("az://container", "cannot use az://container/"),
     ],

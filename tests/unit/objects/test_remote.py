@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from headwater.errors import ObjectNotFound, ObjectStoreUnavailable, StorageFull, StoreError
-from headwater.objects.health import State, StoreHealth, StoreSuspended, Thresholds
+from headwater.objects.health import HealthState, HealthThresholds, StoreHealth, StoreSuspended
 from headwater.objects.remote.s3 import open_s3
 from headwater.objects.remote.store import RemoteObjects
 from headwater.objects.retrying import TransientFailure
@@ -27,7 +27,7 @@ def bucket(url: str) -> RemoteObjects:
         (500, "InternalError", TransientFailure, "500 InternalError"),
         (429, "", TransientFailure, "429"),
         (400, "RequestTimeout", TransientFailure, "400 RequestTimeout"),
-        (400, "BadDigest", TransientFailure, "changed on their way"),
+        (400, "BadDigest", TransientFailure, "corrupted in transit"),
         (403, "AccessDenied", ObjectStoreUnavailable, "AWS_ACCESS_KEY_ID.*403 AccessDenied"),
         (401, "", ObjectStoreUnavailable, "AWS_ACCESS_KEY_ID"),
         (404, "NoSuchBucket", ObjectStoreUnavailable, "the bucket does not exist; create it"),
@@ -39,7 +39,7 @@ def bucket(url: str) -> RemoteObjects:
         (507, "XMinioStorageFull", StorageFull, "no space left"),
     ],
 )
-async def test_a_refusal_says_what_is_wrong_and_whether_a_repeat_helps(
+async def test_an_error_says_what_is_wrong_and_whether_a_retry_helps(
     status: int, code: str, error: type[StoreError], text: str
 ) -> None:
     async with canned() as (server, url):
@@ -55,7 +55,7 @@ async def test_a_refusal_says_what_is_wrong_and_whether_a_repeat_helps(
         assert store.traffic.errors == 3
 
 
-async def test_nobody_listening_is_a_transient_failure() -> None:
+async def test_a_refused_connection_is_a_transient_failure() -> None:
     store = bucket("s3://bucket?endpoint=http://127.0.0.1:1")
     with pytest.raises(TransientFailure, match="check that the object store answers"):
         await store.put("a", [b"1"])
@@ -89,7 +89,7 @@ async def test_conditional_puts_cannot_be_switched_off(
         await bucket(s3_url).put("a", [b"1"])
 
 
-async def test_requests_under_way_are_bounded() -> None:
+async def test_requests_in_flight_are_bounded() -> None:
     async with canned() as (server, url):
         store = open_s3(urlsplit(url), concurrency=3)
         async with asyncio.TaskGroup() as group:
@@ -98,12 +98,12 @@ async def test_requests_under_way_are_bounded() -> None:
         assert server.most_under_way == 3
 
 
-async def test_a_throttled_store_is_left_alone_until_it_answers_again() -> None:
+async def test_a_throttled_store_gets_only_probes_until_it_answers_again() -> None:
     async with canned() as (server, url):
-        health = StoreHealth(Thresholds(probe_interval=0.2))
+        health = StoreHealth(HealthThresholds(probe_interval_seconds=0.2))
         store = open_s3(urlsplit(url), health=health)
         server.answers = [(503, "SlowDown")]
-        for _ in range(Thresholds().least_failures + 1):  # the last of them is the first probe
+        for _ in range(HealthThresholds().min_failures + 1):  # the last of them is the first probe
             with pytest.raises(TransientFailure, match="503 SlowDown"):
                 await store.put("a", [b"1"])
         sent = len(server.requests)
@@ -115,10 +115,10 @@ async def test_a_throttled_store_is_left_alone_until_it_answers_again() -> None:
         await asyncio.sleep(0.25)
         for _ in range(20):
             await store.put("a", [b"1"])
-        assert health.state(asyncio.get_running_loop().time()) is State.HEALTHY
+        assert health.state(asyncio.get_running_loop().time()) is HealthState.HEALTHY
 
 
-async def test_a_request_that_is_given_up_gives_its_turn_back() -> None:
+async def test_a_cancelled_request_frees_its_slot() -> None:
     async with canned() as (server, url):
         store = open_s3(urlsplit(url), concurrency=1)
         with pytest.raises(TimeoutError):

@@ -24,7 +24,7 @@ def store(faulty: FaultyObjects) -> RetryingObjects:
 
 
 @pytest.mark.parametrize("when", When)
-async def test_a_put_survives_failures_before_and_after_it_landed(
+async def test_a_put_survives_failures_before_and_after_the_write(
     store: RetryingObjects, faulty: FaultyObjects, when: When
 ) -> None:
     faulty.fail_next(3, when=when)
@@ -64,7 +64,7 @@ async def test_no_attempt_starts_after_the_total_time(faulty: FaultyObjects) -> 
 
 
 @pytest.mark.parametrize("error", [StorageFull("full"), StoreUnavailable("denied")])
-async def test_what_a_repeat_cannot_help_is_raised_at_once(
+async def test_an_error_that_a_retry_cannot_fix_is_raised_at_once(
     store: RetryingObjects, faulty: FaultyObjects, error: StoreUnavailable | StorageFull
 ) -> None:
     faulty.fail_next(error=error)
@@ -73,7 +73,7 @@ async def test_what_a_repeat_cannot_help_is_raised_at_once(
     assert store.traffic.retries == 0
 
 
-async def test_a_listing_that_breaks_off_goes_on_without_repeats(
+async def test_a_listing_that_fails_continues_without_duplicates(
     store: RetryingObjects, faulty: FaultyObjects
 ) -> None:
     wanted = [f"k{number:02}" for number in range(20)]

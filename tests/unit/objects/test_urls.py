@@ -24,7 +24,7 @@ async def test_a_file_url_creates_its_directory(tmp_path: Path, executor: Execut
     assert store.id == "local"
 
 
-async def test_ids_name_the_kind_of_store(executor: Executor) -> None:
+async def test_the_id_of_a_store_is_its_kind(executor: Executor) -> None:
     assert opened("memory://", executor).id == "memory"
     assert opened("s3://bucket/prefix", executor).id == "s3"
 

@@ -24,7 +24,7 @@ def parse_postgres_address(url: str) -> PostgresAddress:
 
     Raises ``ConfigurationError`` if the schema's name would need quotes in SQL.
 
-    >>> parse("postgres://me:secret@db:5433/streams?schema=one&sslmode=require").label
+    >>> parse_postgres_address("postgres://me:secret@db:5433/streams?schema=one&sslmode=require").label
     'postgres://db:5433/streams?schema=one'
     """
     parts = urlsplit(url)

@@ -11,7 +11,7 @@ def text_bound(text: str) -> str:
 
     No key contains NUL, so a key with ``\x01`` appended is the first bound behind that key.
 
-    >>> bound("k/a\0"), bound("k/a")
+    >>> text_bound("k/a\0"), text_bound("k/a")
     ('k/a\x01', 'k/a')
     """
     kept, nul, _ = text.partition("\0")

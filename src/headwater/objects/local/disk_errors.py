@@ -1,4 +1,4 @@
-"""What the operating system's errors mean for a store in a directory, and what to do."""
+"""Translates the operating system's errors for a store in a directory, with advice."""
 
 import errno
 from pathlib import Path
@@ -23,7 +23,7 @@ _ADVICE = _FULL | {
 
 
 def advice(error: OSError) -> str:
-    """What to do about an error, as the end of a sentence."""
+    """Advice for an error, as the end of a sentence."""
     return _ADVICE.get(error.errno or 0, "check the directory and its file system")
 
 

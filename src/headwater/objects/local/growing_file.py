@@ -1,7 +1,7 @@
-"""A file that grows: an append costs one write and one sync, and no new name.
+"""A file that grows: an append costs one write and one fdatasync, but no new file name.
 
-The file and its name are made durable before the first append returns. Every append has its own
-range, so appends may overlap; a range that failed stays behind as bytes that nobody refers to.
+The file and its name are durable before the first append returns. Each append has its own range of
+the file, so appends may run concurrently. The range of a failed append is never referred to.
 """
 
 import asyncio
@@ -10,15 +10,15 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 
-from headwater.objects.local.durable import Descriptor
-from headwater.objects.local.vectors import write_all
+from headwater.objects.local.durable_directories import Descriptor
+from headwater.objects.local.vectored_write import write_all
 from headwater.objects.store import Buffer
 
 MODE = 0o644
 
 
 Run = Callable[[Callable[[], None], str], Awaitable[None]]
-"""Runs a blocking call in the executor, operating system errors turned into store errors."""
+"""Runs a blocking call in the executor and translates ``OSError`` into a ``StoreError``."""
 
 
 class GrowingFile:
@@ -32,7 +32,7 @@ class GrowingFile:
         create: Callable[[], Descriptor],
         appended: Callable[[int], None],
     ) -> None:
-        """``create`` makes the file and its name durable; ``appended`` counts bytes."""
+        """``create`` creates the file durably; ``appended`` gets the size of each append."""
         self.key = key
         self.size = 0
         self._run = run
@@ -40,7 +40,7 @@ class GrowingFile:
         self._appended = appended
         self._file: Descriptor | None = None
         self._opening = asyncio.Lock()
-        self._under_way = 0
+        self._running_appends = 0
         self._closed = False
         self._failed = False
         self._syncing = threading.Lock()
@@ -49,23 +49,23 @@ class GrowingFile:
         position = self.size
         length = sum(memoryview(part).nbytes for part in parts)
         self.size += length
-        self._under_way += 1
+        self._running_appends += 1
         try:
             file = await self._open()
             await self._run(lambda: self._append(file, parts, position), f"writing {self.key}")
         finally:
-            self._under_way -= 1
-            self._let_go()
+            self._running_appends -= 1
+            self._close_if_idle()
         self._appended(length)
         return position
 
     async def close(self) -> None:
-        """Let the file go, once the appends under way have ended."""
+        """Close the file when the running appends have ended."""
         self._closed = True
-        self._let_go()
+        self._close_if_idle()
 
-    def _let_go(self) -> None:
-        if self._closed and not self._under_way:
+    def _close_if_idle(self) -> None:
+        if self._closed and not self._running_appends:
             self._file = None
 
     async def _open(self) -> Descriptor:
@@ -76,7 +76,7 @@ class GrowingFile:
             return self._file
 
     def _open_now(self) -> None:
-        self._require_whole()
+        self._check_not_failed()
         try:
             self._file = self._create()
         except BaseException:
@@ -84,16 +84,16 @@ class GrowingFile:
             raise
 
     def _append(self, file: Descriptor, parts: Sequence[Buffer], position: int) -> None:
-        self._require_whole()
+        self._check_not_failed()
         try:
             write_all(file.number, parts, position)
-            # One at a time: the kernel tells an error of the whole file to the first that asks,
-            # and the next one would take its own lost pages for written.
+            # One fdatasync at a time: the kernel reports an error of the file to only one of the
+            # callers, and another one would treat its lost pages as written.
             with self._syncing:
-                self._require_whole()
+                self._check_not_failed()
                 self._sync(file)
         except BaseException:
-            # The kernel may report a failed sync once only: nothing is ever synced here again.
+            # The kernel may report a failed sync only once, so this file is not used again.
             self._failed = True
             raise
 
@@ -101,9 +101,9 @@ class GrowingFile:
         try:
             os.fdatasync(file.number)
         except BaseException:
-            self._failed = True  # before the next one's turn
+            self._failed = True  # before the lock is released
             raise
 
-    def _require_whole(self) -> None:
+    def _check_not_failed(self) -> None:
         if self._failed:
             raise OSError(errno.EIO, "an earlier write of this file failed")

@@ -1,68 +1,70 @@
-"""Objects as files of one directory, durable before a put returns.
+"""Objects as files in a directory, durable before a put returns.
 
-An object's bytes are written to a file of their own under ``.tmp`` and fsynced, the file is
-linked to its key, which never replaces anything, and the key's directory is fsynced. At every
-moment a key has no object or the whole one, and a crash leaves at most a temporary file.
+A put writes the object's bytes to a temporary file and fsyncs it, links the file to its key, which
+never replaces a file, and fsyncs the key's directory. A key therefore always has either no object
+or the whole one, and a crash leaves at most a temporary file.
 
-Blocking calls run in the executor that the caller passes in, one hop for each operation. What
-the page cache has of an object that was read before is copied from there at once: a hop takes as
-long as to copy 2 MB, and its thread takes the interpreter from whoever answers consumers. Only a
-local file system knows what it has, which is tried at start: to open a file on another may take
-long, and is never done on the event loop.
-Descriptors of objects are not kept: to open a file takes 3 µs, a hop to the executor far more,
-and an open descriptor would hold the space of an object that another process deleted.
+Blocking calls run in the executor that the caller passes in, one hop per operation. A read of an
+object that was read recently is first tried on the event loop, from the page cache only: a hop to
+the executor takes as long as copying 2 MB, and its thread competes for the GIL with the thread
+that answers consumers. This needs a local file system that supports ``RWF_NOWAIT``, which is
+tested at start-up; on a network file system even opening a file may block for long.
+
+Descriptors of objects are not kept open. Opening a file takes 3 µs, and an open descriptor would
+keep the disk space of an object that another process has deleted.
 """
 
 import asyncio
 import os
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Final, TypeVar
 
+from cachetools import LRUCache
+
 from headwater.directories import make_durable
 from headwater.errors import ConfigurationError, ObjectNotFound, ObjectStoreUnavailable, StoreError
 from headwater.objects.local.disk_errors import advice, disk_error
-from headwater.objects.local.durable import Descriptor, DurableDirectories
+from headwater.objects.local.durable_directories import Descriptor, DurableDirectories
 from headwater.objects.local.growing_file import MODE, GrowingFile
-from headwater.objects.local.temporary import TemporaryArea
-from headwater.objects.names import check_key, check_range, directory_of, is_key
+from headwater.objects.local.temporary_files import TemporaryArea
+from headwater.objects.object_keys import check_key, check_range, directory_of, is_key
 from headwater.objects.store import Buffer, GrowingObject, ObjectInfo, Traffic
 
 T = TypeVar("T")
 
 LINK_ATTEMPTS = 10
-"""How often a put meets its directory being pruned before it gives up."""
+"""Attempts of a put whose directory another process deletes, before it fails."""
 NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
-"""None where Python was built for an older C library."""
-AT_ONCE_BYTES = 4 << 20
-"""Up to so much is read at once: to copy it takes half a millisecond."""
-KNOWN_KEYS = 1024
-"""So many objects that were read lately: to open one of them does not wait for the disk."""
+"""None if Python was built for an older C library."""
+MAX_CACHED_READ_BYTES = 4 << 20
+"""Largest read on the event loop; copying this much takes half a millisecond."""
+MAX_RECENT_KEYS = 1024
+"""Number of recently read objects: opening one of them does not wait for the disk."""
 
 
 class LocalDirectory:
-    """An ``ObjectStore`` in a directory that many processes of one host may share.
+    """An ``ObjectStore`` in a directory, which several processes on one host may share.
 
-    A put that is cancelled goes on in its thread: its parts must stay unchanged all the same.
+    A cancelled put continues in its thread, so that its parts must not be changed.
     """
 
     def __init__(self, path: Path | str, *, executor: Executor, id: str = "local") -> None:  # noqa: A002
-        """Create the directory where it is missing and prove that it can be written durably.
+        """Create the directory if it is missing, and test that it can be written durably.
 
         Raises ``ConfigurationError``.
         """
         self.id = id
         self.traffic = Traffic()
         self._executor = executor
-        self._known: OrderedDict[str, None] = OrderedDict()
+        self._recent_keys: LRUCache[str, None] = LRUCache(MAX_RECENT_KEYS)
         self._root = Path(path).absolute()
         try:
             make_durable(self._root)
             self._directories = DurableDirectories(self._root)
             self._temporary = TemporaryArea(self._root)
-            self._at_once = _probe(self._temporary)
+            self._reads_page_cache = _probe(self._temporary)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot store objects in {self._root}: {error.strerror}; {advice(error)}"
@@ -97,9 +99,9 @@ class LocalDirectory:
         await self._run(lambda: self._delete(key), f"deleting {key}")
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
-        waiting: list[ObjectInfo | str] = [directory_of(prefix)]
-        while waiting:
-            match waiting.pop():
+        pending: list[ObjectInfo | str] = [directory_of(prefix)]
+        while pending:
+            match pending.pop():
                 case ObjectInfo() as info:
                     yield info
                 case str() as directory:
@@ -108,7 +110,7 @@ class LocalDirectory:
                         lambda directory=directory: self._scan(directory, prefix),  # type: ignore[misc]
                         f"listing {prefix}",
                     )
-                    waiting.extend(reversed(found))
+                    pending.extend(reversed(found))
 
     async def close(self) -> None:
         self._directories.close()
@@ -130,15 +132,17 @@ class LocalDirectory:
         check_key(key)
         self.traffic.gets += 1
         data: bytearray | None = None
-        if self._at_once and length and length <= AT_ONCE_BYTES and key in self._known:
-            await asyncio.sleep(0)  # who reads much in a row lets others go first
-            data = self._read_at_once(key, start, length)
+        if (
+            self._reads_page_cache
+            and length
+            and length <= MAX_CACHED_READ_BYTES
+            and key in self._recent_keys
+        ):
+            await asyncio.sleep(0)  # a caller that reads in a loop must not starve other tasks
+            data = self._read_page_cache(key, start, length)
         if data is None:
             data = await self._run(lambda: self._read(key, start, length), f"reading {key}")
-        self._known[key] = None
-        self._known.move_to_end(key)
-        if len(self._known) > KNOWN_KEYS:
-            self._known.popitem(last=False)
+        self._recent_keys[key] = None
         self.traffic.bytes_read += len(data)
         return data
 
@@ -156,15 +160,17 @@ class LocalDirectory:
                         dst_dir_fd=target.number,
                     )
                 except FileNotFoundError:
-                    self._directories.forget(directory)  # pruned since it was opened
+                    self._directories.forget(directory)  # deleted since it was opened
                     continue
                 except FileExistsError:
-                    # A repeat. Whoever wrote it first may not have come to its fsync.
+                    # A repeated put. The first one may not have finished its fsync.
                     if not (self._root / key).is_file():
                         raise
                 break
             else:
-                raise ObjectStoreUnavailable(f"{self._root / directory} is removed again and again")
+                raise ObjectStoreUnavailable(
+                    f"another process deletes {self._root / directory} repeatedly"
+                )
         finally:
             self._temporary.remove(temporary)
         self._directories.sync(directory, target)
@@ -178,16 +184,16 @@ class LocalDirectory:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
                 file = Descriptor(os.open(name, flags, MODE, dir_fd=target.number))
             except FileNotFoundError:
-                self._directories.forget(directory)  # pruned since it was opened
+                self._directories.forget(directory)  # deleted since it was opened
                 continue
             self._directories.sync(directory, target)
             return file
-        raise ObjectStoreUnavailable(f"{self._root / directory} is removed again and again")
+        raise ObjectStoreUnavailable(f"another process deletes {self._root / directory} repeatedly")
 
-    def _read_at_once(self, key: str, start: int, length: int) -> bytearray | None:
-        """What is in the page cache, or None; whatever is wrong, ``_read`` finds and tells."""
+    def _read_page_cache(self, key: str, start: int, length: int) -> bytearray | None:
+        """Read from the page cache; None on any failure, which ``_read`` then reports."""
         try:
-            # A new access time would make the kernel wait for the file system's journal.
+            # Updating the access time could make the kernel wait for the file system's journal.
             number = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_NOATIME)
         except OSError:
             return None
@@ -204,7 +210,7 @@ class LocalDirectory:
                 end = size if length is None else start + length
                 if end > size:
                     raise ObjectStoreUnavailable(
-                        f"{path} has {size} bytes, wanted are {start} to {end}"
+                        f"{path} has {size} bytes; bytes {start} to {end} were requested"
                     )
                 data = bytearray(end - start)
                 _read_into(file.fileno(), data, start, path)
@@ -218,8 +224,8 @@ class LocalDirectory:
             path.unlink(missing_ok=True)
         except (NotADirectoryError, IsADirectoryError):
             return
-        # Empty directories go too. A put that races with this meets ENOENT at its link and
-        # creates the directory again; where its link came first, rmdir refuses.
+        # Delete empty directories too. A concurrent put gets ENOENT from its link and creates the
+        # directory again; if its link came first, rmdir fails.
         for parent in path.parents:
             if parent == self._root:
                 return
@@ -229,7 +235,7 @@ class LocalDirectory:
                 return
 
     def _scan(self, directory: str, prefix: str) -> Sequence[ObjectInfo | str]:
-        """The objects and directories in one directory that may match, in key order."""
+        """The objects and subdirectories of a directory that match the prefix, in key order."""
         found: list[tuple[str, ObjectInfo | str]] = []
         try:
             with os.scandir(self._root / directory) as entries:
@@ -243,7 +249,7 @@ class LocalDirectory:
                         found.append((key, info))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        # A directory sorts by its name and the slash, as the keys in it do.
+        # Sort directories by name and slash, as the keys in them sort.
         found.sort(key=lambda pair: pair[0])
         return [entry for _, entry in found]
 
@@ -257,11 +263,11 @@ def _info(key: str, entry: "os.DirEntry[str]") -> ObjectInfo | None:
 
 
 def _read_cached(number: int, start: int, length: int) -> bytearray | None:
-    """So much of an open file, if all of it can be had without waiting for the disk."""
+    """A range of an open file if all of it is in the page cache, else None."""
     if NO_WAIT is None:
         return None
     try:
-        # What is not there is missing at its end: the whole need not be made room for in vain.
+        # Try the last byte first: if it is not cached, no buffer is allocated in vain.
         if os.preadv(number, [bytearray(1)], start + length - 1, NO_WAIT) != 1:
             return None
         data = bytearray(length)
@@ -276,21 +282,21 @@ def _read_into(number: int, data: bytearray, start: int, path: Path) -> None:
         while done < len(view):
             count = os.preadv(number, [view[done:]], start + done)
             if count == 0:
-                raise ObjectStoreUnavailable(f"{path} was cut while it was read")
+                raise ObjectStoreUnavailable(f"{path} was truncated while it was read")
             done += count
 
 
 def _probe(temporary: TemporaryArea) -> bool:
-    """Do once what every put does, so that an unfit file system is known at start.
+    """Do all steps of a put, so that an unsuitable file system is detected at start-up.
 
-    Returns whether it can tell what it has in memory.
+    Returns whether the file system can report what is in the page cache.
     """
     directory = temporary.directory.number
     name = temporary.write([b"probe"])
     os.link(name, "probe", src_dir_fd=directory, dst_dir_fd=directory)
     os.fsync(directory)
     file = Descriptor(os.open("probe", os.O_RDONLY, dir_fd=directory))
-    known = _read_cached(file.number, 0, len(b"probe")) is not None
+    cached = _read_cached(file.number, 0, len(b"probe")) is not None
     temporary.remove(name)
     temporary.remove("probe")
-    return known
+    return cached

@@ -1,6 +1,6 @@
-"""A container of Azure Blob Storage, from a URL: ``az://container/prefix?account=name``.
+"""Opens a container of Azure Blob Storage from a URL: ``az://container/prefix?account=name``.
 
-Who asks comes from AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY or AZURE_CLIENT_ID and what
+Credentials come from AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY or AZURE_CLIENT_ID and what
 belongs to it, or from the machine itself on Azure. Not tested against Azure's own servers.
 """
 
@@ -10,7 +10,7 @@ from urllib.parse import SplitResult
 from obstore.store import AzureStore
 
 from headwater.objects.health import StoreHealth
-from headwater.objects.remote.buckets import (
+from headwater.objects.remote.bucket_urls import (
     bucket_name,
     bucket_prefix,
     client_options,
@@ -28,7 +28,7 @@ OPTIONS = ("account", "endpoint", "ca")
 
 
 def open_azure(url: SplitResult, *, health: StoreHealth | None = None) -> RemoteObjects:
-    """The container that a URL names. Nothing is sent yet. Raises ``ConfigurationError``."""
+    """Open the container of a URL, without a request. Raises ``ConfigurationError``."""
     container, prefix = bucket_name(url), bucket_prefix(url)
     options = url_options("az", url.query, OPTIONS)
     config: AzureConfig = {}

@@ -1,6 +1,6 @@
-"""What an object store's refusals mean, and what to do about them.
+"""Translates obstore's errors into Headwater's, with advice.
 
-obstore has few exception classes: the HTTP status and S3's error code stand in the text only.
+obstore has few exception classes; the HTTP status and S3's error code are only in the text.
 """
 
 import re
@@ -15,21 +15,21 @@ S3_ACCESS = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _INSTANCE_CREDENTIALS = ("http://169.254.", "http://metadata.google.internal")
-"""Where a library looks for credentials on a cloud's own machines, when it was given none."""
+"""Addresses where a library looks for credentials on a cloud's machines if none are set."""
 _TRANSIENT = {408, 429, 500, 502, 503, 504}
 _TRANSIENT_CODES = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable"}
 _CHANGED_CODES = {"BadDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch"}
-"""What arrived is not what was sent."""
+"""S3's error codes if the received bytes do not match their checksum."""
 _FULL = 507
 _EXPIRED = {"ExpiredToken", "TokenRefreshRequired"}
 _UNKNOWN_USER = {"InvalidAccessKeyId", "XAdminUserNotFound"}
-"""Some servers say this with 404, which must not pass for an object that is not there."""
+"""Some servers send these with status 404, which must not count as a missing object."""
 
 
 def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCESS) -> StoreError:
-    """The error that a caller of the store gets for one of obstore's.
+    """The error that a caller of the store gets for an error of obstore.
 
-    ``access`` says what to check where the store denies it.
+    ``access`` says what to check if access is denied.
     """
     text = str(error)
     status = int(found[1]) if (found := _STATUS.search(text)) else None
@@ -43,7 +43,7 @@ def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCE
     if status == _FULL:
         return StorageFull(f"{failed}: no space left ({answer}); add space to the object store")
     if arrived_changed(error):
-        return TransientFailure(f"{failed}: its bytes were changed on their way ({answer})")
+        return TransientFailure(f"{failed}: its bytes were corrupted in transit ({answer})")
     if status is None or status in _TRANSIENT or code in _TRANSIENT_CODES:
         reason = answer or text.partition("\n")[0]
         return TransientFailure(f"{failed}: {reason}; check that the object store answers")
@@ -51,13 +51,13 @@ def remote_error(error: Exception, doing: str, where: str, access: str = S3_ACCE
 
 
 def arrived_changed(error: Exception) -> bool:
-    """Whether a put was refused because its bytes and their checksum do not agree."""
+    """Whether a put was refused because its bytes do not match their checksum."""
     found = _CODE.search(str(error))
     return found is not None and found[1] in _CHANGED_CODES
 
 
 def _refusal(error: Exception, code: str | None, access: str) -> str | None:
-    """Why no request at all can succeed before somebody changes something."""
+    """The reason why no request can succeed until the configuration changes, None without one."""
     if code in ("NoSuchBucket", "ContainerNotFound"):
         return "the bucket does not exist; create it, or correct --objects"
     if code in _EXPIRED:

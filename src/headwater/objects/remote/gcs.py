@@ -1,6 +1,6 @@
-"""A bucket of Google Cloud Storage, from a URL: ``gs://bucket/prefix``.
+"""Opens a bucket of Google Cloud Storage from a URL: ``gs://bucket/prefix``.
 
-Who asks comes from GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT, or from the machine
+Credentials come from GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT, or from the machine
 itself on Google's cloud. Not tested against Google's own servers.
 """
 
@@ -10,7 +10,7 @@ from urllib.parse import SplitResult
 from obstore.store import GCSStore
 
 from headwater.objects.health import StoreHealth
-from headwater.objects.remote.buckets import (
+from headwater.objects.remote.bucket_urls import (
     bucket_name,
     bucket_prefix,
     client_options,
@@ -28,7 +28,7 @@ OPTIONS = ("endpoint", "ca")
 
 
 def open_gcs(url: SplitResult, *, health: StoreHealth | None = None) -> RemoteObjects:
-    """The bucket that a URL names. Nothing is sent yet. Raises ``ConfigurationError``."""
+    """Open the bucket of a URL, without a request. Raises ``ConfigurationError``."""
     bucket, prefix = bucket_name(url), bucket_prefix(url)
     options = url_options("gs", url.query, OPTIONS)
     config: GCSConfig = {}

@@ -1,10 +1,10 @@
-"""A bucket of S3, or of a server that speaks its protocol, from a URL.
+"""Opens a bucket of S3, or of a server that implements its protocol, from a URL.
 
 ``s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=eu-central-1&path_style=true``
 
-What the URL leaves out comes from the usual variables: AWS_ACCESS_KEY_ID,
-AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL and so on. Secrets are
-not taken from a URL, because URLs end up in logs and process lists.
+Options that the URL does not have come from the usual environment variables: AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL and so on. Secrets in a URL
+are refused, because URLs appear in logs and process lists.
 """
 
 import os
@@ -20,7 +20,7 @@ from obstore.store import S3Store
 
 from headwater.errors import ConfigurationError
 from headwater.objects.health import StoreHealth
-from headwater.objects.remote.buckets import (
+from headwater.objects.remote.bucket_urls import (
     bucket_name,
     bucket_prefix,
     client_options,
@@ -29,46 +29,50 @@ from headwater.objects.remote.buckets import (
     url_options,
 )
 from headwater.objects.remote.errors import S3_ACCESS, arrived_changed, remote_error
-from headwater.objects.remote.store import CONCURRENCY, RemoteObjects
+from headwater.objects.remote.store import MAX_REQUESTS_IN_FLIGHT, RemoteObjects
 from headwater.objects.retrying import TransientFailure
 
 if TYPE_CHECKING:  # obstore has this in its type stubs only
     from obstore.store import S3Config
 
 OPTIONS = ("endpoint", "region", "path_style", "ca", "encryption", "kms_key", "checksum")
-_ALLOWED = {
+_ALLOWED_VALUES = {
     "path_style": ("true", "false"),
     "encryption": ("AES256", "aws:kms", "aws:kms:dsse"),
     "checksum": ("CRC64NVME", "SHA256", "none"),
 }
-_CYCLIC = "CRC64NVME"
-_WRONG_SUM = {"x-amz-checksum-crc64nvme": "AAAAAAAAAAA="}
+_CRC64NVME = "CRC64NVME"
+_WRONG_CHECKSUM_HEADER = {"x-amz-checksum-crc64nvme": "AAAAAAAAAAA="}
 
 
 def open_s3(
-    url: SplitResult, *, concurrency: int = CONCURRENCY, health: StoreHealth | None = None
+    url: SplitResult,
+    *,
+    concurrency: int = MAX_REQUESTS_IN_FLIGHT,
+    health: StoreHealth | None = None,
 ) -> RemoteObjects:
-    """The bucket that a URL names. Nothing is sent yet. Raises ``ConfigurationError``.
+    """Open the bucket of a URL, without a request. Raises ``ConfigurationError``.
 
-    Where no checksum is named, puts are signed over their content until the server has shown that
-    it checks a CRC64NVME. That takes its place then: to hash four megabytes takes the broker as
-    long as to send them, and the server as long again. Amazon's own is known to check it.
+    If no checksum is configured, the first put carries a signed SHA-256 of its content. Then a put
+    with a wrong CRC64NVME tests whether the server verifies that checksum. If it does, later puts
+    use it instead, because hashing 4 MB takes as long as sending them, on both sides. Amazon S3 is
+    known to verify it.
     """
     options = s3_options(url.query)
     named = _checksum(options)
-    cyclic = named is None and _endpoint(options) is None
+    uses_crc = named is None and _endpoint(options) is None
 
-    async def quicker() -> S3Store | None:
-        return open_bucket(url, checksum=_CYCLIC) if await _checks_sums(url) else None
+    async def faster_bucket() -> S3Store | None:
+        return open_bucket(url, checksum=_CRC64NVME) if await _verifies_crc(url) else None
 
     return RemoteObjects(
-        open_bucket(url, checksum=_CYCLIC if cyclic else None),
+        open_bucket(url, checksum=_CRC64NVME if uses_crc else None),
         id="s3",
         where=f"s3://{url.netloc}/{bucket_prefix(url)}",
         access=S3_ACCESS,
         concurrency=concurrency,
         health=health,
-        quicker=quicker if named is None and not cyclic else None,
+        faster_bucket=faster_bucket if named is None and not uses_crc else None,
     )
 
 
@@ -79,10 +83,10 @@ def open_bucket(
     checksum: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> S3Store:
-    """The same as obstore has it, for what blocks and runs outside a broker's loop.
+    """Open the bucket of a URL as an obstore bucket, which also has blocking calls.
 
-    ``checksum`` goes with every object where neither URL nor variable names one; beside a
-    CRC64NVME requests are not signed over their content. ``headers`` go with every request.
+    ``checksum`` is the algorithm if neither the URL nor a variable names one. With CRC64NVME the
+    signature of a request does not cover its content. ``headers`` are sent with every request.
     """
     bucket, prefix = bucket_name(url), bucket_prefix(url)
     options = s3_options(url.query)
@@ -103,7 +107,7 @@ def open_bucket(
     checksum = _checksum(options) or checksum
     if checksum is not None and checksum != "none":
         config["checksum_algorithm"] = checksum
-    if checksum == _CYCLIC or headers:
+    if checksum == _CRC64NVME or headers:
         config["unsigned_payload"] = True
     client = client_options(options, endpoint)
     if headers:
@@ -118,12 +122,12 @@ def open_bucket(
         )
 
 
-async def _checks_sums(url: SplitResult) -> bool:
-    """Whether the server refuses an object whose CRC64NVME is wrong, for that reason.
+async def _verifies_crc(url: SplitResult) -> bool:
+    """Whether the server refuses an object with a wrong CRC64NVME because of the checksum.
 
-    Raises ``TransientFailure`` where it does not say at the moment.
+    Raises ``TransientFailure`` if the server does not answer at the moment.
     """
-    bucket = open_bucket(url, headers=_WRONG_SUM)
+    bucket = open_bucket(url, headers=_WRONG_CHECKSUM_HEADER)
     key = f"check/{uuid.uuid4().hex}/sum"
     try:
         await obstore.put_async(bucket, key, b"not this sum", use_multipart=False)
@@ -134,7 +138,7 @@ async def _checks_sums(url: SplitResult) -> bool:
         if isinstance(failure, TransientFailure):
             raise failure from error
         return False
-    with suppress(BaseError, FileNotFoundError):  # the next check sees to what is left behind
+    with suppress(BaseError, FileNotFoundError):  # the next compatibility check deletes it
         await obstore.delete_async(bucket, key)
     return False
 
@@ -144,7 +148,7 @@ def _endpoint(options: Mapping[str, str]) -> str | None:
 
 
 def _checksum(options: Mapping[str, str]) -> str | None:
-    """What URL or variable names. Raises ``ConfigurationError`` where they contradict."""
+    """The checksum of the URL or the variable; ``ConfigurationError`` if they contradict."""
     named, variable = options.get("checksum"), os.environ.get("AWS_CHECKSUM_ALGORITHM")
     if named == "none" and variable:
         raise ConfigurationError(
@@ -154,9 +158,9 @@ def _checksum(options: Mapping[str, str]) -> str | None:
 
 
 def s3_options(query: str) -> dict[str, str]:
-    """What stands after the question mark, checked. Raises ``ConfigurationError``."""
+    """The options of a URL's query, checked. Raises ``ConfigurationError``."""
     options = url_options("s3", query, OPTIONS)
-    for name, allowed in _ALLOWED.items():
+    for name, allowed in _ALLOWED_VALUES.items():
         if name in options and options[name] not in allowed:
             raise ConfigurationError(
                 f"{name} is one of {', '.join(allowed)}, not {options[name]!r}"
@@ -167,7 +171,7 @@ def s3_options(query: str) -> dict[str, str]:
 
 
 def _with_bucket(endpoint: str, bucket: str) -> str:
-    """Where a bucket with a host name of its own is reached.
+    """The endpoint of a bucket that has its own host name.
 
     >>> _with_bucket("https://s3.example.com:9000", "logs")
     'https://logs.s3.example.com:9000'

@@ -1,6 +1,6 @@
-"""Objects in a bucket, through obstore; only here and in the modules that configure it.
+"""Objects in a bucket, through obstore.
 
-obstore's own retries are off: ``RetryingObjects`` does them for every backend alike.
+obstore's own retries are switched off, because ``RetryingObjects`` retries for all backends.
 """
 
 import asyncio
@@ -13,28 +13,28 @@ from obstore.store import ObjectStore as Bucket
 
 from headwater.errors import ObjectNotFound, ObjectStoreUnavailable
 from headwater.objects.health import StoreHealth
-from headwater.objects.names import check_key, check_range, directory_of
+from headwater.objects.object_keys import check_key, check_range, directory_of
 from headwater.objects.remote.errors import remote_error
 from headwater.objects.retrying import TransientFailure
 from headwater.objects.store import Buffer, ObjectInfo, Traffic
 
 LIST_CHUNK = 1_000
-MOST_PARTS = 256
-"""More than these are joined: obstore takes the interpreter lock for each."""
+MAX_PARTS = 256
+"""If an object has more parts than this, they are joined: obstore takes the GIL for each."""
 JOINED_BYTES = 2**20
-"""About how much is joined at a time, so that nobody waits for all of a large object."""
-CONCURRENCY = 64
-"""Requests under way at once, where nothing else is said."""
+"""Bytes joined between two yields to the event loop."""
+MAX_REQUESTS_IN_FLIGHT = 64
+"""Default bound on requests in flight."""
 
 
 class RemoteObjects:
     """An ``ObjectStore`` over one of obstore's buckets.
 
-    ``where`` is the bucket's name in error texts, and ``access`` what to check where access is
-    denied. At most ``concurrency`` requests are under way at once; the others wait their turn.
-    ``health`` is told of every request, and may refuse it with ``StoreSuspended``. ``quicker`` is
-    asked after the first put, when the store is known to answer, for a bucket that the next ones
-    go to; where that fails with ``TransientFailure``, after a later one again.
+    ``where`` names the bucket in error messages, and ``access`` says what to check if access is
+    denied. At most ``concurrency`` requests are in flight; further ones wait. ``health`` records
+    every request, and may refuse it with ``StoreSuspended``. ``faster_bucket`` is called after the
+    first successful put and may return a better configured bucket for all later requests. If it
+    raises ``TransientFailure``, it is called again after a later put.
     """
 
     def __init__(
@@ -44,36 +44,36 @@ class RemoteObjects:
         id: str,  # noqa: A002
         where: str,
         access: str,
-        concurrency: int = CONCURRENCY,
+        concurrency: int = MAX_REQUESTS_IN_FLIGHT,
         health: StoreHealth | None = None,
-        quicker: Callable[[], Awaitable[Bucket | None]] | None = None,
+        faster_bucket: Callable[[], Awaitable[Bucket | None]] | None = None,
     ) -> None:
         self.id = id
         self.traffic = Traffic()
         self._bucket = bucket
-        self._quicker = quicker
+        self._faster_bucket = faster_bucket
         self._where = where
         self._access = access
         self._health = health or StoreHealth()
-        self._turns = asyncio.Semaphore(concurrency)
+        self._slots = asyncio.Semaphore(concurrency)
 
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
         check_key(key)
         self.traffic.puts += 1
         size = sum(map(len, parts))
         async with self._request(f"writing {key}", size):
-            await self._put(key, parts if len(parts) <= MOST_PARTS else await _joined(parts))
+            await self._put(key, parts if len(parts) <= MAX_PARTS else await _joined(parts))
         self.traffic.bytes_written += size
-        if (quicker := self._quicker) is not None:
-            self._quicker = None  # the others need not ask too
+        if (faster_bucket := self._faster_bucket) is not None:
+            self._faster_bucket = None  # concurrent puts must not call it too
             try:
-                async with self._turns:
-                    self._bucket = await quicker() or self._bucket
+                async with self._slots:
+                    self._bucket = await faster_bucket() or self._bucket
             except TransientFailure:
-                self._quicker = quicker
+                self._faster_bucket = faster_bucket
 
     def grow(self, key: str) -> None:
-        """Objects are written whole."""
+        """Always None: objects cannot grow."""
 
     async def get(self, key: str) -> bytearray:
         check_key(key)
@@ -98,7 +98,7 @@ class RemoteObjects:
         if short:
             self.traffic.errors += 1
             raise ObjectStoreUnavailable(
-                f"{key} in {self._where} is shorter than the {start + length} bytes wanted"
+                f"{key} in {self._where} has fewer than the {start + length} bytes requested"
             )
         self.traffic.bytes_read += len(data)
         return data
@@ -113,13 +113,13 @@ class RemoteObjects:
             return
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
-        # obstore lists whole segments only; the rest of the prefix is compared here.
+        # obstore lists by whole segments only; the rest of the prefix is compared here.
         chunks = obstore.list(self._bucket, directory_of(prefix) or None, chunk_size=LIST_CHUNK)
         pages = 0
         while True:
             async with self._request(f"listing {prefix}"):
                 chunk = await anext(chunks, None)
-            # The end of a list is known from its last page; that of an empty one is a page too.
+            # The last page says that it is the last; an empty list takes one request.
             if chunk is not None or not pages:
                 self.traffic.lists += 1
                 pages += 1
@@ -161,8 +161,8 @@ class RemoteObjects:
     @asynccontextmanager
     async def _request(self, doing: str, size: int = 0) -> AsyncIterator[None]:
         try:
-            async with self._turns:
-                with self._watched(size):
+            async with self._slots:
+                with self._observed(size):
                     yield
         except (BaseError, FileNotFoundError) as error:
             failure = remote_error(error, doing, self._where, self._access)
@@ -174,8 +174,8 @@ class RemoteObjects:
             raise
 
     @contextmanager
-    def _watched(self, size: int) -> Iterator[None]:
-        """Let the store's health judge a request, and be judged by it."""
+    def _observed(self, size: int) -> Iterator[None]:
+        """Ask ``health`` whether a request may be sent, and report its outcome to it."""
         now = asyncio.get_running_loop().time
         request = self._health.begin(now(), size)
         try:
@@ -194,7 +194,7 @@ class RemoteObjects:
 
 
 async def _joined(parts: Sequence[Buffer]) -> list[Buffer]:
-    """The same bytes in few parts."""
+    """Join the parts into fewer, larger ones."""
     joined: list[Buffer] = []
     first = size = 0
     for number, part in enumerate(parts, 1):

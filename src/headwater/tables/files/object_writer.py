@@ -17,9 +17,9 @@ import pyarrow as pa
 from headwater.directories import make_durable
 from headwater.errors import ConfigurationError, StoreError
 from headwater.objects.local.disk_errors import disk_error
-from headwater.objects.local.durable import DurableDirectories
-from headwater.objects.local.temporary import TemporaryArea
-from headwater.objects.names import check_key
+from headwater.objects.local.durable_directories import DurableDirectories
+from headwater.objects.local.temporary_files import TemporaryArea
+from headwater.objects.object_keys import check_key
 
 PART_BYTES: Final = 8 * 2**20
 """What a bucket gets at once; a smaller object is a single put."""

@@ -1,7 +1,7 @@
-"""Directories whose entries survive a power cut.
+"""Directories whose entries survive a power failure.
 
-A file's own fsync does not make its name durable: that takes an fsync of the directory that
-holds it, and of every directory above that was created on the way.
+The fsync of a file does not make its name durable. That needs an fsync of its directory, and of the
+parent of every directory that was created for it.
 """
 
 import contextlib
@@ -14,9 +14,9 @@ from cachetools import LRUCache
 
 
 class Descriptor:
-    """An open file descriptor that closes with its last holder.
+    """An open file descriptor that is closed when the last reference to it is dropped.
 
-    So a cache may drop one while another thread is still using it.
+    A cache may therefore drop a descriptor that another thread still uses.
     """
 
     __slots__ = ("number",)
@@ -29,13 +29,13 @@ class Descriptor:
 
 
 class DurableDirectories:
-    """The directories under a root that are known to be durable, each held open.
+    """The directories under a root that are known to be durable, each with an open descriptor.
 
-    They are used through their descriptors only. A directory that another process removed and
-    created again is then not mistaken for the one that was made durable: to link into a
-    removed one fails with ENOENT, and the caller calls ``forget`` and starts over.
+    Directories are used through their descriptors only. If another process deletes a directory and
+    creates it again, the new one is then not mistaken for the durable one: linking into the deleted
+    one fails with ENOENT, and the caller calls ``forget`` and tries again.
 
-    Calls come from several threads.
+    May be called from several threads.
     """
 
     def __init__(self, root: Path, *, capacity: int = 256) -> None:
@@ -46,10 +46,10 @@ class DurableDirectories:
         self._syncing = threading.Lock()
 
     def open(self, directory: str) -> Descriptor:
-        """The directory, created where it is missing, itself and all above it durable.
+        """A directory, created if it is missing, which is durable with all of its parents.
 
-        The first use of each costs one fsync of the one above, even where it exists already:
-        the process that created it may not have come to its fsync.
+        The first use of each directory costs one fsync of its parent, even if it exists already:
+        the process that created it may not have finished its fsync.
         """
         if not directory:
             return self._root
@@ -60,7 +60,7 @@ class DurableDirectories:
         parent = self.open(above)
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent.number)
-        # Opened before the fsync: what is durable then is what the descriptor stands for.
+        # Opened before the fsync, so that the fsync makes exactly this directory durable.
         opened = Descriptor(os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=parent.number))
         self.sync(above, parent)
         with self._lock:
@@ -70,10 +70,10 @@ class DurableDirectories:
     def sync(self, directory: str, opened: Descriptor) -> None:
         """Make the entries of a directory durable.
 
-        After a failure the kernel may have dropped what was not written and would report
-        success the next time, so a directory whose fsync failed once is refused for good.
+        After a failed fsync the kernel may have dropped the unwritten data and would report success
+        the next time. A directory whose fsync failed once is therefore refused from then on.
         """
-        # One at a time: the kernel tells an error to the first that asks, and to no other.
+        # One fsync at a time: the kernel reports an error to only one of the callers.
         with self._syncing:
             if directory in self._failed:
                 raise OSError(errno.EIO, "an earlier fsync of this directory failed")
@@ -84,13 +84,13 @@ class DurableDirectories:
                 raise
 
     def forget(self, directory: str) -> None:
-        """Look at a directory and those above it afresh at their next use."""
+        """Open a directory and its parents again at their next use."""
         with self._lock:
             while directory:
                 self._known.pop(directory, None)
                 directory = directory.rpartition("/")[0]
 
     def close(self) -> None:
-        """Let go of every directory but the root, which goes with this object."""
+        """Close all directories but the root, which is closed with this object."""
         with self._lock:
             self._known.clear()

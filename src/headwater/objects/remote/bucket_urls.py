@@ -1,4 +1,4 @@
-"""What the URLs of all buckets have in common: a name, a prefix, options, and time limits."""
+"""The parts that the URLs of all buckets share: a name, a prefix, options and timeouts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote
 from obstore.exceptions import BaseError
 
 from headwater.errors import ConfigurationError
-from headwater.objects.names import is_key
+from headwater.objects.object_keys import is_key
 
 if TYPE_CHECKING:  # obstore has these in its type stubs only
     from obstore.store import ClientConfig, RetryConfig
@@ -23,13 +23,13 @@ def bucket_name(url: SplitResult) -> str:
     """The bucket that a URL names. Raises ``ConfigurationError``."""
     if not url.netloc or "@" in url.netloc:
         raise ConfigurationError(
-            f"a bucket's URL is {url.scheme}://bucket/prefix, and credentials stand in variables"
+            f"write a bucket's URL as {url.scheme}://bucket/prefix, with credentials in variables"
         )
     return url.netloc
 
 
 def bucket_prefix(url: SplitResult) -> str:
-    """What stands before every key, without slashes around it. Raises ``ConfigurationError``."""
+    """The prefix of all keys, without outer slashes. Raises ``ConfigurationError``."""
     prefix = unquote(url.path).strip("/")
     if prefix and not is_key(prefix):
         raise ConfigurationError(f"{prefix!r} is not a legal prefix of a {url.scheme}:// URL")
@@ -37,7 +37,7 @@ def bucket_prefix(url: SplitResult) -> str:
 
 
 def url_options(scheme: str, query: str, known: Sequence[str]) -> dict[str, str]:
-    """What stands after the question mark. Raises ``ConfigurationError`` for one not ``known``."""
+    """The options of a query. Raises ``ConfigurationError`` for an option not in ``known``."""
     options = dict(parse_qsl(query, keep_blank_values=True))
     if unknown := options.keys() - set(known):
         raise ConfigurationError(
@@ -46,12 +46,12 @@ def url_options(scheme: str, query: str, known: Sequence[str]) -> dict[str, str]
         )
     endpoint = options.get("endpoint")
     if endpoint is not None and not endpoint.startswith(("http://", "https://")):
-        raise ConfigurationError(f"endpoint is an http:// or https:// address, not {endpoint!r}")
+        raise ConfigurationError(f"endpoint must begin with http:// or https://, not {endpoint!r}")
     return options
 
 
 def client_options(options: dict[str, str], endpoint: str | None) -> "ClientConfig":
-    """Time limits, plain HTTP where the ``endpoint`` is that, and an authority of one's own."""
+    """Timeouts, plain HTTP if the ``endpoint`` uses it, and a certificate authority from ``ca``."""
     client: ClientConfig = {"timeout": REQUEST_TIMEOUT, "connect_timeout": CONNECT_TIMEOUT}
     if endpoint and endpoint.startswith("http://"):
         client["allow_http"] = True
@@ -71,7 +71,7 @@ def retry_config(count: int) -> "RetryConfig":
 
 @contextmanager
 def one_line_errors(where: str) -> Iterator[None]:
-    """What obstore refuses to be configured with becomes a ``ConfigurationError``."""
+    """Raise ``ConfigurationError`` with one line if obstore refuses its configuration."""
     try:
         yield
     except (BaseError, ValueError) as error:

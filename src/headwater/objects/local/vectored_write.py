@@ -1,4 +1,4 @@
-"""Writing many buffers to a file without joining them."""
+"""Writes several buffers to a file without joining them."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ IOV_MAX = os.sysconf("SC_IOV_MAX")
 
 
 def write_all(number: int, parts: Sequence[Buffer], position: int) -> None:
-    """Write the concatenation of ``parts`` from ``position`` on, however often it takes."""
+    """Write the concatenation of ``parts`` at ``position``, with as many calls as necessary."""
     views = [view for part in parts if (view := memoryview(part).cast("B"))]
     first = 0
     while first < len(views):

@@ -1,7 +1,7 @@
-"""Files that are not objects yet: written and fsynced here, then linked to their key.
+"""Files that are not objects yet: they are written and fsynced here, then linked to their key.
 
-Each open store has a directory of its own under ``.tmp`` and holds a lock on it. A crash
-releases the lock, and the next store to open the same root removes what the dead one left.
+Each open store has its own directory under ``.tmp`` and holds a lock on it. A crash releases the
+lock, and the next store that opens the same root deletes the directory.
 """
 
 import errno
@@ -13,17 +13,17 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.objects.local.durable import Descriptor
-from headwater.objects.local.vectors import write_all
-from headwater.objects.names import TEMPORARY
+from headwater.objects.local.durable_directories import Descriptor
+from headwater.objects.local.vectored_write import write_all
+from headwater.objects.object_keys import TEMPORARY_SEGMENT
 from headwater.objects.store import Buffer
 
 
 class TemporaryArea:
-    """One store's unfinished files. Calls come from several threads."""
+    """The unfinished files of one store. May be called from several threads."""
 
     def __init__(self, root: Path) -> None:
-        above = root / TEMPORARY
+        above = root / TEMPORARY_SEGMENT
         above.mkdir(exist_ok=True)
         remove_abandoned(above)
         self.path, self.directory = _claim(above)
@@ -32,8 +32,8 @@ class TemporaryArea:
     def write(self, parts: Sequence[Buffer]) -> str:
         """Write a file and make its bytes durable; returns its name in this directory.
 
-        After any failure the file is gone. A failed fsync above all is not tried again: the
-        kernel may have dropped the dirty pages and would then report success.
+        After a failure the file is deleted. A failed fsync is never repeated, because the kernel
+        may have dropped the dirty pages and would report success.
         """
         name = str(next(self._numbers))
         number = os.open(
@@ -51,7 +51,7 @@ class TemporaryArea:
         return name
 
     def remove(self, name: str) -> None:
-        """Remove a file, which may be gone."""
+        """Delete a file; it is no error if it does not exist."""
         try:
             os.unlink(name, dir_fd=self.directory.number)
         except OSError as error:
@@ -59,18 +59,18 @@ class TemporaryArea:
                 raise
 
     def close(self) -> None:
-        """Remove this directory; a file that is still being written goes with it."""
+        """Delete this directory, including files that are being written."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def remove_abandoned(above: Path) -> None:
-    """Remove the directories whose owners are dead: those whose lock is free."""
+    """Delete the directories whose owners are dead: those that are not locked."""
     for path in above.iterdir():
         try:
             directory = Descriptor(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
             fcntl.flock(directory.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            continue  # its owner lives, or someone else is removing it
+            continue  # its owner is alive, or another process is deleting it
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -81,7 +81,7 @@ def _claim(above: Path) -> tuple[Path, Descriptor]:
         try:
             directory = Descriptor(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
             fcntl.flock(directory.number, fcntl.LOCK_EX)
-            # Between mkdtemp and flock it looks abandoned and may have been removed.
+            # Between mkdtemp and flock another process may have deleted it as abandoned.
             if path.stat().st_ino == os.fstat(directory.number).st_ino:
                 return path, directory
         except FileNotFoundError:
