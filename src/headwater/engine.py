@@ -216,7 +216,7 @@ class Engine(Protocol):
         """
         ...
 
-    def turned_away(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
+    def note_rejected(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
         """Note batches that were refused for the moment and not appended.
 
         Those that their producer has sent behind them must not be taken for the first ones.

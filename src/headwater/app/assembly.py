@@ -39,7 +39,7 @@ from headwater.errors import ConfigurationError, StoreError
 from headwater.extras import missing_modules, require_extra
 from headwater.groups.coordinator import Coordinator
 from headwater.log.engine import open_cluster
-from headwater.log.read.parquet.use import has_parquet_files
+from headwater.log.read.parquet.detection import has_parquet_files
 from headwater.log.reclaim.orphans import fence
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.record_work import RecordWork

@@ -7,32 +7,32 @@ from random import Random
 from headwater.clock import Clock
 from headwater.cluster_record import ClusterRecord, ClusterRecordFollower
 from headwater.log.append.sequence_gaps import SequenceGaps
-from headwater.log.append.writer import Writer
+from headwater.log.append.writer import LogWriter
 from headwater.log.commit_subscribers import CommitSubscriber, StreamUpdates
 from headwater.log.formats.metadata_values import HOLE, PARQUET, SEGMENT
 from headwater.log.formats.segment import SegmentSource
-from headwater.log.housekeeping import Maintenance
+from headwater.log.housekeeping import Housekeeping
 from headwater.log.incarnation import ActiveIncarnation, CurrentIncarnation
 from headwater.log.merge.inline_budget import InlineBudget
 from headwater.log.merge.merger import Merger
+from headwater.log.read.change_follower import ChangeFollower
 from headwater.log.read.chunk_source import ChunkSource
 from headwater.log.read.filler import HoleSource
-from headwater.log.read.follow import Follower
 from headwater.log.read.index import IndexReader
 from headwater.log.read.parquet.source import Offload, ParquetSource
 from headwater.log.read.piece_loader import PieceLoader
 from headwater.log.read.pieces import PieceCache
-from headwater.log.read.reader import Reader
+from headwater.log.read.reader import LogReader
 from headwater.log.read.streams import Streams
 from headwater.log.read.timestamps import TimestampLookup
 from headwater.log.reclaim.garbage import GarbageCollector
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.reclaim.topic_deletion import TopicCleaner
-from headwater.log.reclaim.trim import Trimmer
+from headwater.log.reclaim.trim import LogTrimmer
 from headwater.log.record_work import RecordWork
 from headwater.log.restore.snapshots import Snapshotter
 from headwater.log.settings import LogSettings
-from headwater.log.topics import TopicCatalog
+from headwater.log.topics import TopicStore
 from headwater.meta.store import MetadataStore
 from headwater.objects.store import ObjectStore
 from headwater.telemetry.metrics import Metrics
@@ -62,7 +62,7 @@ class ReadPath:
     index: IndexReader
     loader: PieceLoader
     parquet: ParquetSource
-    reader: Reader
+    reader: LogReader
     timestamps: TimestampLookup
 
 
@@ -70,10 +70,10 @@ class ReadPath:
 class Upkeep:
     """What keeps house, and what requests use of it."""
 
-    trimmer: Trimmer
+    trimmer: LogTrimmer
     cleaner: TopicCleaner
     budget: InlineBudget
-    maintenance: Maintenance
+    maintenance: Housekeeping
 
 
 def assemble_read_path(context: EngineContext, record_work: RecordWork | None) -> ReadPath:
@@ -93,7 +93,7 @@ def assemble_read_path(context: EngineContext, record_work: RecordWork | None) -
     )
     streams = Streams()
     index = IndexReader(meta, streams, loader.keep_inline)
-    reader = Reader(meta=meta, streams=streams, index=index, loader=loader)
+    reader = LogReader(meta=meta, streams=streams, index=index, loader=loader)
     work = record_work or RecordWork(context.offload)
     return ReadPath(
         streams=streams,
@@ -108,7 +108,7 @@ def assemble_read_path(context: EngineContext, record_work: RecordWork | None) -
 def assemble_upkeep(
     context: EngineContext,
     reads: ReadPath,
-    topics: TopicCatalog,
+    topics: TopicStore,
     current: CurrentIncarnation,
     *,
     living: Callable[[], Collection[str]],
@@ -121,7 +121,7 @@ def assemble_upkeep(
     def living_brokers() -> int:
         return len(living())
 
-    trimmer = Trimmer(meta, reads.streams, reads.index, clock)
+    trimmer = LogTrimmer(meta, reads.streams, reads.index, clock)
     cleaner = TopicCleaner(meta, reads.streams, trimmer, clock)
     budget = InlineBudget(meta.limits.inline_bytes, living_brokers)
     snapshotter = Snapshotter(
@@ -133,7 +133,7 @@ def assemble_upkeep(
         kept=context.settings.snapshots_kept,
         offload=context.offload,
     )
-    maintenance = Maintenance(
+    maintenance = Housekeeping(
         meta=meta,
         topics=topics,
         index=reads.index,
@@ -156,12 +156,12 @@ def assemble_upkeep(
 def assemble_follower(
     context: EngineContext,
     reads: ReadPath,
-    topics: TopicCatalog,
+    topics: TopicStore,
     upkeep: Upkeep,
     current: CurrentIncarnation,
-) -> Follower:
+) -> ChangeFollower:
     """What applies other brokers' changes."""
-    return Follower(
+    return ChangeFollower(
         context.meta,
         reads.streams,
         topics,
@@ -173,7 +173,7 @@ def assemble_follower(
 
 
 def commit_subscribers(
-    context: EngineContext, reads: ReadPath, upkeep: Upkeep, follower: Follower
+    context: EngineContext, reads: ReadPath, upkeep: Upkeep, follower: ChangeFollower
 ) -> list[CommitSubscriber]:
     """Who is told of this broker's own commits, in this order."""
     return [
@@ -191,7 +191,7 @@ def make_incarnation(
     reads: ReadPath,
     upkeep: Upkeep,
     *,
-    follower: Follower,
+    follower: ChangeFollower,
     cluster: ClusterRecordFollower,
     gaps: SequenceGaps,
 ) -> ActiveIncarnation:
@@ -200,7 +200,7 @@ def make_incarnation(
     def cluster_level() -> int:
         return cluster.level
 
-    writer = Writer(
+    writer = LogWriter(
         meta=context.meta,
         objects=context.objects,
         incarnation=name,
@@ -210,7 +210,7 @@ def make_incarnation(
         metrics=context.metrics,
         streams=reads.streams,
         subscribers=commit_subscribers(context, reads, upkeep, follower),
-        doubted=follower.doubt,
+        on_unknown_outcome=follower.mark_unknown,
         gaps=gaps,
         level=cluster_level,
         budget=upkeep.budget,

@@ -19,6 +19,7 @@ from headwater.engine import (
 )
 from headwater.errors import KafkaError, StoreError
 from headwater.feature_levels import SPOKEN, check_level
+from headwater.log.admin_queries import epoch_end, remembered_producers, stored_sizes
 from headwater.log.append.sequence_gaps import REMEMBERED_SECONDS, SequenceGaps
 from headwater.log.assembly import (
     EngineContext,
@@ -28,16 +29,15 @@ from headwater.log.assembly import (
     make_incarnation,
 )
 from headwater.log.incarnation import CurrentIncarnation
-from headwater.log.names import take_name
+from headwater.log.incarnation_names import take_name
 from headwater.log.read.parquet.source import Offload, in_thread
-from headwater.log.read.parquet.warmth import warm_up_for_tables
+from headwater.log.read.parquet.warm_up import warm_up_for_tables
 from headwater.log.read.streams import StreamWaiter
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.record_work import RecordWork
 from headwater.log.restore.claim import refuse_unfinished, watch_claim
 from headwater.log.settings import LogSettings
-from headwater.log.surveys import epoch_end, remembered_producers, stored_sizes
-from headwater.log.topics import TopicCatalog
+from headwater.log.topics import TopicStore
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.transactions import transact
@@ -124,7 +124,7 @@ class LogEngine:
         self._metrics = metrics
         self._cluster = ClusterRecordFollower(meta, cluster)
         self._current = CurrentIncarnation()
-        self.topics = TopicCatalog(meta, rng, self._close_streams)
+        self.topics = TopicStore(meta, rng, self._close_streams)
         self._reads = assemble_read_path(context, record_work)
         self._streams = self._reads.streams
         self._loader = self._reads.loader
@@ -160,7 +160,7 @@ class LogEngine:
         context = self._context
         name = await take_name(context.meta, context.cluster, self._broker_id, self._new_name)
         # A commit of the old name may have landed though its answer never came.
-        self._streams.distrust()
+        self._streams.invalidate_bounds()
         self._current.replace(
             make_incarnation(
                 name,
@@ -215,10 +215,10 @@ class LogEngine:
 
     @property
     def room(self) -> bool:
-        return self._current.writer.held.room
+        return self._current.writer.buffer_limit.has_room
 
     async def wait_for_room(self) -> None:
-        await self._current.writer.held.wait_for_room()
+        await self._current.writer.buffer_limit.wait_for_room()
 
     @property
     def bytes_per_client(self) -> int:
@@ -238,7 +238,7 @@ class LogEngine:
         cheap = is_cheap(topic.configs)
         return self._current.writer.append(topic.streams[partition], batches, cheap=cheap)
 
-    def turned_away(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
+    def note_rejected(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
         self._gaps.failed(topic.streams[partition], batches)
 
     def read(
@@ -290,6 +290,6 @@ class LogEngine:
         self._maintenance.deleted_topics.set()
 
     def _refresh_metrics(self) -> None:
-        self._metrics.buffered_bytes.set(self._current.writer.held.bytes)
+        self._metrics.buffered_bytes.set(self._current.writer.buffer_limit.bytes)
         self._metrics.inline_bytes.set(self._upkeep.budget.used)
         self._metrics.snapshot_failing_seconds.set(self._maintenance.snapshots_failing_ms / 1000)

@@ -17,10 +17,10 @@ from headwater.log.read.index import IndexReader
 from headwater.log.reclaim.garbage import SNAPSHOT_LIFE_MS, GarbageCollector
 from headwater.log.reclaim.retention import retained_from
 from headwater.log.reclaim.topic_deletion import TopicCleaner
-from headwater.log.reclaim.trim import Trimmer
+from headwater.log.reclaim.trim import LogTrimmer
 from headwater.log.restore.snapshots import Snapshotter, kept_snapshots
 from headwater.log.settings import LogSettings
-from headwater.log.topics import TopicCatalog
+from headwater.log.topics import TopicStore
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
 from headwater.meta.values import decode
@@ -39,7 +39,7 @@ REST = 4
 """How many times as long as it worked a task rests."""
 
 
-class Maintenance:
+class Housekeeping:
     """Periodic work that any broker may do; guards inside the transactions keep it safe.
 
     ``share`` says which streams this broker sweeps, so that brokers do not all do the same.
@@ -49,9 +49,9 @@ class Maintenance:
         self,
         *,
         meta: MetadataStore,
-        topics: TopicCatalog,
+        topics: TopicStore,
         index: IndexReader,
-        trimmer: Trimmer,
+        trimmer: LogTrimmer,
         cleaner: TopicCleaner,
         collector: GarbageCollector,
         current: CurrentIncarnation,

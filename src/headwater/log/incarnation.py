@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from headwater.log.append.writer import Writer
+from headwater.log.append.writer import LogWriter
 from headwater.log.merge.merger import Merger
 
 
@@ -12,7 +12,7 @@ class ActiveIncarnation:
     """A name to write under, and what writes under it. It is replaced as a whole."""
 
     name: str
-    writer: Writer
+    writer: LogWriter
     merger: Merger
     fenced: asyncio.Event
     """Set when the name may write no more: another incarnation has to take its place."""
@@ -37,7 +37,7 @@ class CurrentIncarnation:
         return self._active
 
     @property
-    def writer(self) -> Writer:
+    def writer(self) -> LogWriter:
         return self.active.writer
 
     @property

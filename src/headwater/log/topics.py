@@ -42,7 +42,7 @@ class _Question:
         """The revision of the newest news of the topic that came first."""
 
 
-class TopicCatalog:
+class TopicStore:
     """See ``headwater.engine.Topics``."""
 
     def __init__(

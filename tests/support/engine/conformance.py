@@ -210,7 +210,7 @@ class StorageEngineConformance:
     ) -> None:
         first = make_batch(b"a", producer_id=7, epoch=0, sequence=0)
         second = make_batch(b"b", producer_id=7, epoch=0, sequence=1)
-        engine.turned_away(topic, 0, [first])
+        engine.note_rejected(topic, 0, [first])
         with pytest.raises(KafkaError):
             await append(engine, "t", [second])
         assert [await append(engine, "t", [one]) for one in (first, second)] == [0, 1]

@@ -6,7 +6,7 @@ from random import Random
 
 from headwater.cluster_record import ClusterRecord
 from headwater.log.engine import LogEngine, open_cluster
-from headwater.log.formats.snapshot_file import Description
+from headwater.log.formats.snapshot_file import SnapshotDescription
 from headwater.log.reclaim.garbage import GarbageCollector
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.restore.claim import claim_objects
@@ -66,7 +66,7 @@ class RestorePlace:
         ) as engine:
             yield engine
 
-    async def snapshot(self, kept: int = 2) -> Description:
+    async def snapshot(self, kept: int = 2) -> SnapshotDescription:
         taken = await Snapshotter(
             self.meta,
             self.objects,

@@ -6,7 +6,7 @@ from random import Random
 
 from headwater.engine import Appended
 from headwater.log.append.sequence_gaps import SequenceGaps
-from headwater.log.append.writer import Writer
+from headwater.log.append.writer import LogWriter
 from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats.metadata_values import Incarnation
 from headwater.log.read.streams import Streams
@@ -55,15 +55,15 @@ class TroubledLogWriter:
         self.store = store or MemoryStore()
         self.objects = MemoryObjects(clock=clock)
         self.commits: list[tuple[int, int, int]] = []
-        self.doubts = 0
+        self.unknown_outcomes = 0
         self._clock = clock
         self._gaps = SequenceGaps()
         self._settings = settings
         self._name = name
         self.writer = self.make_writer()
 
-    def make_writer(self) -> Writer:
-        return Writer(
+    def make_writer(self) -> LogWriter:
+        return LogWriter(
             meta=InterruptedStore(self.store, self.meta_faults),
             objects=InterruptedObjects(self.objects, self.object_faults),
             incarnation=self._name,
@@ -73,7 +73,7 @@ class TroubledLogWriter:
             metrics=Metrics(),
             streams=Streams(),
             subscribers=[self],
-            doubted=self._doubted,
+            on_unknown_outcome=self._on_unknown_outcome,
             gaps=self._gaps,
         )
 
@@ -89,8 +89,8 @@ class TroubledLogWriter:
         commits = [each.commit for each in landed]
         self.commits += [(one.stream, one.start, one.end) for one in commits]
 
-    def _doubted(self) -> None:
-        self.doubts += 1
+    def _on_unknown_outcome(self) -> None:
+        self.unknown_outcomes += 1
 
     def append(self, payload: bytes = b"x", stream: int = 1) -> asyncio.Future[Appended]:
         return self.writer.append(stream, [make_batch(payload)])
@@ -108,8 +108,8 @@ def simulate(
         await bench.start()
         await work(bench)
         await bench.writer.close()
-        assert bench.writer.held.bytes == 0
-        assert bench.writer.held.room
+        assert bench.writer.buffer_limit.bytes == 0
+        assert bench.writer.buffer_limit.has_room
 
     run_simulated(main(), loop)
 

@@ -7,7 +7,7 @@ import pytest
 from headwater.clock import SystemClock
 from headwater.extras import install_command
 from headwater.log.formats.metadata_values import PARQUET, IndexEntry, Layout
-from headwater.log.read.parquet.use import has_parquet_files
+from headwater.log.read.parquet.detection import has_parquet_files
 from headwater.meta import keys
 from headwater.meta.store import Values, Writes
 from headwater.meta.transactions import transact

@@ -18,7 +18,7 @@ from headwater.errors import (
 )
 from headwater.log.engine import LogEngine
 from headwater.log.formats.metadata_values import Incarnation, Tail
-from headwater.log.read.follow import Follower
+from headwater.log.read.change_follower import ChangeFollower
 from headwater.log.settings import LogSettings
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
@@ -166,7 +166,7 @@ async def test_commits_of_a_broker_not_seen_before_are_not_taken_for_all() -> No
         topic = await engine.topics.create("t", 1, {})
         await engine.offsets(topic, 0)
         state = engine._streams[topic.streams[0]]
-        follower: Follower = engine._follower
+        follower: ChangeFollower = engine._follower
         key = keys.incarnation(0, "other")
         follower._commits(KeyChange(key, encode(Incarnation(broker=2, number=1)), 1))
         assert state.loaded
@@ -187,7 +187,7 @@ async def test_bounds_read_before_changes_were_missed_are_not_trusted() -> None:
         interruption.strike(range(2))
         loading = asyncio.create_task(engine.offsets(topic, 0))
         await asyncio.sleep(0)
-        engine._streams.distrust()
+        engine._streams.invalidate_bounds()
         interruption.stop()
         await loading
         assert not engine._streams[topic.streams[0]].loaded

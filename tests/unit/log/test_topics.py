@@ -20,7 +20,7 @@ from headwater.errors import (
 )
 from headwater.log.engine import LogEngine
 from headwater.log.formats.metadata_values import Tail, TopicRecord
-from headwater.log.topics import TopicCatalog
+from headwater.log.topics import TopicStore
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import KeyChange, Values, Writes, prefix_end
@@ -111,8 +111,8 @@ async def closed(_streams: object) -> None:
     """The streams of a deleted topic are somebody else's."""
 
 
-def catalog(meta: MemoryStore, seed: int = 1) -> TopicCatalog:
-    return TopicCatalog(meta, Random(seed), closed)
+def catalog(meta: MemoryStore, seed: int = 1) -> TopicStore:
+    return TopicStore(meta, Random(seed), closed)
 
 
 async def test_refusals_are_named_and_change_nothing() -> None:
@@ -187,7 +187,7 @@ async def test_records_for_a_topic_made_again_do_not_go_into_the_deleted_one() -
         await ours.topics.create("t", 1, {})
         await lagging.topics.find("t")
         with pytest.raises(KafkaStorageError):
-            await TopicCatalog(store, Random(3), dies).delete("t")
+            await TopicStore(store, Random(3), dies).delete("t")
         await ours.topics.create("t", 1, {})
         with pytest.raises(UnknownTopicOrPartition):
             await append(lagging, "t", [make_batch(b"a")])
@@ -198,7 +198,7 @@ async def test_a_partition_that_the_cache_lacks_is_looked_for_in_the_store() -> 
 
     async def close(_streams: Sequence[int]) -> None: ...
 
-    ours, theirs = (TopicCatalog(store, Random(number), close) for number in range(2))
+    ours, theirs = (TopicStore(store, Random(number), close) for number in range(2))
     topic = await ours.create("t", 1, {})
     await theirs.find("t")
     await ours.add_partitions("t", 2)

@@ -206,7 +206,7 @@ class _Admission:
                     services, topic.streams[place.index], self._zone, self._session.listener
                 )
             except NotLeaderOrFollower:
-                services.engine.turned_away(topic, place.index, (batch,))
+                services.engine.note_rejected(topic, place.index, (batch,))
                 raise
             if batch.is_transactional or self._transactional:
                 self._refuse(place, _INVALID_TXN_STATE, "transactions are not supported yet")

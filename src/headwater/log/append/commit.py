@@ -4,9 +4,9 @@ Invariants:
 
 - Offsets are dense: a stream's new entry starts at its committed high watermark, and entry,
   tail and object record land together.
-- A commit lands at most once: it carries its incarnation's next number, and running it again
-  after a lost answer finds that number and returns the first run's outcome.
-- A fenced incarnation commits nothing: its key is gone, and every commit compares it.
+- A commit is applied at most once. It carries its incarnation's next number. If it runs again
+  after a lost answer, it finds that number and returns the outcome of the first run.
+- A fenced incarnation commits nothing: its key is deleted, and every commit compares it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from headwater.errors import NotLeaderOrFollower
 from headwater.log.append.judge import (
-    MOST_PRODUCERS,
-    Place,
+    MAX_PRODUCERS,
+    SequencePosition,
     forget_idle_producers,
     forget_oldest_producers,
     judge,
@@ -41,17 +41,17 @@ from headwater.meta.values import decode, encode
 OPERATIONS_PER_STREAM = 2
 OPERATIONS_PER_COMMIT = 3
 TAIL_BYTES = 64 * 1024
-"""What a tail may have, which every commit to its stream reads and writes: some 500 producers that
-wrote five batches or more, or 2,000 that wrote one."""
+"""Maximum size of a tail, which every commit to its stream reads and writes. It holds about 500
+producers that wrote five batches or more, or 2,000 producers that wrote one."""
 
 
 class Fenced(NotLeaderOrFollower):
-    """Raised when this incarnation's key is gone: another took its place."""
+    """Raised when this incarnation's key was deleted: another incarnation replaced it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one transaction commits: some chunks of a flush, of an object or inline."""
+class CommitPart:
+    """The chunks of a flush that one transaction commits."""
 
     domain: int
     incarnation: str
@@ -62,11 +62,11 @@ class Part:
     part: int
     parts: int
     noted: int = 0
-    """How many of the section's chunks are committed after this part; 0 where it is not noted."""
+    """Chunks of the section that are committed after this part; 0 if they are not noted."""
 
     @property
     def keys(self) -> list[str]:
-        """What the transaction reads."""
+        """The keys that the transaction reads."""
         return [
             keys.incarnation(self.domain, self.incarnation),
             *(keys.tail(self.domain, chunk.stream) for chunk in self.chunks),
@@ -74,22 +74,22 @@ class Part:
 
 
 def chunks_per_part(limits: Limits) -> int | None:
-    """How many streams fit one transaction; None where any number does."""
+    """How many streams fit into one transaction; None if the store has no limit."""
     if limits.operations is None:
         return None
     return (limits.operations - OPERATIONS_PER_COMMIT) // OPERATIONS_PER_STREAM
 
 
 def commit_part(
-    part: Part,
+    part: CommitPart,
     now_ms: int,
     producer_expiration_ms: int,
-    latecomers: Mapping[int, Mapping[int, Place]] | None = None,
+    accepted_starts: Mapping[int, Mapping[int, SequencePosition]] | None = None,
 ) -> Decide[list[CommittedChunk]]:
-    """The pure function of the transaction; its result says what became of every batch.
+    """The pure function of the transaction; its result has the verdict on every batch.
 
-    ``latecomers`` are the batches of each stream's producers with which those without state may
-    begin in the middle; None lets all.
+    ``accepted_starts``, by stream and producer, are the batches with which a producer without state
+    may begin although their sequence is not 0. None allows any batch.
     """
 
     def decide(values: Values) -> tuple[Writes, list[CommittedChunk]]:
@@ -105,7 +105,9 @@ def commit_part(
                 for chunk, commit in zip(part.chunks, last.streams, strict=True)
             ]
         landed = [
-            _commit_chunk(part, number, values, writes, now_ms, producer_expiration_ms, latecomers)
+            _commit_chunk(
+                part, number, values, writes, now_ms, producer_expiration_ms, accepted_starts
+            )
             for number in range(len(part.chunks))
         ]
         outcome = [each.commit for each in landed]
@@ -124,19 +126,19 @@ def commit_part(
 
 
 def _landed_before(chunk: Chunk, commit: StreamCommit) -> CommittedChunk:
-    """The outcome of an earlier attempt, as the incarnation's key has it."""
+    """The outcome of an earlier attempt, from the incarnation's key."""
     entry = None if commit.entry is None else decode(IndexEntry, commit.entry)
     return CommittedChunk(chunk, commit, entry)
 
 
 def _record_object(
-    part: Part, section: Section, outcome: Sequence[StreamCommit], writes: Writes, now_ms: int
+    part: CommitPart, section: Section, outcome: Sequence[StreamCommit], writes: Writes, now_ms: int
 ) -> None:
     live = [commit.stream for commit in outcome if commit.entry is not None]
     record = ObjectRecord(size=section.size, parts=part.parts, live=live, created_ms=now_ms)
     writes.put(keys.object_record(part.domain, section.key, part.part), encode(record))
     if not live:
-        # Nothing will ever refer to this part, so nothing else would release it.
+        # No index entry will ever name this part, so nothing else would release it.
         unused = Release(chunks=[(section.key, part.part, 0)], released_ms=now_ms)
         writes.put(
             f"{keys.releases(part.domain)}{part.incarnation}/{part.number:012d}", encode(unused)
@@ -144,13 +146,13 @@ def _record_object(
 
 
 def _commit_chunk(
-    part: Part,
+    part: CommitPart,
     number: int,
     values: Values,
     writes: Writes,
     now_ms: int,
     producer_expiration_ms: int,
-    latecomers: Mapping[int, Mapping[int, Place]] | None,
+    accepted_starts: Mapping[int, Mapping[int, SequencePosition]] | None,
 ) -> CommittedChunk:
     chunk = part.chunks[number]
     tail_key = keys.tail(part.domain, chunk.stream)
@@ -158,7 +160,7 @@ def _commit_chunk(
     tail = decode(Tail, committed.value) if committed is not None else Tail()
     start = tail.high_watermark
     forget_idle_producers(tail, now_ms, producer_expiration_ms)
-    allowed = None if latecomers is None else latecomers.get(chunk.stream, {})
+    allowed = None if accepted_starts is None else accepted_starts.get(chunk.stream, {})
     verdicts = judge(tail, chunk.batches, now_ms, allowed).verdicts
     end = tail.high_watermark
     if end == start:
@@ -193,7 +195,7 @@ def _commit_chunk(
     if part.section is None:
         entry.data = bytes(chunk.data)
         stored = encode(entry)
-        entry.data = None  # who keeps the entry has the chunk too
+        entry.data = None  # The subscribers get the chunk as well.
     writes.put(keys.index_entry(part.domain, chunk.stream, end), stored)
     writes.put(tail_key, encode_bounded(tail))
     commit = StreamCommit(chunk.stream, verdicts, start, end, described, tail.last_stable)
@@ -201,12 +203,12 @@ def _commit_chunk(
 
 
 def encode_bounded(tail: Tail) -> bytes:
-    """The tail, after it forgot the producers that are beyond its bounds."""
-    forget_oldest_producers(tail, MOST_PRODUCERS)
+    """The encoded tail, without the oldest producers if it exceeds its bounds."""
+    forget_oldest_producers(tail, MAX_PRODUCERS)
     encoded = encode(tail)
     while len(encoded) > TAIL_BYTES:
         before = len(tail.producers)
-        # A tenth more, so that not every commit forgets some.
+        # A tenth more than needed, so that not every commit has to drop producers.
         forget_oldest_producers(tail, before * TAIL_BYTES * 9 // (len(encoded) * 10))
         if len(tail.producers) == before:
             break

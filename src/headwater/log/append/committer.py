@@ -2,8 +2,9 @@
 
 Invariants:
 
-- Each is run again until its outcome is known, so that at most one of them may still land.
-- Numbers grow in the order of commits; one that was refused is not used again.
+- A transaction runs again until its outcome is known. So at most one transaction of an incarnation
+  has an unknown outcome at any time.
+- Numbers grow in the order of commits. The number of a refused transaction is not used again.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from headwater.errors import (
     UnknownOutcome,
 )
 from headwater.feature_levels import NOTED_SECTIONS
-from headwater.log.append.commit import Fenced, Part, chunks_per_part, commit_part
+from headwater.log.append.commit import CommitPart, Fenced, chunks_per_part, commit_part
 from headwater.log.append.sequence_gaps import SequenceGaps
 from headwater.log.append.wal_files import Section
 from headwater.log.commit_subscribers import CommittedChunk
@@ -36,21 +37,21 @@ logger = logging.getLogger(__name__)
 
 BACKOFF = Backoff(first=0.01, longest=1.0)
 GROWTH = 8
-"""A part that landed lets the next be larger by one of so many."""
+"""After a success the next part may be larger by 1/8."""
 
 
 class CommitInDoubt(UnknownOutcome):
-    """Raised when an attempt of a commit may have landed and the store refuses to say.
+    """Raised when an attempt may have been applied, and the store refuses to run it again.
 
-    Its cause is the refusal; ``Fenced`` if this incarnation may not write any more.
+    Its cause is the refusal: ``Fenced`` if this incarnation may not write any more.
     """
 
 
-class Committer:
-    """Makes flushes part of the log; the caller sees to it that one is committed at a time.
+class FlushCommitter:
+    """Makes flushes part of the log. The caller commits one flush at a time.
 
-    ``doubted`` is called where a transaction may have landed and its outcome is not told.
-    ``gaps`` has to know of every batch that failed before a commit begins.
+    ``on_unknown_outcome`` is called if a transaction may have been applied and its outcome stays
+    unknown. ``gaps`` must have been told of every failed batch before a commit begins.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Committer:
         rng: random.Random,
         metrics: Metrics,
         level: Callable[[], int],
-        doubted: Callable[[], None],
+        on_unknown_outcome: Callable[[], None],
         gaps: SequenceGaps,
     ) -> None:
         self._meta = meta
@@ -73,39 +74,40 @@ class Committer:
         self._rng = rng
         self._metrics = metrics
         self._level = level
-        self._doubted = doubted
+        self._on_unknown_outcome = on_unknown_outcome
         self._gaps = gaps
-        self._most = chunks_per_part(meta.limits) or sys.maxsize
-        self._step = self._most
+        self._max_chunks = chunks_per_part(meta.limits) or sys.maxsize
+        self._part_chunks = self._max_chunks
         self._next_number = 1
 
     async def commit(
         self, chunks: Sequence[Chunk], placements: Sequence[Placement], section: Section | None
-    ) -> AsyncIterator[tuple[Part, list[CommittedChunk] | TransactionTooLarge]]:
-        """Commit in as many parts as the store's transactions ask for.
+    ) -> AsyncIterator[tuple[CommitPart, list[CommittedChunk] | TransactionTooLarge]]:
+        """Commit in as many parts as the store's transaction limits require.
 
-        How large a stream's record is, the store alone knows: it grows with its producers. A part
-        that the store finds too large is halved; with every one that it takes they become larger
-        again. A stream that is too large by itself is refused, and the others go on.
+        The size of a tail grows with its producers, so only the store can tell whether a part is
+        too large. In that case the part is halved; after each success the parts grow again. If a
+        single stream is too large, its chunk is refused and the other chunks are committed.
         """
         done = parts = 0
         while done < len(chunks):
-            end = min(done + self._step, len(chunks))
-            # Where one more follows, an object has at least that one more.
+            end = min(done + self._part_chunks, len(chunks))
+            # If another part follows, the object has at least one part more.
             parts_known = parts + (1 if end == len(chunks) else 2)
             part = self._part(chunks[done:end], placements[done:end], section, parts_known, end)
             outcome: list[CommittedChunk] | TransactionTooLarge
             try:
-                outcome = await self._land(part)
+                outcome = await self._run(part)
             except TransactionTooLarge as error:
                 if end - done > 1:
-                    self._step = (end - done) // 2
+                    self._part_chunks = (end - done) // 2
                     continue
                 outcome = error
                 if section is not None:
-                    await self._land(self._part([], [], section, parts_known, end))
+                    await self._run(self._part([], [], section, parts_known, end))
             else:
-                self._step = min(self._step + 1 + self._step // GROWTH, self._most)
+                grown = self._part_chunks + 1 + self._part_chunks // GROWTH
+                self._part_chunks = min(grown, self._max_chunks)
             yield part, outcome
             done = end
             parts += 1
@@ -117,10 +119,10 @@ class Committer:
         section: Section | None,
         parts: int,
         noted: int,
-    ) -> Part:
+    ) -> CommitPart:
         number = self._next_number
         self._next_number += 1
-        return Part(
+        return CommitPart(
             domain=0,
             incarnation=self._incarnation,
             number=number,
@@ -132,11 +134,11 @@ class Committer:
             noted=noted if section is not None and self._level() >= NOTED_SECTIONS else 0,
         )
 
-    async def _land(self, part: Part) -> list[CommittedChunk]:
+    async def _run(self, part: CommitPart) -> list[CommittedChunk]:
         """Run the transaction until its outcome is known.
 
-        ``CommitInDoubt`` is what is left if the store refuses it after a lost answer; any other
-        error, ``Fenced`` among them, says that no attempt of it landed or will.
+        Raises ``CommitInDoubt`` if the store refuses it after a lost answer. Any other error,
+        ``Fenced`` included, means that no attempt was or will be applied.
         """
         loop = asyncio.get_running_loop()
         lost = False
@@ -144,7 +146,7 @@ class Committer:
             part,
             self._clock.now_ms(),
             self._producer_expiration_ms,
-            self._gaps.latecomers(part.chunks),
+            self._gaps.accepted_starts(part.chunks),
         )
         pauses = BACKOFF.pauses(self._rng)
         while True:
@@ -154,16 +156,21 @@ class Committer:
             except UnknownOutcome as error:
                 lost = True
                 self._metrics.commit_unknown.inc()
-                logger.warning("a commit's answer was lost, asking again: %s", error)
+                logger.warning(
+                    "The answer to a commit was lost; retrying", extra={"error": str(error)}
+                )
             except Fenced as error:
                 if lost:
-                    self._doubt(error)
+                    self._raise_in_doubt(error)
                 raise
             except StoreError as error:
                 if isinstance(error, StoreUnavailable) and not isinstance(error, StoreGone):
-                    logger.warning("the metadata store did not take a commit: %s", error)
+                    logger.warning(
+                        "The metadata store is unavailable; retrying a commit",
+                        extra={"error": str(error)},
+                    )
                 elif lost:
-                    self._doubt(error)
+                    self._raise_in_doubt(error)
                 else:
                     raise
             else:
@@ -172,7 +179,7 @@ class Committer:
                 return outcome
             await asyncio.sleep(next(pauses))
 
-    def _doubt(self, refusal: Exception) -> NoReturn:
-        """An attempt before the refused one may have landed, or may still: nobody was told."""
-        self._doubted()
+    def _raise_in_doubt(self, refusal: Exception) -> NoReturn:
+        """An earlier attempt than the refused one may have been applied, or may be later."""
+        self._on_unknown_outcome()
         raise CommitInDoubt(str(refusal)) from refusal

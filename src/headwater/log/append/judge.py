@@ -5,9 +5,9 @@ transactional data also by its producer's transaction, a control batch by its ma
 (``open_transactions``). The rules for sequences are Kafka 4's own (``ProducerAppendInfo`` and
 ``ProducerStateEntry``):
 
-- A producer without state may begin with any sequence. Kafka lets it at once; here a batch that is
-  not at 0 is refused (45) until it is among the ``latecomers``, because the one in front may be
-  under way at another broker.
+- A producer without state may begin with any sequence. Kafka accepts it at once. Here a batch whose
+  sequence is not 0 is refused (45) until it is one of the ``accepted_starts``, because the batch
+  before it may be in flight at another broker.
 - An epoch older than the one remembered is refused (47).
 - A newer epoch begins with sequence 0, or is refused (45).
 - A batch whose first and last sequence equal one of the last five of that epoch is a
@@ -15,10 +15,10 @@ transactional data also by its producer's transaction, a control batch by its ma
 - Any other batch must follow the last sequence, or is refused (45). The first one after a marker
   of a newer epoch begins with 0.
 
-A tail's producers are in the order of their last batches.
+The producers of a tail are sorted by the time of their last batch.
 
-Invariant: the verdicts depend on the committed tail, the batches' order and the latecomers alone,
-so judging the same batches again after a lost comparison is safe.
+Invariant: the verdicts depend only on the committed tail, the order of the batches and the accepted
+starts. So it is safe to judge the same batches again after a lost comparison.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,18 +45,18 @@ from headwater.log.formats.metadata_values import ProducerState, Tail
 from headwater.wire.batches.batch import BatchKind, next_sequence
 
 REMEMBERED_BATCHES = 5
-MOST_PRODUCERS = 2000
-"""The producers that a partition remembers, if their bytes allow (``commit``)."""
+MAX_PRODUCERS = 2000
+"""Producers that a partition remembers, if they fit into ``commit.TAIL_BYTES``."""
 APPENDED = 0
 DUPLICATE = -1
-"""The code of a verdict that is no error: the batch is there already."""
+"""The code of a verdict that is no error: the batch was appended before."""
 
-Place = tuple[int, int]
+SequencePosition = tuple[int, int]
 """An epoch and a sequence in it."""
 
 
 class JudgedBatch(ControlBatch, Protocol):
-    """What the rules look at; at ``marker`` only in a control batch."""
+    """The fields that the rules use; ``marker`` only of a control batch."""
 
     @property
     def kind(self) -> BatchKind: ...
@@ -70,11 +70,11 @@ class JudgedBatch(ControlBatch, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of batches."""
+    """The verdicts on batches."""
 
     verdicts: list[tuple[int, int, int]]
-    """(number, code, offset) of those that were not appended. The offset is a duplicate's first
-    offset, with 45 the sequence that was expected, and -1 where there is none."""
+    """(number, code, offset) of each batch that was not appended. The offset is a duplicate's first
+    offset, the expected sequence if the code is 45, and else -1."""
     aborted: list[AbortedRange]
     """The transactions that their markers aborted."""
 
@@ -83,12 +83,12 @@ def judge(
     tail: Tail,
     batches: Iterable[JudgedBatch],
     now_ms: int,
-    latecomers: Mapping[int, Place] | None = None,
+    accepted_starts: Mapping[int, SequencePosition] | None = None,
 ) -> Judgement:
-    """Append what may be appended to ``tail``, which is changed in place.
+    """Append to ``tail`` what the rules allow; the tail is changed in place.
 
-    Its watermarks, size and producers are those after the batches. ``latecomers`` are the
-    producers that may begin in the middle, each with one batch; None lets all.
+    ``accepted_starts``, by producer, are the batches with which a producer without state may begin
+    although their sequence is not 0. None allows any batch.
     """
     judgement = Judgement([], [])
     offset, size = tail.high_watermark, tail.size
@@ -101,11 +101,13 @@ def judge(
         else:
             match batch.kind:
                 case BatchKind.DATA:
-                    code, known = _judge_data(tail.producers, batch, offset, now_ms, latecomers)
+                    code, known = _judge_data(
+                        tail.producers, batch, offset, now_ms, accepted_starts
+                    )
                 case BatchKind.TRANSACTIONAL:
                     unstable = True
                     code, known = _judge_transactional(
-                        tail.producers, batch, offset, now_ms, latecomers
+                        tail.producers, batch, offset, now_ms, accepted_starts
                     )
                 case BatchKind.CONTROL:
                     code, known = _judge_control(
@@ -117,7 +119,7 @@ def judge(
         offset += batch.count
         size += batch.size
     tail.high_watermark = offset
-    # Looking at every producer is for streams with transactions only.
+    # Only streams with transactions pay for a look at every producer.
     tail.last_stable = last_stable_offset(tail) if unstable else offset
     tail.size = size
     return judgement
@@ -128,10 +130,10 @@ def _judge_data(
     batch: JudgedBatch,
     offset: int,
     now_ms: int,
-    latecomers: Mapping[int, Place] | None,
+    accepted_starts: Mapping[int, SequencePosition] | None,
 ) -> tuple[int, int]:
     state = producers.get(batch.producer_id)
-    code, known = _check_sequence(state, batch, latecomers)
+    code, known = _check_sequence(state, batch, accepted_starts)
     if code != APPENDED:
         return code, known
     if state is not None and is_open(state):
@@ -145,9 +147,9 @@ def _judge_transactional(
     batch: JudgedBatch,
     offset: int,
     now_ms: int,
-    latecomers: Mapping[int, Place] | None,
+    accepted_starts: Mapping[int, SequencePosition] | None,
 ) -> tuple[int, int]:
-    code, known = _check_sequence(producers.get(batch.producer_id), batch, latecomers)
+    code, known = _check_sequence(producers.get(batch.producer_id), batch, accepted_starts)
     if code != APPENDED:
         return code, known
     open_transaction(_remember(producers, batch, offset, now_ms), offset)
@@ -171,13 +173,15 @@ def _judge_control(
 
 
 def _check_sequence(
-    state: ProducerState | None, batch: JudgedBatch, latecomers: Mapping[int, Place] | None
+    state: ProducerState | None,
+    batch: JudgedBatch,
+    accepted_starts: Mapping[int, SequencePosition] | None,
 ) -> tuple[int, int]:
-    """The code, and the offset or sequence that goes with it."""
+    """The code, and the offset or sequence of its verdict."""
     first = batch.base_sequence
     if state is None:
         place = batch.producer_epoch, first
-        if first == 0 or latecomers is None or latecomers.get(batch.producer_id) == place:
+        if first == 0 or accepted_starts is None or accepted_starts.get(batch.producer_id) == place:
             return APPENDED, -1
         return OutOfOrderSequence.code, -1
     if batch.producer_epoch < state.epoch:
@@ -195,7 +199,7 @@ def _check_sequence(
 def _remember(
     producers: dict[int, ProducerState], batch: JudgedBatch, offset: int, now_ms: int
 ) -> ProducerState:
-    """Take a batch that was appended at ``offset`` into its producer's state."""
+    """Add a batch that was appended at ``offset`` to its producer's state."""
     first = batch.base_sequence
     written = (first, next_sequence(first, batch.count - 1), offset)
     state = producers.pop(batch.producer_id, None)
@@ -207,17 +211,17 @@ def _remember(
     else:
         state.batches = [*state.batches[1 - REMEMBERED_BATCHES :], written]
     state.seen_ms = now_ms
-    producers[batch.producer_id] = state  # the last that wrote
+    producers[batch.producer_id] = state  # moved to the end: it wrote last
     return state
 
 
 def forget_idle_producers(tail: Tail, now_ms: int, expiration_ms: int) -> None:
-    """Drop the producers that were idle for so long."""
+    """Drop the producers that have been idle for ``expiration_ms``."""
     before_ms = now_ms - expiration_ms
     idle = []
     for producer, state in tail.producers.items():
         if state.seen_ms >= before_ms:
-            break  # those behind it wrote later
+            break  # all others wrote later
         if not is_open(state):
             idle.append(producer)
     for producer in idle:
@@ -225,9 +229,9 @@ def forget_idle_producers(tail: Tail, now_ms: int, expiration_ms: int) -> None:
 
 
 def forget_oldest_producers(tail: Tail, left: int) -> None:
-    """Drop those that wrote longest ago, so that no more than ``left`` are remembered.
+    """Drop the producers that have been idle longest until ``left`` remain.
 
-    One with an open transaction stays.
+    A producer with an open transaction stays.
     """
     surplus = len(tail.producers) - left
     if surplus <= 0:

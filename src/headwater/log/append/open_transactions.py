@@ -4,7 +4,7 @@ The first transactional batch of a producer opens its transaction on the stream;
 offset is the producer's ``transaction_start``. A marker closes it. The rules are Kafka's own
 (``ProducerAppendInfo``, ``ProducerStateManager``):
 
-- While a producer's transaction is open, a batch of its that is not transactional is refused (48).
+- While a producer's transaction is open, its other batches are refused (48).
 - A marker is refused if its epoch is older than the producer's (47), or if its coordinator's
   epoch is older than that of the last marker (52).
 - A marker of a newer epoch takes the producer to that epoch, which begins with sequence 0.
@@ -18,12 +18,12 @@ Invariants of a tail:
   transaction is open.
 - It never goes back, because a transaction opens at the high watermark.
 
-At feature level 2 no transaction opens: the Produce handler refuses transactional batches (48) and
-control batches (87). Whoever admits them has to raise the level first (``levels``), because a
-release that does not know these rules puts the last stable offset at the high watermark with each
-append, takes ``StreamCommit.end`` for it, and judges a marker by its sequence. Three things are
+At feature level 2 no transaction opens, because the Produce handler refuses transactional batches
+(48) and control batches (87). To accept them, a higher level is needed (``feature_levels``),
+because a release without these rules sets the last stable offset to the high watermark with each
+append, reads it from ``StreamCommit.end``, and judges a marker by its sequence. Three things are
 missing below the handler. ``commit`` stores no aborted ranges. Compaction does not drop aborted
-records. And a restore (``recovery``) tells copies of a batch by sequences, which markers do not
+records. A restore (``recovery``) recognises copies of a batch by sequences, which markers do not
 have, and drops the open transaction of a producer that begins anew.
 """
 
@@ -53,7 +53,7 @@ class AbortedRange:
 
 
 class ControlBatch(Protocol):
-    """What the rules look at in a control batch."""
+    """The fields of a control batch that the rules use."""
 
     @property
     def producer_id(self) -> int: ...
@@ -95,9 +95,9 @@ def refusal(state: ProducerState | None, batch: ControlBatch) -> type[KafkaError
 def end_transaction(
     producers: dict[int, ProducerState], batch: ControlBatch, offset: int, now_ms: int
 ) -> AbortedRange | None:
-    """A marker that is not refused was appended at ``offset``: close its producer's transaction.
+    """A valid marker was appended at ``offset``: close its producer's transaction.
 
-    Returns what an ABORT aborted; None if there was no transaction, or it was committed.
+    Returns the aborted range; None if there was no transaction, or it was committed.
     """
     marker = batch.marker
     assert marker is not None
@@ -107,7 +107,7 @@ def end_transaction(
     elif batch.producer_epoch > state.epoch:
         state.epoch = batch.producer_epoch
         state.batches = []
-    producers[batch.producer_id] = state  # the last that wrote
+    producers[batch.producer_id] = state  # moved to the end: it wrote last
     start, state.transaction_start = state.transaction_start, NO_TRANSACTION
     state.coordinator_epoch = marker.coordinator_epoch
     state.seen_ms = now_ms

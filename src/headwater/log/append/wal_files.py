@@ -1,7 +1,7 @@
-"""Where a flush's bytes go: an object of its own, or the end of one that grows.
+"""Writes the section of a flush: as an object of its own, or at the end of a growing object.
 
-A directory's files can grow, and to add to one costs a write and a sync, where a new file costs a
-name, an inode and a second sync: several times the time and processor. On other stores every
+In a directory objects can grow. Appending to a file costs a write and a sync. A new file also costs
+a directory entry, an inode and a second sync, which is several times slower. In other stores every
 section is an object.
 """
 
@@ -14,7 +14,7 @@ from headwater.objects.store import Buffer, GrowingObject, ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A written section: where it begins in which object, and the parts that its object takes."""
+    """A written section: its object, where it begins there, and the object's next part numbers."""
 
     store: str
     key: str
@@ -36,7 +36,7 @@ class WalFiles:
         self._part_numbers: Iterator[int] = count()
 
     async def write(self, parts: Sequence[Buffer]) -> Section:
-        """Write a section durably. Raises as the store does."""
+        """Write a section durably. Raises the store's errors."""
         size = sum(map(len, parts))
         if self._growing is None or self._growing.size >= self._object_bytes:
             await self._begin()
@@ -50,7 +50,7 @@ class WalFiles:
             position = await growing.append(parts)
         except BaseException:
             if self._growing is growing:
-                self._growing = None  # nothing more is added to it
+                self._growing = None  # The next section begins another object.
             raise
         return Section(
             self._objects.id, growing.key, position, size, grows=True, part_numbers=numbers

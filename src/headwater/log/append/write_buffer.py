@@ -1,4 +1,4 @@
-"""What producers sent and is not committed yet, gathered by stream."""
+"""Appends that are not flushed yet, grouped by stream."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from headwater.engine import Appended
 from headwater.wire.batches.batch import Batch
 
 APPEND_BYTES = 3 * 1024
-"""About what an append takes in memory besides its records: its request, and whoever waits."""
+"""Approximate memory of one append besides its records: the request and what waits for it."""
 
 
 @dataclass(slots=True)
-class Waiting:
-    """One append call: which of its buffer's it was, how many batches it added, and who waits."""
+class PendingAppend:
+    """One append call: its number in the buffer, how many batches it added, and its future."""
 
     number: int
     batches: int
@@ -21,26 +21,27 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Buffer:
-    """Batches that wait for the next flush, by stream."""
+class WriteBuffer:
+    """The batches of the next flush, by stream."""
 
     batches: dict[int, list[Batch]] = field(default_factory=dict)
-    waiting: dict[int, list[Waiting]] = field(default_factory=dict)
+    pending: dict[int, list[PendingAppend]] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
-    """Each stream's bytes."""
-    cheap: set[int] = field(default_factory=set)
-    """The streams that do not travel inside a metadata transaction."""
-    low_size: int = 0
-    """The bytes of the others."""
+    """Bytes by stream."""
+    objects_only: set[int] = field(default_factory=set)
+    """Streams whose records must not be committed inline."""
+    inline_eligible_bytes: int = 0
+    """Bytes of all other streams."""
     size: int = 0
     count: int = 0
+    """Appends in the buffer."""
     added: int = 0
-    """Appends that it ever had; ``count`` are those that it has."""
+    """Appends ever added. Greater than ``count`` after ``take_inline_eligible``."""
     expiry: asyncio.TimerHandle | None = None
 
     @property
     def memory(self) -> int:
-        """About how many bytes it holds."""
+        """Approximate memory of the buffer in bytes."""
         return self.size + self.count * APPEND_BYTES
 
     def add(
@@ -50,37 +51,37 @@ class Buffer:
         size: int,
         done: asyncio.Future[Appended],
         *,
-        cheap: bool,
+        inline_eligible: bool,
     ) -> None:
-        waiting = Waiting(self.added, len(batches), done)
+        pending = PendingAppend(self.added, len(batches), done)
         if stream in self.batches:
             self.batches[stream].extend(batches)
-            self.waiting[stream].append(waiting)
+            self.pending[stream].append(pending)
             self.sizes[stream] += size
         else:
             self.batches[stream] = list(batches)
-            self.waiting[stream] = [waiting]
+            self.pending[stream] = [pending]
             self.sizes[stream] = size
-        # What is in one stream stays together, though it became cheap meanwhile.
-        if stream not in self.cheap:
-            self.low_size += size
-            if cheap:
-                self.cheap.add(stream)
-                self.low_size -= self.sizes[stream]
+        # The batches of one stream stay together, also if only its last append is not eligible.
+        if stream not in self.objects_only:
+            self.inline_eligible_bytes += size
+            if not inline_eligible:
+                self.objects_only.add(stream)
+                self.inline_eligible_bytes -= self.sizes[stream]
         self.size += size
         self.count += 1
         self.added += 1
 
-    def without_cheap(self) -> "Buffer":
-        """Take the streams out that may travel inside a metadata transaction."""
-        taken = Buffer(added=self.added)
-        for stream in [stream for stream in self.batches if stream not in self.cheap]:
+    def take_inline_eligible(self) -> "WriteBuffer":
+        """Move the streams that may be committed inline into a buffer of their own."""
+        taken = WriteBuffer(added=self.added)
+        for stream in [stream for stream in self.batches if stream not in self.objects_only]:
             taken.batches[stream] = self.batches.pop(stream)
-            taken.waiting[stream] = self.waiting.pop(stream)
+            taken.pending[stream] = self.pending.pop(stream)
             taken.sizes[stream] = self.sizes.pop(stream)
-            taken.count += len(taken.waiting[stream])
-        taken.size = taken.low_size = self.low_size
-        self.low_size = 0
+            taken.count += len(taken.pending[stream])
+        taken.size = taken.inline_eligible_bytes = self.inline_eligible_bytes
+        self.inline_eligible_bytes = 0
         self.size -= taken.size
         self.count -= taken.count
         return taken

@@ -1,26 +1,26 @@
 """The WAL writer: batches of many connections become one flush, one object, one commit.
 
-Group commit: a flush starts as soon as none is under way. One that is large enough for an object
-starts as soon as no upload is, so that it is written while the one before it commits, and a full
-buffer does not wait for that either; on a paid store every ``flush_interval_ms``, also while
-uploads are under way. Commits keep the order in which buffers were cut. Producers are
-answered after the commit and its ``subscribers``, never before.
+Group commit: a flush starts as soon as no other is running. Two rules let flushes overlap. A flush
+that needs an object may upload it while the flush before it commits, and a full buffer may start
+an upload while others run. On a remote store a flush starts every ``flush_interval_ms`` at the
+earliest, whether or not uploads are running. Flushes commit in the order in which their buffers
+were closed, and producers get their answers after the commit and its ``subscribers``.
 
-A small flush travels inside its commit, unless its topics are ``cheap`` or the metadata store's
-share is used up. On a paid store such a flush waits neither for the interval nor for an upload of
-other streams, so that its producers wait for one commit and no PUT (``early``).
+A small flush is committed inline: its records are in the metadata transaction, and it needs no
+object. This is never done for ``cheap`` topics, and for no topic while this broker's share of the
+metadata store is used up (``InlineBudget``). On a remote store small appends skip the flush
+interval (``flush_policy``), so that their producers wait for one commit and for no PUT.
 
-Under load producers send again as soon as they are answered. A flush that took the first of them
-alone would leave the others to the next, and every second flush would be almost empty. So after a
-flush the next one gathers for a moment, until as many appends are there as were just answered.
+Under load producers send again as soon as they get an answer. A flush that took only the first of
+these appends would leave the others to the next flush, so that every second flush were almost
+empty. So the next flush waits up to ``GATHER_SECONDS`` for as many appends as the last one had.
 
 Invariants:
 
 - Batches of one stream are committed in the order of ``append`` calls.
-- One commit is under way per incarnation (``committer``).
-- Bytes taken in and not yet committed, and those that each append takes besides, stay below
-  ``buffer_bytes`` plus one request's worth per connection, because sockets are not read while
-  there is no room.
+- One commit is running per incarnation (``committer``).
+- Buffered bytes stay below ``buffer_bytes`` plus one request per connection, because the broker
+  stops reading from sockets while there is no room (``BufferLimit``).
 """
 
 import asyncio
@@ -38,15 +38,15 @@ from headwater.errors import (
     TransactionTooLarge,
 )
 from headwater.feature_levels import SPOKEN
+from headwater.log.append.answers import answers_of_part, give_answers
+from headwater.log.append.buffer_limit import BufferLimit
 from headwater.log.append.commit import Fenced
-from headwater.log.append.committer import CommitInDoubt, Committer
-from headwater.log.append.early import Early
-from headwater.log.append.held import Held
+from headwater.log.append.commit_order import end_of_turn, end_turn
+from headwater.log.append.committer import CommitInDoubt, FlushCommitter
+from headwater.log.append.flush_policy import InlineAdmission
 from headwater.log.append.sequence_gaps import SequenceGaps
-from headwater.log.append.turns import end_of, pass_turn
-from headwater.log.append.verdicts import give, settle_part
 from headwater.log.append.wal_files import Section, WalFiles
-from headwater.log.append.write_buffer import APPEND_BYTES, Buffer
+from headwater.log.append.write_buffer import APPEND_BYTES, WriteBuffer
 from headwater.log.commit_subscribers import CommitSubscriber
 from headwater.log.formats.wal_object import Chunk, Placement, encode_section, join_batches
 from headwater.log.merge.inline_budget import InlineBudget
@@ -59,12 +59,12 @@ from headwater.wire.batches.batch import Batch
 
 logger = logging.getLogger(__name__)
 
-GATHER = 0.001
-"""Seconds that a flush waits at most for the producers that were just answered."""
+GATHER_SECONDS = 0.001
+"""Longest time that a flush waits for producers that just got an answer."""
 
 
-class Writer:
-    """Takes batches in and makes them durable. One per incarnation."""
+class LogWriter:
+    """Buffers appends and makes them durable. One per incarnation."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Writer:
         metrics: Metrics,
         streams: Streams,
         subscribers: Sequence[CommitSubscriber],
-        doubted: Callable[[], None] = lambda: None,
+        on_unknown_outcome: Callable[[], None] = lambda: None,
         level: Callable[[], int] = lambda: SPOKEN.highest,
         budget: InlineBudget | None = None,
         gaps: SequenceGaps | None = None,
@@ -89,7 +89,7 @@ class Writer:
         self._streams = streams
         self._subscribers = subscribers
         self._gaps = gaps or SequenceGaps()
-        self._committer = Committer(
+        self._committer = FlushCommitter(
             meta=meta,
             incarnation=incarnation,
             producer_expiration_ms=settings.producer_expiration_ms,
@@ -97,14 +97,14 @@ class Writer:
             rng=rng,
             metrics=metrics,
             level=level,
-            doubted=doubted,
+            on_unknown_outcome=on_unknown_outcome,
             gaps=self._gaps,
         )
         self._loop = asyncio.get_running_loop()
-        self._open = Buffer()
-        self.held = Held(settings.buffer_bytes)
-        self._flushes: dict[asyncio.Task[None], Buffer] = {}
-        """The flushes under way, and what is in each."""
+        self._open = WriteBuffer()
+        self.buffer_limit = BufferLimit(settings.buffer_bytes)
+        self._flushes: dict[asyncio.Task[None], WriteBuffer] = {}
+        """The running flushes and their buffers."""
         self._committing = asyncio.Lock()
         self._budget = budget or InlineBudget(meta.limits.inline_bytes, lambda: 1)
         self._last_commit: asyncio.Future[None] | None = None
@@ -113,25 +113,25 @@ class Writer:
         self._inline_bytes = min(settings.inline_bytes, limit // 2)
         self._files = WalFiles(objects, incarnation, settings.object_bytes)
         self._interval = settings.flush_interval_ms / 1000
-        self._early = Early(self._interval, self._inline_bytes)
+        self._admission = InlineAdmission(self._interval, self._inline_bytes)
         self.next_flush_at = 0.0
-        """The next flush that does not go early begins no sooner, by the event loop's clock."""
+        """Earliest start of the next flush that keeps the interval, by the event loop's clock."""
         self._expected = 1
-        """How many appends the next flush may find if it waits until ``_gather_until``."""
+        """Appends that the next flush waits for until ``_gather_until``."""
         self._gather_until = 0.0
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         self.inline_eligible_appends = 0
         self._failure: KafkaError | None = None
         self.failed = asyncio.Event()
-        """Set when this incarnation was fenced: a new one has to take its place."""
+        """Set when this incarnation was fenced: a new one must replace it."""
 
     def append(
         self, stream: int, batches: Sequence[Batch], *, cheap: bool = False
     ) -> asyncio.Future[Appended]:
         """Add batches to the open buffer; see ``Engine.append``.
 
-        ``cheap`` ones never travel inside a metadata transaction.
+        ``cheap`` batches are never committed inline.
         """
         done: asyncio.Future[Appended] = self._loop.create_future()
         if self._failure is not None:
@@ -143,18 +143,18 @@ class Writer:
         if buffer.expiry is None:
             self._expire_at(buffer, now + self._settings.append_timeout_ms / 1000)
         size = sum([len(batch.data) for batch in batches])
-        cheap = cheap or self._early.is_busy(stream, now)
-        self.inline_eligible_appends += not cheap
-        buffer.add(stream, batches, size, done, cheap=cheap)
-        self.held.take(size + APPEND_BYTES)
+        eligible = not cheap and not self._admission.is_busy(stream, now)
+        self.inline_eligible_appends += eligible
+        buffer.add(stream, batches, size, done, inline_eligible=eligible)
+        self.buffer_limit.add(size + APPEND_BYTES)
         if self._timer is None:
-            # Requests that arrived in one turn of the loop share a flush.
-            early = self._settings.flush_interval_ms and not cheap
-            self._flush_at(now if early else max(now, self.next_flush_at))
+            # Requests that arrive in one turn of the loop share a flush.
+            skips_interval = self._settings.flush_interval_ms and eligible
+            self._flush_at(now if skips_interval else max(now, self.next_flush_at))
         elif self._timer_at > now and (
             buffer.size >= self._settings.flush_bytes > buffer.size - size
             or buffer.count == self._expected
-            or (not cheap and self._may_go_early(now))
+            or (eligible and self._may_skip_interval(now))
         ):
             self._timer.cancel()
             self._flush_at(now)
@@ -169,8 +169,8 @@ class Writer:
         if not self._open.batches or self._failure is not None:
             return
         now = self._loop.time()
-        if self._may_go_early(now):
-            self._go_early(now)
+        if self._may_skip_interval(now):
+            self._flush_eligible(now)
             if not self._open.batches:
                 return
         full = self._open.size >= self._settings.flush_bytes
@@ -182,71 +182,84 @@ class Writer:
         if now < self._gather_until and not full and self._open.count < self._expected:
             self._flush_at(self._gather_until)
             return
-        buffer, self._open = self._open, Buffer()
-        if buffer.cheap and buffer.expiry is not None and self._has_room(buffer.low_size, now):
-            self._open = buffer.without_cheap()  # it waits for an early flush, and not for a PUT
+        buffer, self._open = self._open, WriteBuffer()
+        if (
+            buffer.objects_only
+            and buffer.expiry is not None
+            and self._fits_inline(buffer.inline_eligible_bytes, now)
+        ):
+            # These wait for the running inline flush to end, but not for this flush's PUT.
+            self._open = buffer.take_inline_eligible()
             self._expire_at(self._open, buffer.expiry.when())
-        inline = buffer.size <= self._inline_bytes and not buffer.cheap
+        inline = buffer.size <= self._inline_bytes and not buffer.objects_only
         inline = inline and self._budget.admits(buffer.size)
         self.next_flush_at = now + self._interval
         self._start(buffer, inline=inline)
         if not inline:
-            self._early.filled(buffer.sizes, now)
+            self._admission.object_flushed(buffer.sizes, now)
 
-    def _start(self, buffer: Buffer, *, inline: bool, early: bool = False) -> None:
+    def _start(self, buffer: WriteBuffer, *, inline: bool, skips_interval: bool = False) -> None:
         before = self._last_commit
         self._last_commit = turn = self._loop.create_future()
-        flush = self._flush(buffer, before, turn, inline=inline, early=early)
+        flush = self._flush(buffer, before, turn, inline=inline, skips_interval=skips_interval)
         task = self._loop.create_task(flush)
         self._flushes[task] = buffer
         task.add_done_callback(self._flushed)
 
-    def _may_go_early(self, now: float) -> bool:
-        """Whether what may travel in a commit need wait for nothing, on a paid store."""
-        if self._early.under_way or not self._has_room(self._open.low_size, now):
+    def _may_skip_interval(self, now: float) -> bool:
+        """Whether the eligible appends of the open buffer may be flushed inline at once.
+
+        They share no stream with a running flush, whose batches must be committed first.
+        """
+        if self._admission.flush_is_running:
             return False
-        low = self._open.batches.keys() - self._open.cheap
-        return all(low.isdisjoint(buffer.batches) for buffer in self._flushes.values())
+        if not self._fits_inline(self._open.inline_eligible_bytes, now):
+            return False
+        eligible = self._open.batches.keys() - self._open.objects_only
+        return all(eligible.isdisjoint(buffer.batches) for buffer in self._flushes.values())
 
-    def _has_room(self, size: int, now: float) -> bool:
-        return self._early.has_room(size, now) and self._budget.admits(size)
+    def _fits_inline(self, size: int, now: float) -> bool:
+        return self._admission.has_budget(size, now) and self._budget.admits(size)
 
-    def _go_early(self, now: float) -> None:
-        buffer = self._open.without_cheap()
+    def _flush_eligible(self, now: float) -> None:
+        """Flush the eligible appends inline, without waiting for the interval."""
+        buffer = self._open.take_inline_eligible()
         if not self._open.batches and self._open.expiry is not None:
             self._open.expiry.cancel()
-            self._open = Buffer()
+            self._open = WriteBuffer()
         self._expire_at(buffer, now + self._settings.append_timeout_ms / 1000)
-        self._early.begins(buffer.size, now)
-        self._start(buffer, inline=True, early=True)
+        self._admission.flush_started(buffer.size, now)
+        self._start(buffer, inline=True, skips_interval=True)
 
     def _may_flush(self, *, full: bool) -> bool:
         if not self._flushes:
             return True
-        if self._open.size <= self._inline_bytes and not self._open.cheap:
-            return False  # it would only wait for its turn to commit: better gather more
-        # Where the time between flushes bounds the PUTs, a slow one need not hold up the next.
+        if self._open.size <= self._inline_bytes and not self._open.objects_only:
+            return False  # An inline flush would only wait for its turn to commit.
+        # If an interval already limits the PUTs, a slow PUT does not delay the next flush.
         overlap = full or self._settings.flush_interval_ms > 0
         return self._uploads < (self._settings.uploads if overlap else 1)
 
     def _flushed(self, task: asyncio.Task[None]) -> None:
         del self._flushes[task]
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a flush failed unexpectedly", exc_info=error)
+            logger.error("A flush failed unexpectedly", exc_info=error)
         self._maybe_flush()
 
     async def _flush(
         self,
-        buffer: Buffer,
+        buffer: WriteBuffer,
         before: asyncio.Future[None] | None,
         turn: asyncio.Future[None],
         *,
         inline: bool,
-        early: bool,
+        skips_interval: bool,
     ) -> None:
-        """Write and commit. An ``early`` one shares no stream with those ahead of it.
+        """Write and commit a buffer.
 
-        Before the commit is begun, nothing of a flush can be visible; see ``Engine.append``.
+        A flush that ``skips_interval`` does not wait for the flushes before it, because it shares
+        no stream with them. Until the commit begins nothing of a flush can become visible; see
+        ``Engine.append``.
         """
         unexpected: KafkaError = KafkaStorageError("the broker failed to write; see its log")
         try:
@@ -254,58 +267,64 @@ class Writer:
                 join_batches(stream, buffer.batches[stream]) for stream in sorted(buffer.batches)
             ]
             written = (None, []) if inline else await self._upload(chunks)
-            if before is not None and not before.done() and not early:
-                await end_of(before)
+            if before is not None and not before.done() and not skips_interval:
+                await end_of_turn(before)
             async with self._committing:
                 unexpected = RequestTimedOut("the broker failed to commit; the batch may land")
                 await self._commit(buffer, chunks, written)
-            self._landed(buffer, early=early)
+            self._landed(buffer, skips_interval=skips_interval)
         except Fenced as error:
             self._fail_all(error)
         except CommitInDoubt as error:
-            logger.warning("a commit of %d bytes is in doubt: %s", buffer.size, error)
+            logger.warning(
+                "The outcome of a commit is unknown",
+                extra={"bytes": buffer.size, "error": str(error)},
+            )
             self._fail(buffer, RequestTimedOut(f"{error}; the batch may land"))
             if isinstance(error.__cause__, Fenced):
                 self._fail_all(error.__cause__)
         except StoreError as error:
-            logger.warning("a flush of %d bytes failed: %s", buffer.size, error)
+            logger.warning("A flush failed", extra={"bytes": buffer.size, "error": str(error)})
             self._fail(buffer, KafkaStorageError(str(error)))
         except asyncio.CancelledError:
             self._fail(buffer, RequestTimedOut("the broker is stopping"))
             raise
         finally:
-            if early:
-                self._early.ended()
+            if skips_interval:
+                self._admission.flush_ended()
             if buffer.expiry is not None:
                 buffer.expiry.cancel()
             self._fail(buffer, unexpected)
-            pass_turn(before, turn)
-            self.held.let_go(buffer.memory)
+            end_turn(before, turn)
+            self.buffer_limit.remove(buffer.memory)
 
     async def _commit(
         self,
-        buffer: Buffer,
+        buffer: WriteBuffer,
         chunks: Sequence[Chunk],
         written: tuple[Section | None, list[Placement]],
     ) -> None:
-        """Commit part by part, and answer what each of them settles."""
+        """Commit the parts one after another, and answer the appends of each."""
         section, placements = written
         async for part, outcome in self._committer.commit(chunks, placements, section):
             if isinstance(outcome, TransactionTooLarge):
-                logger.error("a partition's records cannot be committed: %s", outcome)
                 refused = [chunk.stream for chunk in part.chunks]
+                logger.error(
+                    "The metadata of a partition is too large to commit",
+                    extra={"streams": refused, "error": str(outcome)},
+                )
                 self._fail(buffer, KafkaStorageError(str(outcome)), refused)
                 continue
             for subscriber in self._subscribers:
                 subscriber.part_committed(outcome)
-            give(settle_part(outcome, self._streams, buffer.waiting, self._gaps))
+            give_answers(answers_of_part(outcome, self._streams, buffer.pending, self._gaps))
 
-    def _landed(self, buffer: Buffer, *, early: bool) -> None:
+    def _landed(self, buffer: WriteBuffer, *, skips_interval: bool) -> None:
         self._metrics.flushes.inc()
         self._metrics.flush_bytes.observe(buffer.size)
-        if not early:
+        if not skips_interval:
             self._expected = buffer.count + self._open.count
-            self._gather_until = self._loop.time() + GATHER
+            self._gather_until = self._loop.time() + GATHER_SECONDS
 
     async def _upload(self, chunks: Sequence[Chunk]) -> tuple[Section | None, list[Placement]]:
         parts, placements = encode_section(chunks, self._clock.now_ms())
@@ -316,39 +335,39 @@ class Writer:
             self._uploads -= 1
             self._maybe_flush()
 
-    def _expire_at(self, buffer: Buffer, when: float) -> None:
+    def _expire_at(self, buffer: WriteBuffer, when: float) -> None:
         buffer.expiry = self._loop.call_at(when, self._expire, buffer)
 
-    def _expire(self, buffer: Buffer) -> None:
-        late = "the stores did not answer in time"
+    def _expire(self, buffer: WriteBuffer) -> None:
+        late = "the object store or the metadata store did not answer in time"
         if buffer is self._open:
             self._drop_open(RequestTimedOut(late))
         else:
             self._fail(buffer, RequestTimedOut(f"{late}; the batch may still land"))
 
     def _drop_open(self, error: KafkaError) -> None:
-        """Give up what waits for a flush: none of it was written anywhere."""
-        buffer, self._open = self._open, Buffer()
+        """Fail the appends of the open buffer: nothing of them was written anywhere."""
+        buffer, self._open = self._open, WriteBuffer()
         if buffer.expiry is not None:
             buffer.expiry.cancel()
         self._fail(buffer, error)
-        self.held.let_go(buffer.memory)
+        self.buffer_limit.remove(buffer.memory)
 
     def _fail(
-        self, buffer: Buffer, error: KafkaError, streams: Collection[int] | None = None
+        self, buffer: WriteBuffer, error: KafkaError, streams: Collection[int] | None = None
     ) -> None:
-        """Answer what has no answer yet, of these streams or of all."""
-        for stream in buffer.waiting if streams is None else streams:
-            left = [one for one in buffer.waiting[stream] if not one.done.done()]
+        """Fail the pending appends of these streams, or of all streams."""
+        for stream in buffer.pending if streams is None else streams:
+            left = [one for one in buffer.pending[stream] if not one.done.done()]
             for one in left:
                 one.done.set_exception(error)
             if left:
                 self._gaps.failed(stream, buffer.batches[stream])
 
     def _fail_all(self, error: KafkaError) -> None:
-        """Refuse everything from here on: this incarnation may no longer write.
+        """Fail all appends, pending and later: this incarnation may no longer write.
 
-        What is under way is refused now, and not when its upload ends: the batches behind it go
+        Running flushes fail now and not when their uploads end, because the batches after them go
         to the next incarnation.
         """
         self._failure = error
@@ -356,10 +375,10 @@ class Writer:
         for buffer in self._flushes.values():
             self._fail(buffer, error)
         self._drop_open(error)
-        self.held.let_all_in()
+        self.buffer_limit.open()
 
     async def close(self) -> None:
-        """Flush what is buffered while a producer would wait for it, then refuse everything."""
+        """Flush the buffered appends within the append timeout, then refuse all others."""
         until = self._loop.time() + self._settings.append_timeout_ms / 1000
         while (self._open.batches or self._flushes) and (left := until - self._loop.time()) > 0:
             self.next_flush_at = 0.0

@@ -35,7 +35,7 @@ Item = tuple[str, bytes]
 _entries_decoder = msgspec.msgpack.Decoder(list[Item])
 
 
-class Description(msgspec.Struct, frozen=True, kw_only=True):
+class SnapshotDescription(msgspec.Struct, frozen=True, kw_only=True):
     """What a snapshot is of; ``entries`` counts keys, ``bytes`` those of keys and values."""
 
     cluster: str
@@ -65,7 +65,7 @@ def snapshot_of(key: str) -> str:
     return key if key.endswith(SUFFIX) else f"{key.rpartition('/')[0]}{SUFFIX}"
 
 
-def encode_snapshot(description: Description, items: Sequence[Item]) -> list[bytes]:
+def encode_snapshot(description: SnapshotDescription, items: Sequence[Item]) -> list[bytes]:
     """The object's buffers."""
     return _encode(msgspec.json.encode(description), items)
 
@@ -87,13 +87,13 @@ def _encode(told: bytes, items: Sequence[Item]) -> list[bytes]:
     return [*parts, FOOTER.pack(checksum, FOOTER_MAGIC)]
 
 
-def decode_snapshot(data: bytes | bytearray) -> tuple[Description, list[Item]]:
+def decode_snapshot(data: bytes | bytearray) -> tuple[SnapshotDescription, list[Item]]:
     """The description, and the file's own entries.
 
     Raises ``CorruptMessage`` if a byte is wrong, ``UnknownFormat`` for a newer version.
     """
     told, items = _decode(data)
-    return msgspec.json.decode(told, type=Description), items
+    return msgspec.json.decode(told, type=SnapshotDescription), items
 
 
 def decode_part(data: bytes | bytearray) -> list[Item]:

@@ -13,22 +13,28 @@ from headwater.log.formats.metadata_values import INLINE, WAL, IndexEntry, Layou
 from headwater.log.formats.wal_object import Chunk, concatenate_chunks, encode_section
 from headwater.log.jobs.jobs import Job
 from headwater.log.merge.inline_budget import InlineBudget
-from headwater.log.merge.plans import Planned, divided, in_step, parts, with_the_rest_before
+from headwater.log.merge.plans import (
+    MergePlan,
+    divide_by_object,
+    divide_by_read,
+    extend_backwards,
+    in_step,
+)
 from headwater.log.merge.rank import (
     RUN_ENTRIES,
-    Merged,
-    Swap,
-    apart,
+    MergedRun,
+    MergeSwap,
     close_part,
+    divide_by_transaction,
     inline_size,
     mergeable,
     plan_merge,
     plan_relief,
     swap_runs,
 )
-from headwater.log.merge.rounds import NO_COUNTS, Counts
+from headwater.log.merge.rounds import NO_COUNTS, MergeCounts
 from headwater.log.read.index import IndexReader
-from headwater.log.read.piece_loader import Kept, PieceLoader
+from headwater.log.read.piece_loader import PieceLoader, StoredBatches
 from headwater.log.read.streams import Streams
 from headwater.log.reclaim.reclaimer import Reason, Reclaimer
 from headwater.log.settings import LogSettings
@@ -74,7 +80,7 @@ class _Failures:
             self._in_a_row = 0
 
 
-_Read = tuple[list[Kept], Planned]
+_Read = tuple[list[StoredBatches], MergePlan]
 """The chunks of a run, and the run."""
 
 
@@ -115,7 +121,7 @@ class Merger:
         *,
         relieve: bool = False,
         thorough: bool = False,
-        counts: Counts = NO_COUNTS,
+        counts: MergeCounts = NO_COUNTS,
     ) -> list[int]:
         """Merge what is worth it; returns the streams that may have more to merge at once.
 
@@ -154,7 +160,7 @@ class Merger:
 
     async def _merged(
         self,
-        window: Sequence[Planned],
+        window: Sequence[MergePlan],
         reads: _Failures,
         swaps: _Failures,
         *,
@@ -162,17 +168,17 @@ class Merger:
     ) -> AsyncIterator[list[int]]:
         """Merge what is planned, object by object, telling the streams that are done."""
         size = self._settings.merge_bytes
-        for part in parts(window, READ_OBJECTS * size) if step else [window]:
+        for part in divide_by_read(window, READ_OBJECTS * size) if step else [window]:
             read: list[_Read] = []
             with reads.survived("some streams are not merged"):
                 read = await self._read(part)
-            for group in divided(read, [planned.weight(size) for _, planned in read]):
+            for group in divide_by_object(read, [planned.weight(size) for _, planned in read]):
                 merged: list[int] = []
                 with swaps.survived("some streams are not merged"):
                     merged = await self._merge_group(group)
                 yield merged
 
-    def _more(self, planned: Planned) -> bool:
+    def _more(self, planned: MergePlan) -> bool:
         """Whether more can be merged of the stream at once."""
         fan_in = self._settings.merge_fan_in
         small = planned.size < self._settings.merge_small_bytes
@@ -188,15 +194,15 @@ class Merger:
         await self._newest(stream, log_start, thorough=False)
 
     async def _windows(
-        self, plans: Iterable[Awaitable[Planned]], counts: Counts, *, step: bool
-    ) -> AsyncIterator[list[Planned]]:
+        self, plans: Iterable[Awaitable[MergePlan]], counts: MergeCounts, *, step: bool
+    ) -> AsyncIterator[list[MergePlan]]:
         """What is to be merged: as much at a time as is kept in step, or makes an object."""
         objects = STEP_OBJECTS if step else 1
         failures = _Failures()
-        window: list[Planned] = []
+        window: list[MergePlan] = []
         weight, entries, began_ms = 0.0, 0, self._clock.now_ms()
         for plan in plans:
-            planned: Planned | None = None
+            planned: MergePlan | None = None
             with failures.survived("a stream is not merged"):
                 planned = await plan
             if planned is None or not planned.run:
@@ -211,7 +217,7 @@ class Merger:
         if window:
             yield self._adjusted(window, began_ms, step=step)
 
-    def _adjusted(self, window: list[Planned], began_ms: int, *, step: bool) -> list[Planned]:
+    def _adjusted(self, window: list[MergePlan], began_ms: int, *, step: bool) -> list[MergePlan]:
         """The plans as they are merged together."""
         settings = self._settings
         if step:
@@ -223,7 +229,7 @@ class Merger:
                 max_entries=self._run_entries,
             )
         return [
-            with_the_rest_before(
+            extend_backwards(
                 planned,
                 small_bytes=settings.merge_small_bytes,
                 max_bytes=settings.merge_bytes,
@@ -239,7 +245,7 @@ class Merger:
         *,
         relieve: bool = False,
         thorough: bool = False,
-    ) -> Planned:
+    ) -> MergePlan:
         stored = await self._meta.get(keys.layout(0, stream))
         layout = Layout() if stored is None else decode(Layout, stored.value)
         # Read after the layout: a job created since then makes the swap lose.
@@ -249,7 +255,7 @@ class Merger:
         free = mergeable(entries, job)
         if relieve:
             run = plan_relief(free, self._settings.merge_bytes, self._run_entries)
-            return Planned(stream, layout.generation, run)
+            return MergePlan(stream, layout.generation, run)
         small_bytes = self._settings.merge_small_bytes
         old = free[:-NEWEST] if self._paid else free
         if self._paid and thorough:
@@ -265,10 +271,10 @@ class Merger:
             enough_bytes=enough_bytes,
         )
         if not run:
-            return Planned(stream, layout.generation, run)
+            return MergePlan(stream, layout.generation, run)
         small = [entry for entry in old if entry.length < small_bytes]
         before = sum(1 for entry in small if entry.start < run[0].start)
-        return Planned(stream, layout.generation, run, small[before:], small[:before])
+        return MergePlan(stream, layout.generation, run, small[before:], small[:before])
 
     async def _newest(self, stream: int, log_start: int, *, thorough: bool) -> list[IndexEntry]:
         """The entries to plan with; the bytes of those that are inline are counted."""
@@ -286,7 +292,7 @@ class Merger:
         self._budget.measured(stream, inline_size(entries))
         return entries
 
-    async def _read(self, part: Sequence[Planned]) -> list[_Read]:
+    async def _read(self, part: Sequence[MergePlan]) -> list[_Read]:
         """The chunks of each run; without those that cannot be had."""
         part = sorted(part, key=attrgetter("stream"))
         wanted = [(planned.stream, entry) for planned in part for entry in planned.run]
@@ -301,7 +307,7 @@ class Merger:
 
     async def _merge_group(self, group: Sequence[_Read]) -> list[int]:
         """Write one object and swap it in; returns the streams that it is swapped in for."""
-        read: list[tuple[Chunk, Planned]] = []
+        read: list[tuple[Chunk, MergePlan]] = []
         for chunks, planned in group:
             try:
                 read.append((await self._concatenated(planned.stream, chunks), planned))
@@ -317,7 +323,7 @@ class Merger:
         key = f"wal/{self._incarnation}/merged-{self._next_object:012d}.wo"
         await self._objects.put(key, data)
         merged = [
-            Merged(chunk.stream, planned.run, planned.generation, chunk.length, placement)
+            MergedRun(chunk.stream, planned.run, planned.generation, chunk.length, placement)
             for (chunk, planned), placement in zip(read, placements, strict=True)
         ]
         swapped = set(await self._swap(key, sum(map(len, data)), merged))
@@ -331,7 +337,7 @@ class Merger:
         )
         return sorted(swapped)
 
-    async def _concatenated(self, stream: int, chunks: Sequence[Kept]) -> Chunk:
+    async def _concatenated(self, stream: int, chunks: Sequence[StoredBatches]) -> Chunk:
         """One chunk of several, made a few at a time: whoever waits for the broker goes first."""
         made: list[Chunk] = []
         first = size = 0
@@ -348,12 +354,12 @@ class Merger:
             sum(chunk.length for chunk in made),
         )
 
-    async def _swap(self, key: str, size: int, merged: Sequence[Merged]) -> list[int]:
-        transactions = list(apart(merged, self._meta.limits))
+    async def _swap(self, key: str, size: int, merged: Sequence[MergedRun]) -> list[int]:
+        transactions = list(divide_by_transaction(merged, self._meta.limits))
         swapped: list[int] = []
         lost: list[str] = []
         for part, some in enumerate(transactions):
-            swap = Swap(
+            swap = MergeSwap(
                 incarnation=self._incarnation,
                 store=self._objects.id,
                 key=key,
@@ -377,7 +383,7 @@ class Merger:
 
 
 def _count(
-    tell: Callable[[int, int, int], None], planned: Planned, without: Sequence[IndexEntry] = ()
+    tell: Callable[[int, int, int], None], planned: MergePlan, without: Sequence[IndexEntry] = ()
 ) -> None:
     size = sum(entry.length for entry in planned.small) - sum(entry.length for entry in without)
     tell(planned.stream, len(planned.small) - len(without), size)

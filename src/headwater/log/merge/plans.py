@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from headwater.log.formats.metadata_values import IndexEntry
 from headwater.log.merge.rank import worth_while
-from headwater.log.merge.spans import span_chunks
+from headwater.log.read.ranged_reads import plan_reads
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ STRETCHED = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class MergePlan:
     """What is to be merged of a stream, if its layout is still of that generation."""
 
     stream: int
@@ -54,22 +54,22 @@ class Planned:
 
 
 def in_step(
-    plans: Sequence[Planned], *, by_ms: int, fan_in: int, max_bytes: int, max_entries: int
-) -> list[Planned]:
+    plans: Sequence[MergePlan], *, by_ms: int, fan_in: int, max_bytes: int, max_entries: int
+) -> list[MergePlan]:
     """The same plans with runs that end at one time, no later than ``by_ms``.
 
     One stays as it is where what would become of it is not worth while.
     """
     ends = sorted(planned.run[-1].created_ms for planned in plans)
     end = min(ends[min(int(len(ends) * REACHED_BY), len(ends) - 1)], by_ms)
-    changed: list[Planned] = []
+    changed: list[MergePlan] = []
     for planned in plans:
         run = list(_until(end, planned, max_bytes, max_entries))
         changed.append(replace(planned, run=run) if worth_while(run, fan_in) else planned)
     return changed
 
 
-def _until(end: int, planned: Planned, max_bytes: int, max_entries: int) -> Iterator[IndexEntry]:
+def _until(end: int, planned: MergePlan, max_bytes: int, max_entries: int) -> Iterator[IndexEntry]:
     """The entries of the run and its neighbours that were committed by then."""
     size = 0
     following = planned.run[0].start
@@ -81,9 +81,9 @@ def _until(end: int, planned: Planned, max_bytes: int, max_entries: int) -> Iter
         following = entry.end
 
 
-def with_the_rest_before(
-    planned: Planned, *, small_bytes: int, max_bytes: int, max_entries: int
-) -> Planned:
+def extend_backwards(
+    planned: MergePlan, *, small_bytes: int, max_bytes: int, max_entries: int
+) -> MergePlan:
     """Take the small entries right before a run along, where it makes an entry that is not small.
 
     They would else be shut in between two of those for ever, too few to be merged by themselves.
@@ -103,7 +103,7 @@ def with_the_rest_before(
     return replace(planned, run=[*planned.earlier[first:], *planned.run])
 
 
-def parts(plans: Iterable[Planned], most: int) -> Iterator[list[Planned]]:
+def divide_by_read(plans: Iterable[MergePlan], most: int) -> Iterator[list[MergePlan]]:
     """As many at a time as may be read at once, with what lies between the entries; one at least.
 
     Of entries that lie apart up to twice ``most`` bytes are read.
@@ -112,7 +112,7 @@ def parts(plans: Iterable[Planned], most: int) -> Iterator[list[Planned]]:
         halves = [part]
         while halves:
             half = halves.pop()
-            spans = span_chunks([entry for planned in half for entry in planned.run])
+            spans = plan_reads([entry for planned in half for entry in planned.run])
             if len(half) > 1 and sum(span.length for span in spans) > 2 * most:
                 middle = len(half) // 2
                 halves += [half[middle:], half[:middle]]
@@ -120,8 +120,8 @@ def parts(plans: Iterable[Planned], most: int) -> Iterator[list[Planned]]:
                 yield half
 
 
-def _parts(plans: Iterable[Planned], most: int) -> Iterator[list[Planned]]:
-    part: list[Planned] = []
+def _parts(plans: Iterable[MergePlan], most: int) -> Iterator[list[MergePlan]]:
+    part: list[MergePlan] = []
     size = entries = 0
     for planned in plans:
         size += planned.size
@@ -134,7 +134,7 @@ def _parts(plans: Iterable[Planned], most: int) -> Iterator[list[Planned]]:
         yield part
 
 
-def divided(items: Sequence[T], weights: Sequence[float]) -> list[list[T]]:
+def divide_by_object(items: Sequence[T], weights: Sequence[float]) -> list[list[T]]:
     """The items in their order, by the object that each goes to; the objects are about as large."""
     total = sum(weights)
     objects = max(1, ceil(total / STRETCHED))

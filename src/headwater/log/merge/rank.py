@@ -132,7 +132,7 @@ def worth_while(run: Sequence[IndexEntry], fan_in: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedRun:
     """One stream's run and the chunk that replaces it."""
 
     stream: int
@@ -142,12 +142,14 @@ class Merged:
     placement: Placement
 
 
-def apart(merged: Sequence[Merged], limits: Limits) -> Iterator[Sequence[Merged]]:
+def divide_by_transaction(
+    merged: Sequence[MergedRun], limits: Limits
+) -> Iterator[Sequence[MergedRun]]:
     """In the order given, as many at a time as one transaction takes."""
     most = len(merged)
     if limits.operations is not None:
         most = (limits.operations - OPERATIONS_PER_SWAP) // OPERATIONS_PER_STREAM
-    some: list[Merged] = []
+    some: list[MergedRun] = []
     entries = 0
     for one in merged:
         entries += len(one.run)
@@ -160,7 +162,7 @@ def apart(merged: Sequence[Merged], limits: Limits) -> Iterator[Sequence[Merged]
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
+class MergeSwap:
     """What one transaction swaps: runs of some streams for their chunks in one object."""
 
     incarnation: str
@@ -169,7 +171,7 @@ class Swap:
     size: int
     part: int
     parts: int
-    merged: Sequence[Merged]
+    merged: Sequence[MergedRun]
 
     @property
     def record_key(self) -> str:
@@ -184,7 +186,7 @@ class Swap:
         ]
 
 
-def swap_runs(swap: Swap, now_ms: int) -> Decide[list[int]]:
+def swap_runs(swap: MergeSwap, now_ms: int) -> Decide[list[int]]:
     """The pure function of the swap; its result lists the streams that were swapped."""
 
     def decide(values: Values) -> tuple[Writes, list[int]]:
@@ -221,7 +223,7 @@ def close_part(
     return decide
 
 
-def _swap_run(swap: Swap, one: Merged, values: Values, writes: Writes, now_ms: int) -> bool:
+def _swap_run(swap: MergeSwap, one: MergedRun, values: Values, writes: Writes, now_ms: int) -> bool:
     layout_key = keys.layout(0, one.stream)
     stored = values[layout_key]
     layout = Layout() if stored is None else decode(Layout, stored.value)

@@ -101,7 +101,7 @@ class MergeRounds:
         return not 0 < left_ms <= self._settings.merge_age_ms
 
 
-class Counts(Protocol):
+class MergeCounts(Protocol):
     """Is told what merging finds and takes, as ``MergeRounds`` is."""
 
     def found(self, stream: int, entries: int, size: int) -> None: ...

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from headwater.errors import KafkaStorageError, ObjectNotFound, StoreError
 from headwater.log.formats.metadata_values import INLINE, IndexEntry
 from headwater.log.formats.wal_object import BLOCK, Block, parse_blocks
-from headwater.log.merge.spans import Span, span_chunks
 from headwater.log.read.pieces import Piece, make_piece
+from headwater.log.read.ranged_reads import RangedRead, plan_reads
 from headwater.log.read.sources import Extent, store_of
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore
@@ -92,7 +92,7 @@ class ChunkSource:
         entries = [entry for _, entry in wanted]
         turns = asyncio.Semaphore(READS_AT_ONCE)
 
-        async def read(span: Span) -> None:
+        async def read(span: RangedRead) -> None:
             store = store_of(self._objects, entries[span.members[0]])
             async with turns:
                 data = memoryview(await store.get_range(span.key, span.position, span.length))
@@ -106,7 +106,7 @@ class ChunkSource:
 
         inline = [number for number, entry in enumerate(entries) if entry.kind == INLINE]
         outcomes = await asyncio.gather(
-            *map(read, span_chunks(entries)), *map(read_inline, inline), return_exceptions=True
+            *map(read, plan_reads(entries)), *map(read_inline, inline), return_exceptions=True
         )
         failures = [outcome for outcome in outcomes if outcome is not None]
         bad = [failure for failure in failures if not isinstance(failure, ObjectNotFound)]

@@ -29,7 +29,7 @@ IDLE_CACHE_BYTES = 8 << 20
 EntryKey = tuple[int, int, int, str]
 """A range has other bytes in another object: its key is a part of the entry's name."""
 
-Kept = tuple[memoryview | bytearray, Sequence[int]]
+StoredBatches = tuple[memoryview | bytearray, Sequence[int]]
 """A chunk's batches, which are not to be changed, and the numbers of those to leave out."""
 
 
@@ -139,9 +139,11 @@ class PieceLoader:
             self._cache.put(key, piece)
             return piece
 
-    async def kept_batches(self, wanted: Sequence[tuple[int, IndexEntry]]) -> list[Kept | None]:
+    async def kept_batches(
+        self, wanted: Sequence[tuple[int, IndexEntry]]
+    ) -> list[StoredBatches | None]:
         """The batches of chunks, from memory where it has them; None where a chunk is gone."""
-        kept: list[Kept | None] = []
+        kept: list[StoredBatches | None] = []
         missing: list[int] = []
         for number, (stream, entry) in enumerate(wanted):
             piece = self._cache.peek((*_key(stream, entry), WHOLE))

@@ -36,7 +36,7 @@ ATTEMPTS = 5
 """How often a look-up is repeated when what it found is gone again."""
 
 
-class Reader:
+class LogReader:
     """Reads streams for fetches."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Reader:
 
     async def load_bounds(self, stream: int) -> Offsets:
         """Read a stream's bounds from the store and remember them."""
-        distrusts = self._streams.distrusts
+        invalidations = self._streams.invalidations
         try:
             tail_entry, layout_entry = await asyncio.gather(
                 self._meta.get(keys.tail(0, stream)), self._meta.get(keys.layout(0, stream))
@@ -140,7 +140,7 @@ class Reader:
         state = self._streams[stream]
         state.log_start = max(layout.log_start, state.log_start)
         # What was read before changes were missed may lack them.
-        state.loaded = distrusts == self._streams.distrusts
+        state.loaded = invalidations == self._streams.invalidations
         # The log start may be younger than the tail, and it is never above the end.
         state.advance(
             max(tail.high_watermark, state.log_start), max(tail.last_stable, state.log_start)

@@ -129,7 +129,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._states: dict[int, StreamState] = {}
-        self.distrusts = 0
+        self.invalidations = 0
         """How often changes were missed."""
 
     def __getitem__(self, stream: int) -> StreamState:
@@ -141,9 +141,9 @@ class Streams:
     def get(self, stream: int) -> StreamState | None:
         return self._states.get(stream)
 
-    def distrust(self) -> None:
+    def invalidate_bounds(self) -> None:
         """Changes were missed: bounds are read again before they are used."""
-        self.distrusts += 1
+        self.invalidations += 1
         for state in self._states.values():
             state.loaded = False
             for waiter in state.waiters:

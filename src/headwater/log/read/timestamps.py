@@ -13,7 +13,7 @@ from headwater.log.formats.metadata_values import IndexEntry
 from headwater.log.read.index import IndexReader
 from headwater.log.read.piece_loader import PieceLoader
 from headwater.log.read.pieces import Piece
-from headwater.log.read.reader import ATTEMPTS, Reader
+from headwater.log.read.reader import ATTEMPTS, LogReader
 from headwater.log.record_work import RecordWork
 from headwater.wire.batches.batch import HEADER
 from headwater.wire.batches.record_walk import Sought
@@ -28,7 +28,7 @@ class TimestampLookup:
     """Finds records by their timestamps, exact to the record."""
 
     def __init__(
-        self, reader: Reader, index: IndexReader, loader: PieceLoader, work: RecordWork
+        self, reader: LogReader, index: IndexReader, loader: PieceLoader, work: RecordWork
     ) -> None:
         self._reader = reader
         self._index = index

@@ -15,7 +15,7 @@ from headwater.log.jobs.jobs import INDEX_SWAPPED, Job
 from headwater.log.jobs.swap import entry_of
 from headwater.log.read.streams import Streams
 from headwater.log.reclaim.releases import release
-from headwater.log.reclaim.trim import Trimmer
+from headwater.log.reclaim.trim import LogTrimmer
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
 from headwater.meta.transactions import transact
@@ -28,7 +28,7 @@ class TopicCleaner:
     """Carries deletions through; any broker may take one up, at any point."""
 
     def __init__(
-        self, meta: MetadataStore, streams: Streams, trimmer: Trimmer, clock: Clock
+        self, meta: MetadataStore, streams: Streams, trimmer: LogTrimmer, clock: Clock
     ) -> None:
         self._meta = meta
         self._clock = clock

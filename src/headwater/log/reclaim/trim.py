@@ -22,7 +22,7 @@ PAGE = 64
 HIGH_WATERMARK = -1
 
 
-class Trimmer:
+class LogTrimmer:
     """Advances log starts and cleans up below them."""
 
     def __init__(

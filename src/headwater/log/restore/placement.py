@@ -47,7 +47,7 @@ class PlacedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRange:
     """A range whose offsets are known, by the index entry that stands for it.
 
     ``batches`` are all that a chunk or a segment has; of a Parquet file those of idempotent
@@ -73,7 +73,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Loose:
+class UnplacedBatches:
     """Batches of a chunk whose offsets are not known, by an entry whose range begins at 0."""
 
     entry: IndexEntry
@@ -127,7 +127,7 @@ class Ranges:
 
 
 @dataclass(slots=True)
-class Placed:
+class PlacedStream:
     """A stream's new entries in order, each with its batches, and the entries that they replace."""
 
     pieces: list[tuple[IndexEntry, Sequence[PlacedBatch], int]] = field(default_factory=list)
@@ -145,10 +145,10 @@ class StreamPlacement:
     def __init__(self, entries: Sequence[IndexEntry], end: int, log_start: int) -> None:
         self._entries = list(entries)
         self._end = end
-        self._known: list[Known] = []
+        self._known: list[KnownRange] = []
         self._replaced: list[IndexEntry] = []
         self._offsets: dict[tuple[int, int], list[int]] = {}
-        self._loose: list[Loose] = []
+        self._loose: list[UnplacedBatches] = []
         self.covered = Ranges()
         self.covered.add(0, end)
         self._passed = Ranges()
@@ -157,12 +157,12 @@ class StreamPlacement:
 
     def place_files(
         self,
-        files: Sequence[Known],
+        files: Sequence[KnownRange],
         *,
         mark: int | None,
         unreadable: int | None,
         elsewhere: Ranges | None = None,
-    ) -> list[Known]:
+    ) -> list[KnownRange]:
         """Take the files that carry the compacted prefix on; returns those that were taken.
 
         ``mark`` is the table's watermark, if it could be asked: below it, what no file has was
@@ -170,7 +170,7 @@ class StreamPlacement:
         cannot be read; from there on the table has nothing that counts. ``elsewhere`` are the
         ranges of merged chunks, and of files that cannot be read.
         """
-        taken: list[Known] = []
+        taken: list[KnownRange] = []
         rest = sorted(files, key=lambda each: (each.start, not each.live, -each.end))
         while True:
             rest = [each for each in rest if each.start >= self.compacted]
@@ -202,7 +202,7 @@ class StreamPlacement:
             elsewhere and elsewhere.touch(start, end)
         )
 
-    def place_segments(self, files: Sequence[Known]) -> list[Known]:
+    def place_segments(self, files: Sequence[KnownRange]) -> list[KnownRange]:
         """Take the segments of a stream without a table, wherever they are."""
         taken = []
         for each in sorted(files, key=lambda each: (each.start, -each.end)):
@@ -211,7 +211,7 @@ class StreamPlacement:
                 taken.append(each)
         return taken
 
-    def _fits(self, file: Known) -> bool:
+    def _fits(self, file: KnownRange) -> bool:
         """Whether it holds whole entries of the snapshot, and nothing that was found since."""
         if self.covered.touch(max(file.start, self._end), max(file.end, self._end)):
             return False
@@ -222,7 +222,7 @@ class StreamPlacement:
             entry.kind in (PARQUET, SEGMENT) and _overlap(entry, file) for entry in self._entries
         )
 
-    def _take_file(self, file: Known) -> None:
+    def _take_file(self, file: KnownRange) -> None:
         gone = [entry for entry in self._entries if _overlap(entry, file)]
         self._replaced += gone
         self._entries = [entry for entry in self._entries if not _overlap(entry, file)]
@@ -238,7 +238,7 @@ class StreamPlacement:
                 if each.offset not in offsets:
                     offsets.append(each.offset)
 
-    def place_chunk(self, chunk: Known) -> bool:
+    def place_chunk(self, chunk: KnownRange) -> bool:
         """Take what nothing else has of a chunk with known offsets; returns whether that is any."""
         parts = list(_outside(chunk, self.covered))
         for part in parts:
@@ -251,7 +251,7 @@ class StreamPlacement:
         offsets = self._offsets.get((batch.crc, batch.size)) if batch.crc is not None else None
         return offsets.pop(0) if offsets else None
 
-    def add_loose(self, loose: Loose) -> None:
+    def add_loose(self, loose: UnplacedBatches) -> None:
         self._loose.append(loose)
 
     @property
@@ -259,9 +259,9 @@ class StreamPlacement:
         for known in self._known:
             yield from known.batches
 
-    def finish(self) -> Placed:
+    def finish(self) -> PlacedStream:
         """The stream as it stands after the restore."""
-        placed = Placed(replaced=self._replaced)
+        placed = PlacedStream(replaced=self._replaced)
         known_end = max(self.covered.end, self.compacted)
         gapped, last = self._into_gaps()
         pieces = [(each.entry, each.batches, each.produced) for each in self._known] + gapped
@@ -287,7 +287,7 @@ class StreamPlacement:
 
     def _into_gaps(
         self,
-    ) -> tuple[list[tuple[IndexEntry, Sequence[PlacedBatch], int]], list[Loose]]:
+    ) -> tuple[list[tuple[IndexEntry, Sequence[PlacedBatch], int]], list[UnplacedBatches]]:
         """Fill gaps from their ends; returns what is in them, and what comes after all."""
         gapped, last = [], []
         for loose in reversed(self._loose):
@@ -320,11 +320,11 @@ def _compacted(entries: Sequence[IndexEntry], end: int, log_start: int) -> int:
     return end
 
 
-def _overlap(entry: IndexEntry, file: Known) -> bool:
+def _overlap(entry: IndexEntry, file: KnownRange) -> bool:
     return entry.start < file.end and file.start < entry.end
 
 
-def _outside(chunk: Known, covered: Ranges) -> Iterator[Known]:
+def _outside(chunk: KnownRange, covered: Ranges) -> Iterator[KnownRange]:
     """The runs of a chunk's batches that are not covered."""
     run: list[PlacedBatch] = []
     for each in chunk.batches:
@@ -338,7 +338,7 @@ def _outside(chunk: Known, covered: Ranges) -> Iterator[Known]:
         yield _part(chunk, run)
 
 
-def _part(chunk: Known, run: list[PlacedBatch]) -> Known:
+def _part(chunk: KnownRange, run: list[PlacedBatch]) -> KnownRange:
     numbers = {each.number for each in run}
     left_out = set(chunk.entry.left_out) | {each.number for each in chunk.batches} - numbers
     entry = msgspec.structs.replace(
@@ -348,10 +348,10 @@ def _part(chunk: Known, run: list[PlacedBatch]) -> Known:
         max_timestamp=max(each.batch.max_timestamp for each in run),
         left_out=sorted(left_out),
     )
-    return Known(entry, tuple(run), sum(each.batch.size for each in run))
+    return KnownRange(entry, tuple(run), sum(each.batch.size for each in run))
 
 
-def _at(loose: Loose, start: int) -> tuple[IndexEntry, Sequence[PlacedBatch], int]:
+def _at(loose: UnplacedBatches, start: int) -> tuple[IndexEntry, Sequence[PlacedBatch], int]:
     entry = msgspec.structs.replace(loose.entry, start=start, end=start + loose.count)
     batches = [PlacedBatch(start + each.offset, each.number, each.batch) for each in loose.batches]
     return entry, batches, sum(each.batch.size for each in loose.batches)

@@ -9,7 +9,7 @@ from headwater.log.formats.metadata_values import WAL, IndexEntry
 from headwater.log.formats.wal_object import UNKNOWN_START
 from headwater.log.jobs.jobs import FileName, job_of_file, parse_file_key
 from headwater.log.reclaim.releases import object_keys
-from headwater.log.restore.placement import Known, Loose, PlacedBatch, Ranges
+from headwater.log.restore.placement import KnownRange, PlacedBatch, Ranges, UnplacedBatches
 from headwater.log.restore.recovery import FoundChunk, FoundSection, Regained, incarnation_of
 from headwater.log.restore.restored import Restored, TableHolding
 from headwater.log.restore.surviving_files import SurvivingFile
@@ -83,7 +83,7 @@ class Rebuild:
         target: str,
         own: Sequence[SurvivingFile],
         holding: TableHolding | None,
-    ) -> list[Known]:
+    ) -> list[KnownRange]:
         """Put the files of one stream into it; returns those that found a place."""
         placement = self._restored.placement(stream)
         if target == "segment":
@@ -102,7 +102,7 @@ class Rebuild:
             elsewhere=self._elsewhere.get(stream),
         )
 
-    def _take(self, taken: Sequence[Known], stream: int) -> None:
+    def _take(self, taken: Sequence[KnownRange], stream: int) -> None:
         used = self._restored.used
         for known in taken:
             self._restored.found.files += 1
@@ -154,7 +154,7 @@ class Rebuild:
             return
         entry = self._entry(section, chunk)
         entry.start, entry.end = batches[0].offset, batches[-1].end
-        if self._restored.placement(stream).place_chunk(Known(entry, batches, 0)):
+        if self._restored.placement(stream).place_chunk(KnownRange(entry, batches, 0)):
             self._restored.used.live[section.key].add(stream)
 
     def walk(self, sections: Iterable[FoundSection], sizes: Mapping[str, int]) -> None:
@@ -179,7 +179,7 @@ class Rebuild:
                 if each.there is not None:
                     reached[run] = max(reached.get(run, 0), each.there[1])
         following: dict[tuple[str, int], int] = {}
-        loose: list[tuple[int, Loose]] = []
+        loose: list[tuple[int, UnplacedBatches]] = []
         for each in reversed(walked):
             if each.loose:
                 loose.append((each.run[1], self._loose(each, following.get(each.run))))
@@ -216,7 +216,7 @@ class Rebuild:
                 walked.loose.append(number)
         return walked
 
-    def _loose(self, walked: "_Walked", before: int | None) -> Loose:
+    def _loose(self, walked: "_Walked", before: int | None) -> UnplacedBatches:
         chunk = walked.chunk
         offset, batches = 0, []
         for number in walked.loose:
@@ -227,7 +227,7 @@ class Rebuild:
         entry.left_out = sorted(set(range(len(chunk.batches))) - set(walked.loose))
         entry.max_timestamp = max(each.batch.max_timestamp for each in batches)
         self._restored.used.live[walked.section.key].add(chunk.info.stream)
-        return Loose(entry, batches, walked.after, before)
+        return UnplacedBatches(entry, batches, walked.after, before)
 
     def _entry(self, section: FoundSection, chunk: FoundChunk) -> IndexEntry:
         """The entry of a chunk where it stands, no byte of it is copied; it has no range yet."""

@@ -29,7 +29,7 @@ from headwater.clock import Clock
 from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError, CorruptMessage, ObjectNotFound
 from headwater.feature_levels import SPOKEN, check_level
-from headwater.log.formats.snapshot_file import SUFFIX, Description, Item, encode_snapshot
+from headwater.log.formats.snapshot_file import SUFFIX, Item, SnapshotDescription, encode_snapshot
 from headwater.log.jobs.jobs import TABLES, FileName, parse_file_key
 from headwater.log.read.parquet.source import Offload, in_thread
 from headwater.log.reclaim.releases import INDEX_SUFFIX
@@ -71,7 +71,7 @@ BYTES_AT_ONCE: Final = 512 * 1024
 Watch = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
 
-Holdings = Callable[[Description, Collection[str]], Awaitable[Mapping[str, TableHolding]]]
+Holdings = Callable[[SnapshotDescription, Collection[str]], Awaitable[Mapping[str, TableHolding]]]
 """What the tables of topics, by id, held in a snapshot's epoch, of those that can be asked."""
 
 
@@ -80,7 +80,7 @@ class Restoration:
     """What a restore did, or in a dry run would do."""
 
     snapshot: str
-    description: Description
+    description: SnapshotDescription
     epoch: int
     topics: int
     streams: int
@@ -90,7 +90,9 @@ class Restoration:
     found: Recovered
 
 
-async def _no_holdings(_of: Description, _topic_ids: Collection[str]) -> Mapping[str, TableHolding]:
+async def _no_holdings(
+    _of: SnapshotDescription, _topic_ids: Collection[str]
+) -> Mapping[str, TableHolding]:
     return {}
 
 
@@ -216,7 +218,7 @@ class _Finding:
 
     objects: ObjectStore
     restored: Restored
-    description: Description
+    description: SnapshotDescription
     written_ms: int
     exact_to_ms: int | None
     survey: FileSurvey
@@ -292,10 +294,10 @@ async def _next_restore_ms(objects: ObjectStore, epoch: int) -> int | None:
     return min(times, default=None)
 
 
-def _snapshot(restored: Restored, of: Description, epoch: int, now_ms: int) -> list[bytes]:
+def _snapshot(restored: Restored, of: SnapshotDescription, epoch: int, now_ms: int) -> list[bytes]:
     """A snapshot of what is about to be restored."""
     items = restored.everything()
-    description = Description(
+    description = SnapshotDescription(
         cluster=of.cluster,
         epoch=epoch,
         level=of.level,

@@ -30,7 +30,7 @@ from headwater.log.formats.metadata_values import (
 from headwater.log.formats.snapshot_file import Item
 from headwater.log.jobs.jobs import FileName, Job, job_of_file
 from headwater.log.reclaim.releases import SEGMENT_SUFFIX, object_keys, release
-from headwater.log.restore.placement import Placed, StreamPlacement
+from headwater.log.restore.placement import PlacedStream, StreamPlacement
 from headwater.log.restore.recovery import (
     append_again,
     is_merged,
@@ -221,7 +221,7 @@ class Restored:
         self._values.update(writes.puts)
         self._values[key] = encode(layout)
 
-    def _take_in(self, stream: int, tail: Tail, placed: Placed, now_ms: int) -> None:
+    def _take_in(self, stream: int, tail: Tail, placed: PlacedStream, now_ms: int) -> None:
         """Write a stream's entries and its tail."""
         before, size = tail.high_watermark, tail.size
         sizes = {entry.end: entry.size for entry in placed.replaced}

@@ -29,8 +29,8 @@ from headwater.cluster_record import ClusterRecord
 from headwater.errors import CorruptMessage
 from headwater.log.formats.snapshot_file import (
     SUFFIX,
-    Description,
     Item,
+    SnapshotDescription,
     decode_part,
     decode_snapshot,
     encode_part,
@@ -138,7 +138,7 @@ class Snapshotter:
         self._kept = kept
         self._offload = offload
 
-    async def take(self) -> Description | None:
+    async def take(self) -> SnapshotDescription | None:
         """Take one, and drop those beyond the number that is kept.
 
         None where another broker has begun one since, or the cluster's record is gone. Raises
@@ -157,7 +157,7 @@ class Snapshotter:
         before = (await self._meta.scan(keys.SNAPSHOTS, keys.SNAPSHOTS, limit=1)).revision
         own = await self._list(cluster.epoch, taken_ms, name, before)
         copied = await self._copy(own.key)
-        description = Description(
+        description = SnapshotDescription(
             cluster=cluster.id,
             epoch=cluster.epoch,
             level=cluster.level,
@@ -260,7 +260,7 @@ class _Copied:
     rest: list[Item] = field(default_factory=list)
 
 
-async def read_snapshot(objects: ObjectStore, key: str) -> tuple[Description, list[Item]]:
+async def read_snapshot(objects: ObjectStore, key: str) -> tuple[SnapshotDescription, list[Item]]:
     """A snapshot with all of its entries.
 
     Raises ``CorruptMessage`` if it is not whole, ``UnknownFormat`` for a newer version.

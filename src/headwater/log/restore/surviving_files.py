@@ -19,7 +19,7 @@ from headwater.log.formats.segment import FOOTER, FOOTER_MAGIC, HEADER, MAGIC, V
 from headwater.log.jobs.jobs import FileName
 from headwater.log.read.parquet.source import Offload, footer_bytes
 from headwater.log.reclaim.releases import SEGMENT_SUFFIX, object_keys
-from headwater.log.restore.placement import Known, PlacedBatch, Ranges
+from headwater.log.restore.placement import KnownRange, PlacedBatch, Ranges
 from headwater.log.restore.recovery import FoundBatch, found_batches
 from headwater.objects.store import ObjectInfo, ObjectStore
 
@@ -32,7 +32,7 @@ class SurvivingFile:
     """A file that can be placed."""
 
     name: FileName
-    known: Known
+    known: KnownRange
     notes: list[ChunkNote] = field(default_factory=list)
 
 
@@ -62,7 +62,7 @@ class FileSurvey:
         batches = list(_segment_batches(data, info.key, name))
         entry = self._entry(info, name, SEGMENT)
         entry.max_timestamp = max((each.batch.max_timestamp for each in batches), default=-1)
-        return SurvivingFile(name, Known(entry, batches, info.size))
+        return SurvivingFile(name, KnownRange(entry, batches, info.size))
 
     async def _read_parquet(
         self, info: ObjectInfo, name: FileName, known_to: int, *, live: bool
@@ -89,7 +89,7 @@ class FileSurvey:
         for note in survey.notes.chunks:
             noted.add(note.start, note.end)
         has_chunks = noted.cover(name.start, name.end)
-        known = Known(entry, batches, survey.notes.size, live=live, has_chunks=has_chunks)
+        known = KnownRange(entry, batches, survey.notes.size, live=live, has_chunks=has_chunks)
         return SurvivingFile(name, known, survey.notes.chunks)
 
     def _entry(self, info: ObjectInfo, name: FileName, kind: int) -> IndexEntry:

@@ -37,7 +37,7 @@ KEPT_REVISIONS = 50_000
 KEPT_CHANGE_BYTES = 64 * 2**20
 
 
-class Checkpointer:
+class SqliteCheckpointer:
     """A thread that tends the file while this process holds the duty."""
 
     def __init__(self, path: Path) -> None:

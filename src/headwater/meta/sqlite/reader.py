@@ -23,7 +23,7 @@ SCAN_BACKWARDS = SCAN.replace("ORDER BY key", "ORDER BY key DESC")
 BOUNDS = "SELECT (SELECT min(revision) FROM change), (SELECT max(revision) FROM change)"
 
 
-class Reader:
+class SqliteReader:
     """The connection of its process that reads; every method is for one thread."""
 
     def __init__(self, path: Path, *, busy_seconds: float, time: Time) -> None:

@@ -14,12 +14,12 @@ from headwater.errors import StoreError, StoreGone
 from headwater.meta.feed import ChangeFeed, Item
 from headwater.meta.renewal_thread import RenewalThread
 from headwater.meta.sessions import RenewedSession
-from headwater.meta.sqlite.checkpointer import Checkpointer
+from headwater.meta.sqlite.checkpointer import SqliteCheckpointer
 from headwater.meta.sqlite.connection import prepare, side_directory
-from headwater.meta.sqlite.neighbours import Journal, Neighbours
-from headwater.meta.sqlite.reader import Reader
-from headwater.meta.sqlite.worker import Worker
-from headwater.meta.sqlite.writer import Writer
+from headwater.meta.sqlite.peers import SqliteJournal, SqlitePeers
+from headwater.meta.sqlite.reader import SqliteReader
+from headwater.meta.sqlite.thread import SqliteThread
+from headwater.meta.sqlite.writer import SqliteWriter
 from headwater.meta.store import CommitResult, Decide, Entry, KeyChange, Limits, Scan, Session, T
 
 log = logging.getLogger(__name__)
@@ -48,16 +48,16 @@ class SqliteStore:
         self._reader = connections.reader
         self._open_reader = connections.open_reader
         self._checkpointer = connections.checkpointer
-        self._writing = Worker("headwater-meta-write")
-        self._reading = Worker("headwater-meta-read")
+        self._writing = SqliteThread("headwater-meta-write")
+        self._reading = SqliteThread("headwater-meta-read")
         self._feed = ChangeFeed(
             connections.revision,
             read=lambda after: self._reading.run(self._reader.changes, after),
             last=lambda: self._reading.run(self._reader.revision),
         )
         self._changed = asyncio.Event()
-        self._journal = Journal(path)
-        self._neighbours = Neighbours(side_directory(path), self._changed.set)
+        self._journal = SqliteJournal(path)
+        self._neighbours = SqlitePeers(side_directory(path), self._changed.set)
         self._sessions: set[RenewedSession] = set()
         self._renewals = RenewalThread()
         self._poll()
@@ -101,7 +101,7 @@ class SqliteStore:
     async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
         # A connection and thread of its own: its transaction stays open from page to page.
         self._require_file()
-        worker = Worker("headwater-meta-pages")
+        worker = SqliteThread("headwater-meta-pages")
         reader = None
         try:
             reader = await worker.run(self._open_reader)
@@ -205,10 +205,10 @@ class SqliteStore:
 
 @dataclass(frozen=True, slots=True)
 class _Connections:
-    writer: Writer
-    reader: Reader
-    open_reader: Callable[[], Reader]
-    checkpointer: Checkpointer
+    writer: SqliteWriter
+    reader: SqliteReader
+    open_reader: Callable[[], SqliteReader]
+    checkpointer: SqliteCheckpointer
     revision: int
 
 
@@ -228,10 +228,10 @@ def _connect(path: Path, busy_seconds: float) -> _Connections:
     def now() -> tuple[float, str]:
         return boot_seconds(), boot
 
-    writer = Writer(path, busy_seconds=busy_seconds, time=now)
-    open_reader = partial(Reader, path, busy_seconds=busy_seconds, time=now)
+    writer = SqliteWriter(path, busy_seconds=busy_seconds, time=now)
+    open_reader = partial(SqliteReader, path, busy_seconds=busy_seconds, time=now)
     reader = open_reader()
     if reader.sessions_have_expired():  # of processes that nobody outlived
         with suppress(StoreError):  # the file is busy: it is done soon
             writer.end_expired_sessions()
-    return _Connections(writer, reader, open_reader, Checkpointer(path), reader.revision())
+    return _Connections(writer, reader, open_reader, SqliteCheckpointer(path), reader.revision())

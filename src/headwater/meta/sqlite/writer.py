@@ -37,7 +37,7 @@ Time = Callable[[], tuple[float, str]]
 """The host's boot clock in seconds, and the boot's name."""
 
 
-class Writer:
+class SqliteWriter:
     """The one connection of its process that writes; every method is for one thread."""
 
     def __init__(self, path: Path, *, busy_seconds: float, time: Time) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from headwater.errors import CorruptMessage, KafkaError, StoreError
 from headwater.log.formats.metadata_values import HOLE, INLINE, PARQUET, SEGMENT, WAL, IndexEntry
-from headwater.log.formats.snapshot_file import Description
+from headwater.log.formats.snapshot_file import SnapshotDescription
 from headwater.log.jobs.jobs import TABLES, DataFile, job_of_file
 from headwater.log.read.parquet.source import footer_bytes
 from headwater.log.restore.restored import TableHolding
@@ -61,7 +61,7 @@ class TableHoldings:
         self._objects_url = objects_url
 
     async def __call__(
-        self, of: Description, topic_ids: Collection[str]
+        self, of: SnapshotDescription, topic_ids: Collection[str]
     ) -> Mapping[str, TableHolding]:
         newest: dict[str, tuple[int, int, str]] = {}
         async for info in self._objects.list(TABLES):
@@ -77,7 +77,7 @@ class TableHoldings:
                     held[topic_id] = holding
         return held
 
-    def _read(self, of: Description, topic_id: str, key: str) -> TableHolding | None:
+    def _read(self, of: SnapshotDescription, topic_id: str, key: str) -> TableHolding | None:
         from headwater.tables.commit.holdings import read_holdings
 
         try:

@@ -14,7 +14,7 @@ from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
-from headwater.log.read.parquet.footer import ColumnChunk, Description, width_of
+from headwater.log.read.parquet.footer import ColumnChunk, FooterDescription, width_of
 from headwater.tables.schema import ICEBERG
 
 STATISTICS: Final = ("partition", "offset", "timestamp", "producer_id")
@@ -63,7 +63,7 @@ def encode_statistics(footer: Any, partition: tuple[int | None, ...]) -> bytes:
     return msgspec.json.encode(_Statistics(partition=list(partition), **found))
 
 
-def described_statistics(footer: Description, partition: tuple[int | None, ...]) -> bytes:
+def described_statistics(footer: FooterDescription, partition: tuple[int | None, ...]) -> bytes:
     """As ``encode_statistics``, of a file that may be damaged: Arrow is not asked about it.
 
     Raises ``KeyError`` if it has a column that no table has.

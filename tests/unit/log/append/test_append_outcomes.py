@@ -27,7 +27,7 @@ def test_fence_after_a_lost_answer_leaves_the_outcome_open() -> None:
         behind = bench.append(stream=2)
         await fence(bench.store, "a")
         assert await outcomes([landed, behind]) == ["RequestTimedOut", "Fenced"]
-        assert bench.doubts == 1
+        assert bench.unknown_outcomes == 1
         assert bench.writer.failed.is_set()
         assert await outcomes([bench.append()]) == ["Fenced"]
 
@@ -39,7 +39,7 @@ def test_fence_alone_says_that_nothing_landed() -> None:
         await fence(bench.store, "a")
         with pytest.raises(NotLeaderOrFollower):
             await bench.append()
-        assert not bench.doubts
+        assert not bench.unknown_outcomes
 
     simulate(work)
 

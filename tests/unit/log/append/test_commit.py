@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import OutOfOrderSequence, UnknownTopicOrPartition
-from headwater.log.append.commit import TAIL_BYTES, Fenced, Part, chunks_per_part, commit_part
-from headwater.log.append.judge import DUPLICATE, MOST_PRODUCERS, REMEMBERED_BATCHES
+from headwater.log.append.commit import TAIL_BYTES, CommitPart, Fenced, chunks_per_part, commit_part
+from headwater.log.append.judge import DUPLICATE, MAX_PRODUCERS, REMEMBERED_BATCHES
 from headwater.log.append.wal_files import Section
 from headwater.log.formats.metadata_values import (
     INLINE,
@@ -37,7 +37,7 @@ class CommittedValues:
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {OWN: encode(Incarnation(broker=1))}
 
-    def commit(self, part: Part, now_ms: int = 50) -> tuple[Writes, list[StreamCommit]]:
+    def commit(self, part: CommitPart, now_ms: int = 50) -> tuple[Writes, list[StreamCommit]]:
         read = {
             key: Entry(key, self.values[key], 1) if key in self.values else None
             for key in part.keys
@@ -59,10 +59,10 @@ class CommittedValues:
 
 def part_of(
     batches: dict[int, Sequence[Batch]], number: int = 1, section: Section | None = FILE
-) -> Part:
+) -> CommitPart:
     chunks = [join_batches(stream, list(some)) for stream, some in sorted(batches.items())]
     placements = [Placement(100 + n, 10 + n, 1) for n in range(len(chunks))]
-    return Part(0, "a", number, chunks, placements, section, 0, 1)
+    return CommitPart(0, "a", number, chunks, placements, section, 0, 1)
 
 
 def sent(sequence: int, producer: int = 7, count: int = 1) -> Batch:
@@ -200,7 +200,7 @@ def test_a_tail_stays_small_however_many_producers_come_and_go(batches: int) -> 
         table.commit(part_of({1: sent_now}, number + 1), now_ms=10**12 + number)
         remembered = table.tail(1).producers
         assert len(table.values[keys.tail(0, 1)]) <= TAIL_BYTES
-        assert len(remembered) <= MOST_PRODUCERS
+        assert len(remembered) <= MAX_PRODUCERS
         assert set(new) <= set(remembered)
     assert len(remembered) > 400
     assert list(remembered) == sorted(remembered)

@@ -160,7 +160,7 @@ def test_a_refusal_after_a_lost_answer_is_doubted(last: StoreError) -> None:
         await asyncio.sleep(0.002)
         bench.meta_faults.strike(range(1), last)
         assert await outcomes([pending]) == ["RequestTimedOut"]
-        assert bench.doubts == 1
+        assert bench.unknown_outcomes == 1
         assert await outcomes([bench.append()]) == [1]
 
     simulate(work)
@@ -170,7 +170,7 @@ def test_a_refusal_alone_is_no_doubt() -> None:
     async def work(bench: TroubledLogWriter) -> None:
         bench.meta_faults.strike(range(1), StorageFull("full"))
         assert await outcomes([bench.append()]) == ["KafkaStorageError"]
-        assert not bench.doubts
+        assert not bench.unknown_outcomes
         assert await outcomes([bench.append()]) == [0]
 
     simulate(work)

@@ -11,7 +11,7 @@ from headwater.errors import InvalidProducerEpoch, OutOfOrderSequence, UnknownTo
 from headwater.log.append.judge import (
     DUPLICATE,
     REMEMBERED_BATCHES,
-    Place,
+    SequencePosition,
     forget_idle_producers,
     forget_oldest_producers,
 )
@@ -32,10 +32,13 @@ class Sent:
 
 
 def judge(
-    tail: Tail, batches: Iterable[Sent], now_ms: int, latecomers: Mapping[int, Place] | None = None
+    tail: Tail,
+    batches: Iterable[Sent],
+    now_ms: int,
+    accepted_starts: Mapping[int, SequencePosition] | None = None,
 ) -> list[tuple[int, int, int]]:
     """The verdicts: data aborts no transaction."""
-    judgement = judge_batches(tail, batches, now_ms, latecomers)
+    judgement = judge_batches(tail, batches, now_ms, accepted_starts)
     assert not judgement.aborted
     return judgement.verdicts
 

@@ -139,7 +139,7 @@ async def test_a_commit_that_lands_after_it_was_given_up_is_read_without_another
         await store.land()
         assert payloads(await waiting) == [(0, b"a")]
         assert await append(engine, "t", [make_batch(b"b")]) == 1
-        distrusts = engine._streams.distrusts
+        invalidations = engine._streams.invalidations
         assert await append(engine, "t", [make_batch(b"c")]) == 2
         await asyncio.sleep(0.01)
-        assert engine._streams.distrusts == distrusts  # its own commits are known again
+        assert engine._streams.invalidations == invalidations  # its own commits are known again

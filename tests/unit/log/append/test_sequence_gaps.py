@@ -144,13 +144,13 @@ def test_only_producers_of_a_commit_are_asked_about() -> None:
 async def test_when_too_many_gaps_are_known_the_next_is_excused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sequence_gaps, "MOST", 2)
+    monkeypatch.setattr(sequence_gaps, "MAX_REMEMBERED", 2)
     gaps = SequenceGaps()
     for producer in range(5):
         batch = make_batch(producer_id=producer, epoch=0, sequence=9)
-        assert gaps.excuses(1, batch, 5)
-        assert gaps.excuses(1, batch, -1)
-    assert list(gaps._gaps) == list(gaps._beginners) == [(1, 3), (1, 4)]
+        assert gaps.is_retriable(1, batch, 5)
+        assert gaps.is_retriable(1, batch, -1)
+    assert list(gaps._gaps) == list(gaps._new_producers) == [(1, 3), (1, 4)]
 
 
 def test_a_new_producers_batch_waits_for_the_first_that_another_broker_holds() -> None:
@@ -308,8 +308,8 @@ async def test_the_furthest_failure_counts_across_epochs_and_the_end_of_the_numb
     def failing() -> bool:
         """A failure keeps a producer without state from beginning, however often it comes."""
         now = asyncio.get_running_loop().time()
-        gaps._beginners[1, 7] = _Gap((0, 3), now - BEGIN_SECONDS, now)
-        return gaps.latecomers([join_batches(1, [batch(3)])]) == {}
+        gaps._new_producers[1, 7] = _Gap((0, 3), now - BEGIN_SECONDS, now)
+        return gaps.accepted_starts([join_batches(1, [batch(3)])]) == {}
 
     gaps.failed(1, [batch(1)])
     gaps.failed(1, [batch(MAX_SEQUENCE)])

@@ -109,7 +109,7 @@ def test_a_fenced_writer_refuses_everything_at_once() -> None:
             with pytest.raises(NotLeaderOrFollower):
                 await future
         assert bench.writer.failed.is_set()
-        assert bench.writer.held.room
+        assert bench.writer.buffer_limit.has_room
         with pytest.raises(NotLeaderOrFollower):
             await bench.append()
 
@@ -146,11 +146,11 @@ def test_buffered_bytes_are_bounded_by_closing_the_room() -> None:
     async def work(bench: TroubledLogWriter) -> None:
         bench.meta_faults.strike(range(10**6), StoreUnavailable("down"))
         futures = []
-        while bench.writer.held.room:
+        while bench.writer.buffer_limit.has_room:
             futures.append(bench.append(b"x" * 100))
-        assert 30_000 <= bench.writer.held.bytes < 30_000 + 161 + APPEND_BYTES
+        assert 30_000 <= bench.writer.buffer_limit.bytes < 30_000 + 161 + APPEND_BYTES
         assert len(futures) == 1 + 30_000 // APPEND_BYTES
-        waiting = asyncio.create_task(bench.writer.held.wait_for_room())
+        waiting = asyncio.create_task(bench.writer.buffer_limit.wait_for_room())
         await asyncio.sleep(1)
         assert not waiting.done()
         bench.meta_faults.stop()

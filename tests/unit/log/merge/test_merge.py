@@ -21,9 +21,9 @@ from headwater.log.formats.wal_object import Placement
 from headwater.log.merge.rank import (
     OPERATIONS_PER_STREAM,
     OPERATIONS_PER_SWAP,
-    Merged,
-    Swap,
-    apart,
+    MergedRun,
+    MergeSwap,
+    divide_by_transaction,
     plan_merge,
     plan_relief,
     swap_runs,
@@ -154,11 +154,11 @@ def test_runs_are_swapped_by_what_a_transaction_takes(
     lengths: list[int], operations: int | None, range_keys: int | None
 ) -> None:
     merged = [
-        Merged(stream, log_of([100] * length), 1, 100 * length, Placement(0, 1, 1))
+        MergedRun(stream, log_of([100] * length), 1, 100 * length, Placement(0, 1, 1))
         for stream, length in enumerate(lengths)
     ]
     limits = Limits(operations=operations, range_keys=range_keys)
-    transactions = list(apart(merged, limits))
+    transactions = list(divide_by_transaction(merged, limits))
     assert [one for some in transactions for one in some] == merged
     for some in transactions:
         assert some
@@ -192,9 +192,9 @@ def test_a_steady_stream_is_rewritten_a_few_times_and_keeps_few_entries(
 
 def swap_of(
     streams: Sequence[int], generations: Sequence[int] | None = None, kind: int = WAL
-) -> Swap:
+) -> MergeSwap:
     merged = [
-        Merged(
+        MergedRun(
             stream,
             [entry(start, start + 2, 50, kind) for start in (4, 6, 8)],
             generations[number] if generations else 3,
@@ -203,10 +203,12 @@ def swap_of(
         )
         for number, stream in enumerate(streams)
     ]
-    return Swap("a", "s", "wal/a/merged-1.wo", 999, 0, 1, merged)
+    return MergeSwap("a", "s", "wal/a/merged-1.wo", 999, 0, 1, merged)
 
 
-def values_for(swap: Swap, *, fenced: bool = False, generation: int = 3) -> dict[str, Entry | None]:
+def values_for(
+    swap: MergeSwap, *, fenced: bool = False, generation: int = 3
+) -> dict[str, Entry | None]:
     values: dict[str, Entry | None] = {
         key: Entry(key, encode(Layout(log_start=5, generation=generation)), 1) for key in swap.keys
     }

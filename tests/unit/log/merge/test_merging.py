@@ -11,7 +11,7 @@ from headwater.errors import StoreUnavailable, UnknownFormat
 from headwater.log.engine import LogEngine
 from headwater.log.formats.metadata_values import IndexEntry
 from headwater.log.merge.merger import READ_OBJECTS
-from headwater.log.merge.plans import Planned
+from headwater.log.merge.plans import MergePlan
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.objects.memory import MemoryObjects
@@ -138,7 +138,7 @@ async def test_a_crowded_metadata_store_is_relieved_object_by_object(
         planned: list[int] = []
         plan = engine._current.merger._plan
 
-        async def counted(stream: int, *args: Any, **how: Any) -> Planned:
+        async def counted(stream: int, *args: Any, **how: Any) -> MergePlan:
             planned.append(stream)
             return await plan(stream, *args, **how)
 

@@ -11,14 +11,14 @@ from msgspec import structs
 from headwater.log.formats.metadata_values import WAL, IndexEntry
 from headwater.log.merge.plans import (
     STRETCHED,
-    Planned,
-    divided,
+    MergePlan,
+    divide_by_object,
+    divide_by_read,
+    extend_backwards,
     in_step,
-    parts,
-    with_the_rest_before,
 )
 from headwater.log.merge.rank import plan_merge, worth_while
-from headwater.log.merge.spans import span_chunks
+from headwater.log.read.ranged_reads import plan_reads
 
 FAN_IN = 4
 SMALL, OBJECT = 1_000, 5_000
@@ -32,7 +32,7 @@ def entry(start: int, length: int, flush: int) -> IndexEntry:
     )  # fmt: skip
 
 
-def planned(stream: int, lengths: list[int], flushes: list[int] | None = None) -> Planned | None:
+def planned(stream: int, lengths: list[int], flushes: list[int] | None = None) -> MergePlan | None:
     """A stream with an entry in each of those flushes."""
     entries = [
         entry(start, length, flush)
@@ -44,7 +44,9 @@ def planned(stream: int, lengths: list[int], flushes: list[int] | None = None) -
         entries, fan_in=FAN_IN, small_bytes=SMALL, max_bytes=OBJECT, enough_bytes=SMALL
     )
     small = [each for each in entries if run and each.start >= run[0].start]
-    return Planned(stream, 0, run, [each for each in small if each.length < SMALL]) if run else None
+    return (
+        MergePlan(stream, 0, run, [each for each in small if each.length < SMALL]) if run else None
+    )
 
 
 def test_streams_of_different_rates_end_with_the_same_flush() -> None:
@@ -82,7 +84,7 @@ streams = st.lists(
 
 @given(streams)
 def test_a_run_in_step_is_one_that_may_be_merged(fed: list[list[tuple[int, int]]]) -> None:
-    plans: list[Planned] = []
+    plans: list[MergePlan] = []
     for number, some in enumerate(fed):
         flushes, at = [], 0
         for _, pause in some:
@@ -107,24 +109,24 @@ def test_parts_are_whole_ordered_and_bounded(
     fed: list[list[tuple[int, int]]], most: int, gap: int
 ) -> None:
     """Streams lie side by side in each flush's object, with something else between them."""
-    plans: list[Planned] = []
+    plans: list[MergePlan] = []
     for number, some in enumerate(fed):
         if plan := planned(number, [length for length, _ in some]):
             placed = [structs.replace(each, position=number * (1_500 + gap)) for each in plan.run]
-            plans.append(Planned(number, 0, placed))
-    cut = list(parts(plans, most))
+            plans.append(MergePlan(number, 0, placed))
+    cut = list(divide_by_read(plans, most))
     assert [each for part in cut for each in part] == plans
     for part in cut:
         if len(part) > 1:
             assert sum(each.size for each in part) <= most
-            spans = span_chunks([entry for each in part for entry in each.run])
+            spans = plan_reads([entry for each in part for entry in each.run])
             assert sum(span.length for span in spans) <= 2 * most
 
 
-def shut_in(plan: Planned, before: list[int]) -> Planned:
+def shut_in(plan: MergePlan, before: list[int]) -> MergePlan:
     start = -len(before)
     earlier = [entry(start + number, length, 0) for number, length in enumerate(before)]
-    return Planned(plan.stream, 0, plan.run, plan.small, earlier)
+    return MergePlan(plan.stream, 0, plan.run, plan.small, earlier)
 
 
 def test_what_is_right_before_a_run_goes_along_if_that_becomes_large() -> None:
@@ -132,15 +134,15 @@ def test_what_is_right_before_a_run_goes_along_if_that_becomes_large() -> None:
     large, small = planned(1, [300] * 4), planned(2, [30] * 4)
     assert large
     assert small
-    taken = with_the_rest_before(shut_in(large, [100] * 3), **limits)
+    taken = extend_backwards(shut_in(large, [100] * 3), **limits)
     assert [each.start for each in taken.run] == list(range(-3, 4))
-    assert with_the_rest_before(shut_in(small, [100] * 3), **limits).run == small.run
+    assert extend_backwards(shut_in(small, [100] * 3), **limits).run == small.run
     # As much of it as fits, and not beyond a gap.
-    assert with_the_rest_before(shut_in(large, [900] * 9), **limits).size <= OBJECT
+    assert extend_backwards(shut_in(large, [900] * 9), **limits).size <= OBJECT
     apart = shut_in(large, [100] * 3)
     apart = replace_dataclass(apart, earlier=[apart.earlier[0], apart.earlier[2]])
-    assert with_the_rest_before(apart, **limits).run[0].start == -1
-    assert len(with_the_rest_before(shut_in(large, [1] * 99), **limits).run) == 64
+    assert extend_backwards(apart, **limits).run[0].start == -1
+    assert len(extend_backwards(shut_in(large, [1] * 99), **limits).run) == 64
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.4, 1.5]))
@@ -159,8 +161,8 @@ def test_no_small_entries_stay_between_large_ones(seed: int, spread: float) -> N
             continue
         small = [each for each in entries if each.length < SMALL]
         before = sum(1 for each in small if each.start < run[0].start)
-        plan = with_the_rest_before(
-            Planned(1, 0, run, small[before:], small[:before]),
+        plan = extend_backwards(
+            MergePlan(1, 0, run, small[before:], small[:before]),
             small_bytes=SMALL, max_bytes=OBJECT, max_entries=64,
         )  # fmt: skip
         at = entries.index(plan.run[0])
@@ -176,7 +178,7 @@ def test_no_small_entries_stay_between_large_ones(seed: int, spread: float) -> N
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=60))
 def test_objects_are_few_and_about_as_large(weights: list[float]) -> None:
-    groups = list(divided(range(len(weights)), weights))
+    groups = list(divide_by_object(range(len(weights)), weights))
     assert [item for group in groups for item in group] == list(range(len(weights)))
     assert len(groups) <= max(1, -(-sum(weights) // STRETCHED))
     sizes = [sum(weights[item] for item in group) for group in groups]

@@ -116,7 +116,7 @@ async def test_bounds_that_are_not_trusted_any_more_are_a_change() -> None:
     streams = Streams()
     streams[1].loaded = True
     seen = streams[1].offsets
-    streams.distrust()
+    streams.invalidate_bounds()
     waiter = StreamWaiter([(streams[1], seen)])
     assert await waiter.wait(0)
     waiter.close()
@@ -182,7 +182,7 @@ async def test_distrust_and_deletion_wake_who_waits() -> None:
     streams = Streams()
     streams[1].loaded = True
     waiter = waiting_for(streams[1])
-    streams.distrust()
+    streams.invalidate_bounds()
     assert not streams[1].loaded
     assert await waiter.wait(0)
     streams.drop(1)

@@ -152,12 +152,12 @@ async def test_records_that_are_lost_between_others_leave_a_hole_that_readers_pa
 
 async def _merge_run(engine: LogEngine, topic: Topic, run: Sequence[IndexEntry]) -> None:
     """Merge these entries, whatever a plan would take."""
-    from headwater.log.merge.plans import Planned
+    from headwater.log.merge.plans import MergePlan
 
     merger = engine._current.merger
     stream = topic.streams[0]
     layout = (await merger._plan(stream)).generation
-    planned = Planned(stream, layout, run)
+    planned = MergePlan(stream, layout, run)
     read = await merger._read([planned])
     assert await merger._merge_group(read) == [stream]
 

@@ -7,7 +7,11 @@ from typing import TypeVar
 import pytest
 
 from headwater.errors import CorruptMessage
-from headwater.log.formats.snapshot_file import Description, decode_snapshot, encode_snapshot
+from headwater.log.formats.snapshot_file import (
+    SnapshotDescription,
+    decode_snapshot,
+    encode_snapshot,
+)
 from headwater.log.reclaim.garbage import SNAPSHOT_LIFE_MS
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.restore.restore import restore, snapshots_in
@@ -195,7 +199,7 @@ async def wal_objects(place: RestorePlace) -> int:
 
 
 def test_a_snapshot_with_a_wrong_byte_is_refused() -> None:
-    told = Description(
+    told = SnapshotDescription(
         cluster="c", epoch=0, level=2, revision=3, taken_ms=4, entries=1, bytes=2, incarnation="i"
     )
     items = [("a", b"1"), ("b", b"2" * 500)]

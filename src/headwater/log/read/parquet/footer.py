@@ -55,19 +55,19 @@ class RowGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class FooterDescription:
     """A footer: the physical types of the schema's leaves, and the row groups."""
 
     types: list[int]
     groups: list[RowGroup]
 
 
-def describe(data: bytes | bytearray | memoryview) -> Description:
+def describe(data: bytes | bytearray | memoryview) -> FooterDescription:
     """The footer in ``data``, without the length and magic behind it. Raises ``FooterDamage``."""
     try:
-        found = _Reader(bytes(data)).struct(_FILE)
+        found = _ThriftReader(bytes(data)).struct(_FILE)
         types = [_number(leaf, 1) for leaf in found.get(2, ()) if 1 in leaf]
-        return Description(types, [_group(group, types) for group in found.get(4, ())])
+        return FooterDescription(types, [_group(group, types) for group in found.get(4, ())])
     except (IndexError, KeyError, UnicodeDecodeError) as error:
         raise FooterDamage(f"the footer is damaged: {type(error).__name__}") from error
 
@@ -141,7 +141,7 @@ _FILE: Final = _Fields(
 )
 
 
-class _Reader:
+class _ThriftReader:
     """Thrift's compact protocol; raises ``IndexError`` or ``FooterDamage``."""
 
     def __init__(self, data: bytes) -> None:

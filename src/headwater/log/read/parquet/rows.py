@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from headwater.errors import CorruptMessage
 from headwater.log.formats.metadata_values import IndexEntry
 from headwater.log.read.filler import filler_batches
-from headwater.log.read.parquet.footer import Description, FooterDamage, RowGroup, describe
+from headwater.log.read.parquet.footer import FooterDamage, FooterDescription, RowGroup, describe
 from headwater.log.read.parquet.source import MAGIC, TRAILER
 from headwater.log.read.pieces import Piece, make_spanning_piece
 from headwater.log.read.sources import Extent
@@ -58,7 +58,7 @@ def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
     return Footer(metadata, columns, _joined(extents, entry), size)
 
 
-def read_footer(tail: bytearray, key: str) -> tuple[Description, Any]:
+def read_footer(tail: bytearray, key: str) -> tuple[FooterDescription, Any]:
     """What the footer at the end of ``tail`` says, and Arrow's metadata, to read rows with.
 
     Arrow is asked about row groups and columns by nobody who did not ask this before: see

@@ -12,7 +12,7 @@ from headwater.errors import KafkaStorageError
 from headwater.log.formats.metadata_values import PARQUET, SEGMENT
 from headwater.log.read.filler import MAX_SPAN, filler_batches
 from headwater.log.read.parquet import source as parquet_source
-from headwater.log.read.parquet.use import has_parquet_files
+from headwater.log.read.parquet.detection import has_parquet_files
 from headwater.log.settings import LogSettings
 from headwater.wire.batches.batch import (
     HEADER,

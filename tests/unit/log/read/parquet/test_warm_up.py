@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from headwater.errors import KafkaStorageError
-from headwater.log.read.parquet.warmth import warm_up_for_tables
+from headwater.log.read.parquet.warm_up import warm_up_for_tables
 from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Values, Writes

@@ -7,14 +7,15 @@ import pytest
 
 from headwater.engine import Appended
 from headwater.errors import KafkaStorageError
-from headwater.log.append.verdicts import Answer, give
+from headwater.log.append.answers import AppendAnswer, give_answers
 from headwater.work_budget import TURN_ELEMENTS
 
 
-def made(count: int) -> list[Answer]:
+def made(count: int) -> list[AppendAnswer]:
     loop = asyncio.get_running_loop()
     answers = [
-        Answer(number, loop.create_future(), Appended(number, -1, 0)) for number in range(count)
+        AppendAnswer(number, loop.create_future(), Appended(number, -1, 0))
+        for number in range(count)
     ]
     Random(count).shuffle(answers)
     return answers
@@ -25,7 +26,7 @@ async def test_all_are_answered_and_the_oldest_first(count: int) -> None:
     answers, order = made(count), list[int]()
     for answer in answers:
         answer.done.add_done_callback(lambda done: order.append(done.result().base_offset))
-    give(answers)
+    give_answers(answers)
     await asyncio.gather(*(answer.done for answer in answers))
     await asyncio.sleep(0)
     assert order == list(range(count))
@@ -33,7 +34,7 @@ async def test_all_are_answered_and_the_oldest_first(count: int) -> None:
 
 async def test_others_have_a_turn_between_very_many_answers() -> None:
     answers = made(10 * TURN_ELEMENTS)
-    give(answers)
+    give_answers(answers)
     for turn in range(1, 11):
         assert sum(answer.done.done() for answer in answers) == turn * TURN_ELEMENTS
         await asyncio.sleep(0)
@@ -43,6 +44,6 @@ async def test_who_gave_up_is_passed_over() -> None:
     answers = made(3)
     answers[0].done.cancel()
     failed = answers[1]._replace(outcome=KafkaStorageError("no"))
-    give([answers[0], failed, answers[2]])
+    give_answers([answers[0], failed, answers[2]])
     assert isinstance(failed.done.exception(), KafkaStorageError)
     assert answers[2].done.result().base_offset == answers[2].number

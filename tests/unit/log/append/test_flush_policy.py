@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.engine import Appended
-from headwater.log.append.write_buffer import Buffer
+from headwater.log.append.write_buffer import WriteBuffer
 from headwater.log.settings import LogSettings
 from tests.support.log.harness import make_batch
 from tests.support.log.writing import SlowCommits, TroubledLogWriter, outcomes, simulate
@@ -18,19 +18,19 @@ PAID = LogSettings(inline_bytes=1_000, flush_interval_ms=250, flush_bytes=100_00
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 50), st.booleans())))
 def test_a_buffer_knows_what_of_it_is_cheap(appends: list[tuple[int, int, bool]]) -> None:
     loop = asyncio.new_event_loop()
-    buffer = Buffer()
+    buffer = WriteBuffer()
     for stream, size, cheap in appends:
         done: asyncio.Future[Appended] = loop.create_future()
-        buffer.add(stream, [make_batch()], size, done, cheap=cheap)
+        buffer.add(stream, [make_batch()], size, done, inline_eligible=not cheap)
     loop.close()
     cheap_streams = {stream for stream, _, cheap in appends if cheap}
     low = sum(size for stream, size, _ in appends if stream not in cheap_streams)
-    assert (buffer.size, buffer.low_size) == (sum(size for _, size, _ in appends), low)
-    taken = buffer.without_cheap()
-    assert (taken.size, buffer.low_size) == (low, 0)
+    assert (buffer.size, buffer.inline_eligible_bytes) == (sum(size for _, size, _ in appends), low)
+    taken = buffer.take_inline_eligible()
+    assert (taken.size, buffer.inline_eligible_bytes) == (low, 0)
     for part in (taken, buffer):
         assert part.size == sum(part.sizes.values())
-        assert part.count == sum(map(len, part.waiting.values()))
+        assert part.count == sum(map(len, part.pending.values()))
     assert buffer.sizes.keys() == cheap_streams
 
 

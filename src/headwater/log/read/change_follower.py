@@ -12,7 +12,7 @@ from headwater.errors import KafkaError, StoreError, WatchTrimmed
 from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats.metadata_values import Incarnation, IndexEntry, Layout
 from headwater.log.read.streams import Streams
-from headwater.log.topics import TopicCatalog
+from headwater.log.topics import TopicStore
 from headwater.meta import keys
 from headwater.meta.store import KeyChange, MetadataStore
 from headwater.meta.values import decode
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 RETRY = 0.5
 
 
-class Follower:
+class ChangeFollower:
     """Applies watched changes to a broker's caches.
 
     ``own`` names the commits that it knows already, unless one of them is in doubt. ``added`` is
@@ -33,7 +33,7 @@ class Follower:
         self,
         meta: MetadataStore,
         streams: Streams,
-        topics: TopicCatalog,
+        topics: TopicStore,
         *,
         own: Callable[[], str],
         window_entries: int,
@@ -48,29 +48,31 @@ class Follower:
         self._added = added
         self._gone = gone
         self._numbers: dict[str, int] = {}
-        self._in_doubt = False
+        self._has_unknown_commit = False
         """Whether a commit of this broker's may land that nobody here is told of."""
 
-    def doubt(self) -> None:
+    def mark_unknown(self) -> None:
         """A commit of this broker's may have landed, or may still: its change alone will tell."""
-        self._in_doubt = True
-        self._streams.distrust()
+        self._has_unknown_commit = True
+        self._streams.invalidate_bounds()
 
-    def settle(self) -> None:
+    def mark_resolved(self) -> None:
         """A commit of this broker's landed: what was in doubt has landed before it, or never."""
-        if self._in_doubt:
-            self._in_doubt = False
-            self._streams.distrust()
+        if self._has_unknown_commit:
+            self._has_unknown_commit = False
+            self._streams.invalidate_bounds()
 
     def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
         """See ``CommitSubscriber``."""
-        self.settle()
+        self.mark_resolved()
 
     async def run(self) -> None:
         """Follow commits, layouts and topics until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow(keys.incarnations(0), self._commits, self._distrust))
-            tasks.create_task(self._follow(keys.layouts(0), self._layout, self._distrust))
+            tasks.create_task(
+                self._follow(keys.incarnations(0), self._commits, self._invalidate_bounds)
+            )
+            tasks.create_task(self._follow(keys.layouts(0), self._layout, self._invalidate_bounds))
             tasks.create_task(self._follow(keys.TOPICS, self._topic, self._reload_topics))
 
     async def _follow(
@@ -92,8 +94,8 @@ class Follower:
                 logger.warning("cannot follow %s: %s", prefix, error)
                 await asyncio.sleep(RETRY)
 
-    async def _distrust(self) -> None:
-        self._streams.distrust()
+    async def _invalidate_bounds(self) -> None:
+        self._streams.invalidate_bounds()
 
     async def _reload_topics(self) -> None:
         await self._topics.all()
@@ -104,14 +106,14 @@ class Follower:
             self._numbers.pop(name, None)
             return
         if name == self._own():
-            if self._in_doubt:
-                self._streams.distrust()
+            if self._has_unknown_commit:
+                self._streams.invalidate_bounds()
             return
         commit = decode(Incarnation, change.value)
         missed = commit.number - self._numbers.get(name, 0) > 1
         self._numbers[name] = commit.number
         if missed:
-            self._streams.distrust()
+            self._streams.invalidate_bounds()
         for each in commit.streams:
             if each.entry is None:
                 continue

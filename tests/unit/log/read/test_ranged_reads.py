@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.log.formats.metadata_values import INLINE, WAL, IndexEntry
-from headwater.log.merge.spans import GAP_BYTES, span_chunks
+from headwater.log.read.ranged_reads import GAP_BYTES, plan_reads
 
 
 def entry(key: str, position: int, length: int, kind: int = WAL) -> IndexEntry:
@@ -28,7 +28,7 @@ ENTRIES = st.lists(
 
 @given(ENTRIES)
 def test_every_chunk_lies_in_one_span_and_little_else_is_read(entries: list[IndexEntry]) -> None:
-    spans = list(span_chunks(entries))
+    spans = list(plan_reads(entries))
     members = [number for span in spans for number in span.members]
     assert sorted(members) == [n for n, one in enumerate(entries) if one.kind != INLINE]
     for span in spans:
@@ -43,7 +43,7 @@ def test_every_chunk_lies_in_one_span_and_little_else_is_read(entries: list[Inde
 def test_neighbours_are_one_read_and_what_lies_far_off_is_another() -> None:
     near = [entry("a", 100, 1_000), entry("a", 1_100, 1_000), entry("a", 2_100 + GAP_BYTES, 10)]
     far = [entry("a", 40 * GAP_BYTES, 10), entry("b", 100, 1_000)]
-    spans = list(span_chunks([*far, *near]))
+    spans = list(plan_reads([*far, *near]))
     assert [(span.key, span.position, span.members) for span in spans] == [
         ("a", 100, [2, 3, 4]),
         ("a", 40 * GAP_BYTES, [0]),
@@ -53,6 +53,6 @@ def test_neighbours_are_one_read_and_what_lies_far_off_is_another() -> None:
 
 def test_a_gap_is_read_over_where_as_much_was_asked_for() -> None:
     large = entry("a", 0, 10 * GAP_BYTES)
-    (span,) = span_chunks([large, entry("a", 19 * GAP_BYTES, 1)])
+    (span,) = plan_reads([large, entry("a", 19 * GAP_BYTES, 1)])
     assert span.length == 19 * GAP_BYTES + 1
-    assert len(list(span_chunks([large, entry("a", 21 * GAP_BYTES, 1)]))) == 2
+    assert len(list(plan_reads([large, entry("a", 21 * GAP_BYTES, 1)]))) == 2

@@ -18,7 +18,7 @@ RECENT_NS = 100_000_000
 SUFFIX = ".sock"
 
 
-class Neighbours:
+class SqlitePeers:
     """This process's socket in the shared directory, and those of the others."""
 
     def __init__(self, directory: Path, woken: Callable[[], None]) -> None:
@@ -70,7 +70,7 @@ class Neighbours:
                 self._woken()
 
 
-class Journal:
+class SqliteJournal:
     """Tells cheaply, without a lock or a thread, whether someone may have committed."""
 
     def __init__(self, path: Path) -> None:

@@ -1,10 +1,10 @@
-"""From a commit's outcome to each producer's answer."""
+"""From a commit's outcome to the answer of each append."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from headwater.engine import Appended
 from headwater.errors import (
@@ -19,6 +19,7 @@ from headwater.errors import (
 )
 from headwater.log.append.judge import DUPLICATE
 from headwater.log.append.sequence_gaps import SequenceGaps
+from headwater.log.append.write_buffer import PendingAppend
 from headwater.log.commit_subscribers import CommittedChunk
 from headwater.log.formats.metadata_values import StreamCommit
 from headwater.log.read.streams import Streams
@@ -30,20 +31,8 @@ logger = logging.getLogger(__name__)
 NO_TIMESTAMP = -1
 
 
-class WaitingAppend(Protocol):
-    @property
-    def number(self) -> int: ...
-    @property
-    def batches(self) -> int: ...
-    @property
-    def done(self) -> asyncio.Future[Appended]: ...
-
-
-W = TypeVar("W", bound=WaitingAppend)
-
-
-class Answer(NamedTuple):
-    """What became of an append, of which nobody was told yet."""
+class AppendAnswer(NamedTuple):
+    """The outcome of an append, and the future that is to get it."""
 
     number: int
     done: asyncio.Future[Appended]
@@ -58,13 +47,13 @@ class Answer(NamedTuple):
             self.done.set_exception(self.outcome)
 
 
-def give(answers: list[Answer]) -> None:
-    """Give all answers, the oldest append's first, ``TURN_ELEMENTS`` in a turn of the loop."""
+def give_answers(answers: list[AppendAnswer]) -> None:
+    """Give all answers, oldest append first, ``TURN_ELEMENTS`` in each turn of the loop."""
     answers.sort(key=attrgetter("number"))
     _give_from(answers, 0)
 
 
-def _give_from(answers: Sequence[Answer], first: int) -> None:
+def _give_from(answers: Sequence[AppendAnswer], first: int) -> None:
     after = first + TURN_ELEMENTS
     for answer in answers[first:after]:
         answer.give()
@@ -72,42 +61,44 @@ def _give_from(answers: Sequence[Answer], first: int) -> None:
         asyncio.get_running_loop().call_soon(_give_from, answers, after)
 
 
-def settle_part(
+def answers_of_part(
     landed: Sequence[CommittedChunk],
     streams: Streams,
-    waiting: dict[int, list[W]],
+    pending: dict[int, list[PendingAppend]],
     gaps: SequenceGaps,
-) -> list[Answer]:
-    """The answers to the appends of one part; they are taken out of ``waiting``."""
-    answers: list[Answer] = []
+) -> list[AppendAnswer]:
+    """The answers to the appends of one part; the appends are removed from ``pending``."""
+    answers: list[AppendAnswer] = []
     for each in landed:
         stream = each.chunk.stream
         log_start = streams[stream].log_start
-        answers += settle(waiting[stream], each.chunk.batches, each.commit, log_start, gaps)
+        answers += answers_of_stream(
+            pending[stream], each.chunk.batches, each.commit, log_start, gaps
+        )
     for each in landed:
-        del waiting[each.chunk.stream]  # nobody else answers them
+        del pending[each.chunk.stream]
     return answers
 
 
-def settle(
-    waiting: Sequence[WaitingAppend],
+def answers_of_stream(
+    pending: Sequence[PendingAppend],
     batches: Sequence[Batch],
     commit: StreamCommit,
     log_start: int,
     gaps: SequenceGaps,
-) -> list[Answer]:
+) -> list[AppendAnswer]:
     """The answers to the appends of one stream.
 
-    An append of several batches fails if one of them was refused. A batch whose gap is excused
-    gets an error that may be retried.
+    An append of several batches fails if one of them was refused. A batch that left a gap gets a
+    retriable error while ``gaps`` says so.
     """
     if not commit.verdicts:
-        return _all_appended(waiting, batches, commit, log_start, gaps)
-    answers: list[Answer] = []
+        return _all_appended(pending, batches, commit, log_start, gaps)
+    answers: list[AppendAnswer] = []
     offset = commit.start
     verdicts = {number: (code, known) for number, code, known in commit.verdicts}
     number = 0
-    for one in waiting:
+    for one in pending:
         base_offset = -1
         error: KafkaError | None = None
         first = batches[number]
@@ -116,38 +107,42 @@ def settle(
             if code in (0, DUPLICATE):
                 base_offset = known if base_offset < 0 else base_offset
                 gaps.arrived(commit.stream, batch)
-            elif code == OutOfOrderSequence.code and gaps.excuses(commit.stream, batch, known):
-                error = error or KafkaStorageError(f"{_who(batch)}: an earlier batch is missing")
+            elif code == OutOfOrderSequence.code and gaps.is_retriable(commit.stream, batch, known):
+                error = error or KafkaStorageError(
+                    f"{_producer(batch)}: an earlier batch is missing"
+                )
             else:
                 error = error or _error(code, batch)
-                logger.info("a batch for stream %d was refused: %s", commit.stream, error)
+                logger.info(
+                    "A batch was refused", extra={"stream": commit.stream, "error": str(error)}
+                )
             if code == 0:
                 offset += batch.count
             number += 1
         outcome: Appended | KafkaError | None = error
         if outcome is None:
             outcome = Appended(base_offset, _append_time(first), log_start)
-        answers.append(Answer(one.number, one.done, outcome))
+        answers.append(AppendAnswer(one.number, one.done, outcome))
     return answers
 
 
 def _all_appended(
-    waiting: Sequence[WaitingAppend],
+    pending: Sequence[PendingAppend],
     batches: Sequence[Batch],
     commit: StreamCommit,
     log_start: int,
     gaps: SequenceGaps,
-) -> list[Answer]:
-    """The same where no batch was refused or there before, as almost always."""
+) -> list[AppendAnswer]:
+    """The common case: no batch was refused, and none was a duplicate."""
     if gaps.any:
         for batch in batches:
             gaps.arrived(commit.stream, batch)
-    answers: list[Answer] = []
+    answers: list[AppendAnswer] = []
     offset = commit.start
     number = 0
-    for one in waiting:
+    for one in pending:
         appended = Appended(offset, _append_time(batches[number]), log_start)
-        answers.append(Answer(one.number, one.done, appended))
+        answers.append(AppendAnswer(one.number, one.done, appended))
         for batch in batches[number : number + one.batches]:
             offset += batch.count
         number += one.batches
@@ -159,25 +154,27 @@ def _append_time(batch: Batch) -> int:
 
 
 def _error(code: int, batch: Batch) -> KafkaError:
-    who = _who(batch)
+    producer = _producer(batch)
     match code:
         case UnknownTopicOrPartition.code:
             return UnknownTopicOrPartition("the topic was deleted")
         case InvalidProducerEpoch.code:
-            return InvalidProducerEpoch(f"{who}: a newer epoch has written to this partition")
+            return InvalidProducerEpoch(f"{producer}: a newer epoch has written to this partition")
         case InvalidTxnState.code:
-            return InvalidTxnState(f"{who}: a transaction is open, and the batch is not part of it")
+            return InvalidTxnState(
+                f"{producer}: a transaction is open, and the batch is not part of it"
+            )
         case TransactionCoordinatorFenced.code:
             return TransactionCoordinatorFenced(
-                f"{who}: a newer coordinator has ended transactions"
+                f"{producer}: a newer coordinator has ended transactions"
             )
         case InvalidRecord.code:
-            return InvalidRecord(f"{who}: a control batch without a transaction marker")
+            return InvalidRecord(f"{producer}: a control batch without a transaction marker")
         case _:
             return OutOfOrderSequence(
-                f"{who}: sequence {batch.base_sequence} does not follow the last one"
+                f"{producer}: sequence {batch.base_sequence} does not follow the last one"
             )
 
 
-def _who(batch: Batch) -> str:
+def _producer(batch: Batch) -> str:
     return f"producer {batch.producer_id} epoch {batch.producer_epoch}"

@@ -14,7 +14,7 @@ GAP_BYTES = 16 * 1024
 
 
 @dataclass(slots=True)
-class Span:
+class RangedRead:
     """A range of an object, and which of the entries lie in it."""
 
     store: str
@@ -30,7 +30,7 @@ class Span:
         return self.position + self.length
 
 
-def span_chunks(entries: Sequence[IndexEntry]) -> Iterator[Span]:
+def plan_reads(entries: Sequence[IndexEntry]) -> Iterator[RangedRead]:
     """The ranges to read for all entries that are not inline, each in one of them.
 
     What is read is at most twice what was asked for, and ``GAP_BYTES`` an entry.
@@ -40,7 +40,7 @@ def span_chunks(entries: Sequence[IndexEntry]) -> Iterator[Span]:
         for number, entry in enumerate(entries)
         if entry.kind != INLINE
     )
-    span: Span | None = None
+    span: RangedRead | None = None
     for store, key, position, number in placed:
         length = entries[number].length
         if span is not None and _reaches(span, store, key, position):
@@ -50,12 +50,12 @@ def span_chunks(entries: Sequence[IndexEntry]) -> Iterator[Span]:
             continue
         if span is not None:
             yield span
-        span = Span(store, key, position, length, [number], length)
+        span = RangedRead(store, key, position, length, [number], length)
     if span is not None:
         yield span
 
 
-def _reaches(span: Span, store: str, key: str, position: int) -> bool:
+def _reaches(span: RangedRead, store: str, key: str, position: int) -> bool:
     """Whether what begins there is read with the span."""
     if (span.store, span.key) != (store, key):
         return False

@@ -16,7 +16,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Worker:
+class SqliteThread:
     """Runs jobs one after another on its own thread, and answers on the loop that asked.
 
     Its owner's loop is the one that made it; what other loops ask is answered there.
