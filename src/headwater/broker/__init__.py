@@ -12,6 +12,7 @@
 - ``settings``: the broker's own settings.
 - ``authorizer``: the interface that checks what a client may do.
 - ``group_members``, ``group_topics``: conversions that the handlers of group APIs share.
+- ``request_fields``: reads fields that older versions of a request lack.
 - ``loop_delay``: measures how long the event loop is blocked.
 - ``idle_memory``: releases memory when the broker becomes idle.
 """

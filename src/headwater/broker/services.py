@@ -11,6 +11,7 @@ from headwater.broker.configs.dynamic_state import DynamicState
 from headwater.broker.network.client_session import ClientSession
 from headwater.broker.records.fetch_sessions import FetchSessions
 from headwater.broker.records.record_checks import RecordChecks
+from headwater.broker.records.topic_rules import TopicRulesCache
 from headwater.broker.settings import BrokerSettings
 from headwater.broker.topics.access import TopicAccess
 from headwater.clock import Clock
@@ -41,6 +42,7 @@ class Services:
     fetch_sessions: FetchSessions
     metrics: Metrics = field(default_factory=Metrics)
     records: RecordChecks = field(default_factory=lambda: RecordChecks(RecordWork()))
+    topic_rules: TopicRulesCache = field(default_factory=TopicRulesCache)
     executor: Executor | None = None
     authorizer: Authorizer = field(default_factory=AllowAll)
     topics: TopicAccess = field(init=False)

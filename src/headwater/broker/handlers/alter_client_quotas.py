@@ -1,11 +1,12 @@
 """AlterClientQuotas, versions 0-1.
 
-Behaviour: sets or removes limits of users, client ids, both together, and addresses; every
-broker holds clients to them from then on (see ``quotas``). Each entity is judged on its own.
-Codes: 42 for whatever is not legal: an entity without parts, of an unknown kind, with an empty
-name or given twice, an address that is none or is combined with something else, a limit that
-its kind does not have, is not above zero, is too large or may not be a fraction, or is given
-twice. ``validate_only`` checks and changes nothing.
+Behaviour: sets or removes limits of users, client ids, both together, and IP addresses. All brokers
+enforce them (see ``quotas``). Each entity is changed by itself. ``validate_only`` checks and
+changes nothing. Codes: 42 an illegal entity (without parts, of an unknown kind, with an empty name,
+named twice, an illegal address, or an address combined with something else) or an illegal limit
+(unknown, not positive, too large, a fraction where an integer is needed, or given twice).
+
+Left out: nothing.
 """
 
 from collections import Counter
@@ -14,7 +15,12 @@ from typing import Any
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.quotas.entities import Entity, check_alteration, entity_description
+from headwater.broker.quotas.entities import (
+    Entity,
+    check_alteration,
+    entity_description,
+    entity_rows,
+)
 from headwater.broker.services import RequestContext, Services
 from headwater.errors import InvalidRequest, KafkaError
 from headwater.wire.messages.api_versions import ApiKey
@@ -28,12 +34,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
     results: dict[Entity, Values] = {}
     pairs = zip(request.entries, entities, strict=True)
     async for entry, entity in in_turns(pairs):
-        result: Values = {
-            "entity": [
-                {"entity_type": kind, "entity_name": name}
-                for kind, name in sorted(entity, key=lambda part: part[0])
-            ]
-        }
+        result: Values = {"entity": entity_rows(entity)}
         try:
             await _alter(services, entity, entry.ops, times[entity], request.validate_only)
         except KafkaError as error:
@@ -45,7 +46,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
 
 
 def _entity(entry: Any) -> Entity:
-    """Of a kind that is named twice the last name counts, as in Kafka."""
+    """The entity of an entry; of a kind that is named twice the last name counts, as in Kafka."""
     return frozenset({part.entity_type: part.entity_name for part in entry.entity}.items())
 
 

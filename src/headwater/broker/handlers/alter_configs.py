@@ -1,12 +1,12 @@
 """AlterConfigs, versions 0-2.
 
-Behaviour: replaces everything that is set on a topic, a group, this broker or (with an empty
-name) all brokers by what the request gives. Codes: 3 unknown topic, 40 a topic's or group's
-unknown name or illegal value, 42 the same of a broker, what only a restart changes, another
-broker's id, a null value, a resource or name given twice, or a kind of resource that is not
-served. ``validate_only`` checks and changes nothing.
+Behaviour: replaces all configurations that are set on a topic, a group, this broker or (with an
+empty name) all brokers. ``validate_only`` checks and changes nothing. Codes: 3 unknown topic, 40
+unknown name or illegal value of a topic or group, 42 the same of a broker, a configuration that
+needs a restart, another broker's id, a null value, a resource or name given twice, or a type of
+resource that is not served.
 
-Left out: loggers, which Kafka leaves out here too, and client metrics.
+Left out: loggers, as in Kafka, and client metrics.
 """
 
 from collections.abc import Mapping

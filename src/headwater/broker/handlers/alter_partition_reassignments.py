@@ -1,20 +1,21 @@
 """AlterPartitionReassignments, versions 0-1.
 
-Behaviour: every broker serves every partition and the object store replicates, so a
-reassignment to brokers that live is done the moment it is asked for, and nothing moves. Codes:
-3 unknown topic or partition, 39 replicas that are none, repeated or not registered, 85 a
-cancellation, as there is never a reassignment in progress.
+Behaviour: any broker serves any partition, so a reassignment to live brokers succeeds at once and
+nothing moves. Codes: 3 unknown topic or partition, 39 replicas that are missing, repeated or not
+registered, 85 a cancellation, because no reassignment is ever in progress.
 
-Notes by version: ``allow_replication_factor_change`` from 1 on is given back as it came; the
-replication factor has no meaning here.
+Notes by version: ``allow_replication_factor_change`` (from 1) is returned unchanged.
+
+Left out: the request's time-out.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.broker.topics.replica_assignment import check_brokers
@@ -24,14 +25,12 @@ from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
-_NO_REASSIGNMENT_IN_PROGRESS: Final = 85
-
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One code for each partition."""
+    """One result for each partition."""
     return {
-        "allow_replication_factor_change": getattr(
-            request, "allow_replication_factor_change", True
+        "allow_replication_factor_change": optional_field(
+            request, "allow_replication_factor_change", default=True
         ),
         "responses": [
             {"name": asked.name, "partitions": await _topic(services, asked)}
@@ -61,7 +60,7 @@ def _partition(
         message = f"Unable to find partition {topic.name}:{partition}."
         return _result(partition, Code.UNKNOWN_TOPIC_OR_PARTITION, message)
     if replicas is None:
-        return _result(partition, _NO_REASSIGNMENT_IN_PROGRESS, None)
+        return _result(partition, Code.NO_REASSIGNMENT_IN_PROGRESS, None)
     try:
         check_brokers(services.cluster, replicas, None)
     except InvalidReplicaAssignment as error:

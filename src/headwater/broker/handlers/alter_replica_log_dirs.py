@@ -1,13 +1,15 @@
 """AlterReplicaLogDirs, versions 1-2.
 
-Behaviour: served, because Kafka's tools ask for it together with DescribeLogDirs and give up
-on a broker that lacks it. There is one directory and every partition is in it: a move there is
-done already. Codes: 3 unknown topic or partition, 57 any other directory.
+Behaviour: every partition is in the one directory, so a move to it succeeds and changes nothing.
+Kafka's tools send this request with DescribeLogDirs and fail without it. Codes: 3 unknown topic or
+partition, 57 another directory.
+
+Left out: moves, because there is one directory.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
@@ -19,11 +21,9 @@ from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
-_LOG_DIR_NOT_FOUND: Final = 57
-
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One code for each partition."""
+    """One result for each partition."""
     own = services.engine.directory.name
     moves = [(one.path == own, topic) for one in request.dirs for topic in one.topics]
     results = []
@@ -32,7 +32,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
             known = await services.topics.find_for_cluster(topic.name)
             rows = LazyRows(len(topic.partitions), partial(_rows, topic.partitions, known))
         else:
-            rows = LazyRows(len(topic.partitions), partial(_elsewhere, topic.partitions))
+            rows = LazyRows(len(topic.partitions), partial(_unknown_directory, topic.partitions))
         results.append({"topic_name": topic.name, "partitions": rows})
     return {"results": results}
 
@@ -44,10 +44,9 @@ def _rows(partitions: Sequence[int], known: Topic | None) -> Iterator[Values]:
         yield {"partition_index": partition, "error_code": code}
 
 
-def _elsewhere(partitions: Sequence[int]) -> Iterator[Values]:
-    """What is asked of a directory that is not there."""
+def _unknown_directory(partitions: Sequence[int]) -> Iterator[Values]:
     for partition in partitions:
-        yield {"partition_index": partition, "error_code": _LOG_DIR_NOT_FOUND}
+        yield {"partition_index": partition, "error_code": Code.LOG_DIR_NOT_FOUND}
 
 
 API = Api(

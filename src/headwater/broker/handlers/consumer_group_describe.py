@@ -1,11 +1,12 @@
 """ConsumerGroupDescribe, versions 0-1 (KIP-848).
 
-Behaviour: state, epochs and members of consumer groups, with what each member owns and shall
-own. A group that is named twice is described once. Codes of each group: 15, 16, 24 (no group
-id), 69 with a message where there is no such group or it is of another type.
+Behaviour: state, epochs and members of consumer groups, with the assignment and the target
+assignment of each member. A group that is named twice is described once. Codes of each group: 15,
+16, 24 no group id, 29 a member's topic that the client may not describe, 69 with a message if there
+is no such group or it has another type.
 
-Notes by version: from 1 on each member's type, as a group may hold classic members on their way
-to the new protocol.
+Notes by version: from 1 on each member's type, because a group may have classic members during its
+conversion to the consumer protocol.
 
 Left out: nothing.
 """
@@ -26,12 +27,12 @@ from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import gather_in_turns
 
-_GONE: Final = "?"
-"""Stands for the name of a topic that was deleted while members still have it."""
+_DELETED_TOPIC: Final = "?"
+"""The name of a topic that was deleted and is still in an assignment."""
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One description for each group, in order, however often it is named."""
+    """One description for each group, in the order of the request."""
     operations = request.include_authorized_operations
 
     async def describe(group: str) -> Values:
@@ -47,15 +48,14 @@ async def _describe(services: Services, context: RequestContext, group: str) -> 
         if not group:
             return ConsumerDescription(error=Code.INVALID_GROUP_ID)
         found = await services.groups.describe_consumer(group)
-        return _without_hidden_topics(services, context, found)
+        _check_topics(services, context, found)
     except KafkaError as error:
         return ConsumerDescription(error=error.code, message=str(error) or None)
+    return found
 
 
-def _without_hidden_topics(
-    services: Services, context: RequestContext, found: ConsumerDescription
-) -> ConsumerDescription:
-    """A client that may not describe a topic of the group's members does not see the group."""
+def _check_topics(services: Services, context: RequestContext, found: ConsumerDescription) -> None:
+    """Raises ``TopicAuthorizationFailed`` unless the client may describe all assigned topics."""
     topics = services.engine.topics
     held = {each for member in found.members for each in (*member.assigned, *member.target)}
     for topic_id in held:
@@ -66,7 +66,6 @@ def _without_hidden_topics(
             raise TopicAuthorizationFailed(
                 "The group has described topic(s) that the client is not authorized to describe."
             )
-    return found
 
 
 def _show(
@@ -116,7 +115,7 @@ def _assignment(services: Services, assignment: Assignment) -> Values:
         "topic_partitions": [
             {
                 "topic_id": topic_id,
-                "topic_name": _GONE
+                "topic_name": _DELETED_TOPIC
                 if (topic := topics.get_by_id(topic_id)) is None
                 else topic.name,
                 "partitions": partitions,

@@ -1,11 +1,11 @@
 """ConsumerGroupHeartbeat, versions 0-1 (KIP-848).
 
-Behaviour: everything that a member of a consumer group says and is told: it joins with epoch 0,
-leaves with -1, a static member for a while with -2; the reply has its epoch and, when it
-changed, what it may own. Codes: -1 (the group would be too large), 14, 15, 16, 24, 25,
-42 with a message where the request contradicts itself, 81, 82, 110, 111, 112, 128.
+Behaviour: the one request of a consumer group's members. Epoch 0 joins, -1 leaves, and -2 lets a
+static member leave for a while. The reply has the member's epoch and, if it changed, its
+assignment. Codes: -1 the group's state would be too large, 14, 15, 16, 24, 25, 29, 42 with a
+message for contradictory fields, 81, 82, 110, 111, 112, 128.
 
-Notes by version: from 1 on the member chooses its own id and may subscribe by a pattern.
+Notes by version: from 1 on the member chooses its id and may subscribe by a pattern.
 
 Left out: nothing.
 """
@@ -21,6 +21,7 @@ from headwater.broker.group_members import (
 )
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.groups.consumer.checks import request_refusal
@@ -29,7 +30,7 @@ from headwater.wire.messages.api_versions import ApiKey
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """Checked here for what holds whatever the group's state is."""
+    """Checks that do not depend on the group's state are made here."""
     heartbeat = _read(request, context)
     for name in heartbeat.topic_names or ():
         services.topics.require(context.session, name, Operation.DESCRIBE)
@@ -63,7 +64,7 @@ def _read(request: Any, context: RequestContext) -> ConsumerHeartbeatRequest:
         rack_id=request.rack_id,
         rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
         topic_names=None if names is None else tuple(names),
-        topic_regex=getattr(request, "subscribed_topic_regex", None),
+        topic_regex=optional_field(request, "subscribed_topic_regex", default=None),
         assignor=request.server_assignor,
         owned=None if owned is None else read_assignment(owned),
         version=context.version,

@@ -1,9 +1,11 @@
 """CreatePartitions, versions 0-3.
 
-Behaviour: raises a topic's number of partitions. Codes: 3 unknown topic, 37 a number that is
-not higher than the present one, 39 assignments that do not fit, 42 a topic named twice, 44
-more partitions than one request may create, 89 over the client's quota (from version 3 on; older
-ones are served and made to wait). ``validate_only`` checks and changes nothing.
+Behaviour: raises the number of a topic's partitions. ``validate_only`` checks and changes nothing.
+Codes: 3 unknown topic, 37 a number that is not higher than the present one, 39 an illegal
+assignment, 42 a topic named twice, 44 more partitions than one request may create, 89 over the
+client's quota.
+
+Notes by version: 89 from 3 on; a client with an older version is served and then throttled.
 
 Left out: the request's time-out.
 """
@@ -27,7 +29,7 @@ from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST, in_turns
 
 _STRICT: Final = 3
-"""From this version on a client over its quota is refused (89) and not served late."""
+"""From this version on a client over its quota is refused (89); before, it is throttled."""
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
@@ -56,11 +58,14 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
 
 
 def _too_many(added: int) -> PolicyViolation:
-    return PolicyViolation(f"Unable to add {added} partitions more in one request.")
+    return PolicyViolation(
+        f"Unable to add {added} more partitions in one request: "
+        f"at most {MAX_PARTITIONS_PER_REQUEST} are allowed."
+    )
 
 
 async def _check(services: Services, context: RequestContext, asked: Any) -> int:
-    """How many partitions are to be added. Raises the error that the request deserves."""
+    """The number of partitions to add. Raises the error of an illegal request."""
     topic = await services.topics.find(context.session, asked.name, Operation.ALTER)
     present = len(topic.streams)
     if asked.count == present:

@@ -1,16 +1,15 @@
 """CreateTopics, versions 2-7.
 
-Behaviour: each topic is checked and created on its own; one that fails leaves the others be.
--1 stands for the cluster's default number of partitions and replication factor. Codes: 17
-illegal or colliding name, 36 exists, 37 partitions, 38 replication factor (more than there are
-live brokers), 39 assignment, 40 configuration, 42 a name twice in one request or an assignment
-beside a number, 44 more partitions than one request may create, 89 over the client's quota
-(from version 6 on; older ones are served and made to wait). ``validate_only`` checks and creates
-nothing.
+Behaviour: each topic is checked and created by itself. -1 stands for the cluster's default number
+of partitions and replication factor. The replication factor and manual assignments are checked as
+in Kafka and have no further effect: the object store replicates, and each partition shows one
+replica. ``validate_only`` checks and creates nothing. Codes: 17 illegal or colliding name, 36
+exists, 37 number of partitions, 38 replication factor (higher than the number of live brokers), 39
+assignment, 40 configuration, 42 a name twice in one request, or an assignment beside a number, 44
+more partitions than one request may create, 89 over the client's quota.
 
-Notes: the replication factor is checked as Kafka does and then has no meaning: what is stored
-is replicated by the object store, and every partition shows one replica. Manual assignments
-are checked likewise. From version 5 on the answer has the topic's configurations, from 7 its id.
+Notes by version: from 5 on the reply has the topic's configurations, from 7 on its id. 89 from 6
+on; a client with an older version is served and then throttled.
 
 Left out: the request's time-out.
 """
@@ -46,16 +45,16 @@ from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST, in_turns
 
 _STRICT: Final = 6
-"""From this version on a client over its quota is refused (89) and not served late."""
+"""From this version on a client over its quota is refused (89); before, it is throttled."""
 REPLICATION_FACTOR: Final = 1
-"""What is shown of every topic."""
+"""The replication factor of every topic in replies."""
 _HIDDEN_CONFIGS: Final[Values] = {
     "num_partitions": -1,
     "replication_factor": -1,
     "configs": (),
     "topic_config_error_code": TopicAuthorizationFailed.code,
 }
-"""What a client is shown of its new topic that may not see configurations."""
+"""The fields of a new topic if the client may not describe its configurations."""
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
@@ -139,7 +138,7 @@ def _configs(asked: Any) -> dict[str, str]:
 
 
 def check_size(services: Services, asked: Any) -> int:
-    """How many partitions the topic gets. Raises the error that its numbers deserve."""
+    """The number of partitions of a new topic. Raises the error of an illegal request."""
     if asked.assignments:
         return _check_assignments(services, asked)
     if asked.replication_factor < -1 or asked.replication_factor == 0:

@@ -1,7 +1,7 @@
 """DeleteGroups, versions 0-2.
 
-Behaviour: a group without members goes with its offsets. Codes of each group: 15, 16, 68 where
-it has members, 69 where it does not exist. A group that is named twice is answered once.
+Behaviour: deletes groups without members, with their offsets. A group that is named twice is
+answered once. Codes of each group: 15, 16, 68 it has members, 69 it does not exist.
 
 Left out: nothing.
 """
@@ -18,7 +18,7 @@ from headwater.work_budget import gather_in_turns
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """Groups go side by side, so that they share transactions."""
+    """Groups are deleted concurrently, so that they share metadata transactions."""
 
     async def delete(group: str) -> Values:
         try:

@@ -1,8 +1,8 @@
 """DeleteRecords, versions 0-2.
 
-Behaviour: advances a partition's log start to the offset given; -1 stands for the high
-watermark. The answer is the log start that holds then. Codes: 1 above the high watermark, 3
-unknown topic or partition, 17 an internal topic, 44 a topic that is compacted and not deleted.
+Behaviour: advances a partition's log start to the given offset; -1 stands for the high watermark.
+The reply has the new log start. Codes: 1 above the high watermark, 3 unknown topic or partition, 17
+an internal topic, 44 a topic whose ``cleanup.policy`` is ``compact`` alone.
 
 Left out: the request's time-out.
 """
@@ -28,7 +28,7 @@ _HIGH_WATERMARK: Final = -1
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One result for each partition; if it is named twice the last offset counts, as in Kafka."""
+    """One result for each partition; if it is named twice, the last offset counts, as in Kafka."""
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         offsets.setdefault(topic.name, {}).update(

@@ -1,11 +1,11 @@
 """DeleteTopics, versions 1-6.
 
-Behaviour: each topic is deleted on its own. Codes: 3 unknown name, 100 unknown id, 42 where a
-topic is named twice, by name and id at once, or not at all, 89 over the client's quota (from
-version 5 on; older ones are served and made to wait). Produces in flight to a deleted topic get
-3 or 100.
+Behaviour: each topic is deleted by itself. Produce requests in flight to a deleted topic get 3 or
+100. Codes: 3 unknown name, 42 a topic that is named twice, by name and id, or not at all, 89 over
+the client's quota, 100 unknown id.
 
-Notes by version: topics by id from 6 on; messages beside codes from 5 on.
+Notes by version: topics by id from 6; messages beside codes from 5. 89 from 5 on; a client with an
+older version is served and then throttled.
 
 Left out: the request's time-out.
 """
@@ -27,15 +27,16 @@ from headwater.work_budget import in_turns
 
 _FIRST_VERSION_WITH_IDS: Final = 6
 _STRICT: Final = 5
-"""From this version on a client over its quota is refused (89) and not served late."""
+"""From this version on a client over its quota is refused (89); before, it is throttled."""
 
-Ref = tuple[str | None, UUID | None]
+TopicRef = tuple[str | None, UUID | None]
+"""A name or an id; a legal request has exactly one of them."""
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """One result for each topic, in order."""
     if context.version >= _FIRST_VERSION_WITH_IDS:
-        asked: Iterable[Ref] = [(topic.name, topic.topic_id) for topic in request.topics]
+        asked: Iterable[TopicRef] = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
     quota = services.dynamic.quotas.mutations(context.client_id, strict=context.version >= _STRICT)
@@ -50,7 +51,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
 
 
 async def _delete(
-    services: Services, context: RequestContext, ref: Ref, times: int, quota: MutationQuota
+    services: Services, context: RequestContext, ref: TopicRef, times: int, quota: MutationQuota
 ) -> Values:
     name, topic_id = ref
     try:
@@ -70,8 +71,8 @@ async def _delete(
     return {"name": deleted.name, "topic_id": deleted.id}
 
 
-async def _find(services: Services, context: RequestContext, ref: Ref) -> Topic:
-    """The name of a topic is told to those who may describe it, even to delete it by its id."""
+async def _find(services: Services, context: RequestContext, ref: TopicRef) -> Topic:
+    """A client that deletes a topic by its id must have the right to know its name."""
     name, topic_id = ref
     if topic_id is not None:
         return await services.topics.find(context.session, topic_id, Operation.DESCRIBE)

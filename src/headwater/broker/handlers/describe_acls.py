@@ -1,7 +1,8 @@
 """DescribeAcls, versions 1-3.
 
-Behaviour: a cluster without an authorizer has no access control lists, and says so as Kafka does.
-Codes: 54 always.
+Behaviour: refused, as in Kafka without an authorizer. Codes: 54 always.
+
+Left out: access control lists.
 """
 
 from typing import Any, Final
@@ -10,13 +11,14 @@ from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
 from headwater.broker.services import RequestContext, Services
+from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 
 NO_AUTHORIZER: Final[Values] = {
-    "error_code": 54,
+    "error_code": Code.SECURITY_DISABLED,
     "error_message": "No Authorizer is configured.",
 }
-"""SECURITY_DISABLED in Kafka's words."""
+"""The result of every ACL request, with Kafka's message."""
 
 
 def handle(services: Services, request: Any, context: RequestContext) -> Values:

@@ -1,8 +1,10 @@
 """DescribeClientQuotas, versions 0-1.
 
-Behaviour: the entities that have quotas and match every component of the filter, by an exact
-name, as the default of their kind, or by having one at all; a strict filter wants no other
-part. Codes: 42 a filter that contradicts itself, 35 a kind of entity that Kafka does not know.
+Behaviour: the entities with quotas that match every component of the filter: a name, the default of
+a kind, or any name of a kind. A strict filter matches only entities without further parts. Codes:
+35 a kind of entity that Kafka does not have, 42 a contradictory filter.
+
+Left out: nothing.
 """
 
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
-from headwater.broker.quotas.entities import entity_text
+from headwater.broker.quotas.entities import entity_rows, entity_text
 from headwater.broker.quotas.filters import filter_of
 from headwater.broker.services import RequestContext, Services
 from headwater.errors import InvalidRequest, UnsupportedVersion
@@ -27,10 +29,7 @@ def handle(services: Services, request: Any, context: RequestContext) -> Values:
     return {
         "entries": [
             {
-                "entity": [
-                    {"entity_type": kind, "entity_name": name}
-                    for kind, name in sorted(entity, key=lambda part: part[0])
-                ],
+                "entity": entity_rows(entity),
                 "values": [{"key": key, "value": value} for key, value in sorted(limits.items())],
             }
             for entity, limits in sorted(quotas.items(), key=lambda item: entity_text(item[0]))

@@ -1,10 +1,12 @@
 """DescribeCluster, versions 0-2.
 
-Behaviour: the cluster's id, its live brokers, and the one that is shown as controller; any
-broker serves what a controller does. Codes: 114 for controllers' endpoints, which do not exist
-here, 115 for an endpoint type that is not known.
+Behaviour: the cluster's id, its live brokers, and one of them as the controller, because any broker
+serves the requests of a controller. Codes: 114 the endpoint type for controllers, which do not
+exist, 115 an unknown endpoint type.
 
-Left out: fenced brokers; a broker that is gone is not listed.
+Notes by version: the endpoint type from 1.
+
+Left out: fenced brokers: only live brokers are listed.
 """
 
 from typing import Any, Final
@@ -12,27 +14,27 @@ from typing import Any, Final
 from headwater.broker.authorizer import cluster_operations
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
+from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
-_MISMATCHED_ENDPOINT_TYPE: Final = 114
-_UNSUPPORTED_ENDPOINT_TYPE: Final = 115
 _NOT_ASKED: Final = -(2**31)
 
 
 def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Answered from memory."""
-    endpoint = getattr(request, "endpoint_type", _BROKERS)
+    endpoint = optional_field(request, "endpoint_type", default=_BROKERS)
     if endpoint == _CONTROLLERS:
         return _refuse(
-            _MISMATCHED_ENDPOINT_TYPE,
+            Code.MISMATCHED_ENDPOINT_TYPE,
             "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
             "type CONTROLLER",
         )
     if endpoint != _BROKERS:
-        return _refuse(_UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint}")
+        return _refuse(Code.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint}")
     cluster = services.cluster
     brokers = cluster.zone(None, context.session.listener).addresses
     asked = request.include_cluster_authorized_operations

@@ -1,12 +1,12 @@
 """DescribeConfigs, versions 1-4.
 
-Behaviour: a topic's or group's configurations, all or those named, with where each value comes
-from; for this broker's id its settings by Kafka's names; for an empty broker name what is set
-for all brokers; the levels of this broker's loggers. Names that are not known are left out, as
-Kafka does. Codes: 3 unknown topic, 17 illegal name, 42 another broker's id, an empty group or a
-kind of resource that is not served, 44 more configurations than one request may ask for.
+Behaviour: the configurations of topics, groups, this broker (by its id), all brokers (by an empty
+name) and this broker's loggers: all of them, or the named ones. Each value has its source. Unknown
+names are left out, as in Kafka. Codes: 3 unknown topic, 17 illegal topic name, 42 another broker's
+id, an empty group id, or a type of resource that is not served, 44 more configurations than one
+request may describe.
 
-Notes by version: types and documentation from 3 on, the latter only when asked for.
+Notes by version: types and documentation from 3; documentation only on request.
 
 Left out: client metrics.
 """
@@ -23,6 +23,7 @@ from headwater.broker.configs.entries import ConfigEntry, group_entries, topic_e
 from headwater.broker.configs.loggers import logger_entries
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.errors import InvalidRequest, KafkaError, PolicyViolation
 from headwater.groups.configs import GROUP_CONFIGS
@@ -31,16 +32,16 @@ from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import MAX_DESCRIBED_CONFIGS, in_turns
 
 _RESOURCES_PER_TURN: Final = 100
-"""A broker has dozens of configurations, which are sorted for each resource."""
+"""Fewer than other elements, because a broker's dozens of configurations are sorted each time."""
 
 Names = frozenset[str] | None
-"""The configurations that are asked for; None stands for all of them."""
+"""The requested configurations; None means all."""
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One result for each resource; those that are named several times share their rows."""
+    """One result for each resource; a resource that is named twice is described once."""
     synonyms = request.include_synonyms
-    documented = getattr(request, "include_documentation", False)
+    documented = optional_field(request, "include_documentation", default=False)
     show = partial(_show, synonyms=synonyms, documented=documented)
     weight = 1 + synonyms + 3 * documented
     described: dict[tuple[int, str, Names], Collection[Values]] = {}

@@ -1,11 +1,11 @@
 """DescribeGroups, versions 0-6.
 
-Behaviour: state, protocol and members of classic groups; each group has its own code, 15 or 16.
-A group that does not exist, or is of another type, is described as ``Dead``. A group that is
-named twice is described once.
+Behaviour: state, protocol and members of classic groups. A group that does not exist, or has
+another type, is described as ``Dead``. A group that is named twice is described once. Codes of each
+group: 15, 16, 69 no such group.
 
-Notes by version: what the client may do, on request, from 3; static members from 4; from 6 on
-a group that is not there has code 69 and a message.
+Notes by version: authorized operations, on request, from 3; static members from 4; 69 with a
+message from 6.
 
 Left out: nothing.
 """
@@ -15,6 +15,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource, allowed_operations
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.groups.requests import ClassicDescription
@@ -26,8 +27,8 @@ _FIRST_VERSION_WITH_NOT_FOUND: Final = 6
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One description for each group, in order, however often it is named."""
-    operations = getattr(request, "include_authorized_operations", False)
+    """One description for each group, in the order of the request."""
+    operations = optional_field(request, "include_authorized_operations", default=False)
 
     async def describe(group: str) -> Values:
         found = await _describe(services, context, group)

@@ -1,14 +1,15 @@
 """DescribeLogDirs, versions 1-5.
 
-Behaviour: the engine's one directory: a path where that is a local directory, a URL without
-credentials otherwise. Each partition has the bytes that it holds, as
-they were produced, and no lag. For all topics a broker names the partitions that clients are
-sent to it for, so that a sum over all brokers counts each once; a partition that is named is
-answered by any broker. What does not exist is left out, as Kafka does.
+Behaviour: the engine's one directory: a path if it is local, or else a URL without credentials.
+Each partition has the bytes of its batches as they were produced, and no lag. A request for all
+topics gets the partitions that this broker owns, so that the sum over all brokers counts each
+partition once; a named partition is answered by any broker. Unknown topics and partitions are left
+out, as in Kafka.
 
-Notes by version: an error at the top from 3 on, the file system's total and usable bytes from 4
-on (-1 where the store is not a local directory), cordoned directories, of which there are none,
-from 5 on.
+Notes by version: an error at the top level from 3; the total and usable bytes of the file system
+from 4 (-1 if the directory is not local); cordoned directories from 5, of which there are none.
+
+Left out: nothing.
 """
 
 import asyncio
@@ -29,22 +30,22 @@ from headwater.work_budget import Turn, in_turns, yield_turn
 
 _UNKNOWN: Final = -1
 
-Wanted = list[tuple[Topic, list[int]]]
-"""Topics with the partitions of each."""
+TopicPartitions = list[tuple[Topic, list[int]]]
+"""Topics, each with some of its partitions."""
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """The one directory."""
+    """The engine's one directory."""
     if request.topics is None:
-        wanted = await _own_share(services, await services.engine.topics.all())
+        described = await _owned_here(services, await services.engine.topics.all())
     else:
-        wanted = await _named(services, request.topics)
+        described = await _named(services, request.topics)
     sizes = await services.engine.sizes(
-        [topic.streams[partition] for topic, partitions in wanted for partition in partitions]
+        [topic.streams[partition] for topic, partitions in described for partition in partitions]
     )
     directory = services.engine.directory
     path = directory.path
-    total, usable = await _space(services, path) if path else (_UNKNOWN, _UNKNOWN)
+    total, usable = await _disk_space(services, path) if path else (_UNKNOWN, _UNKNOWN)
     return {
         "results": [
             {
@@ -56,7 +57,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
                             len(partitions), partial(_rows, topic, partitions, sizes)
                         ),
                     }
-                    for topic, partitions in wanted
+                    for topic, partitions in described
                 ],
                 "total_bytes": total,
                 "usable_bytes": usable,
@@ -73,43 +74,43 @@ def _rows(
         yield {"partition_index": partition, "partition_size": size}
 
 
-async def _own_share(services: Services, topics: Sequence[Topic]) -> Wanted:
+async def _owned_here(services: Services, topics: Sequence[Topic]) -> TopicPartitions:
     leader, own = services.cluster.leader, services.cluster.node_id
-    wanted: Wanted = []
+    owned: TopicPartitions = []
     turn = Turn()
     for topic in topics:
         partitions = [p for p, stream in enumerate(topic.streams) if leader(stream) == own]
         if partitions:
-            wanted.append((topic, partitions))
+            owned.append((topic, partitions))
         if turn.spend(1 + len(topic.streams)):
             await yield_turn()
-    return wanted
+    return owned
 
 
-async def _named(services: Services, asked: Sequence[Any]) -> Wanted:
-    """Each partition once, however often it is named."""
+async def _named(services: Services, asked: Sequence[Any]) -> TopicPartitions:
+    """The named partitions that exist, each once."""
     partitions: dict[str, dict[int, None]] = {}
     for one in asked:
         partitions.setdefault(one.topic, {}).update(dict.fromkeys(one.partitions))
-    wanted: Wanted = []
+    found: TopicPartitions = []
     async for name, numbers in in_turns(partitions.items()):
         topic = await services.topics.find_for_cluster(name)
         if topic is None:
             continue
-        there = [p for p in numbers if has_partition(topic, p)]
-        if there:
-            wanted.append((topic, there))
-    return wanted
+        existing = [p for p in numbers if has_partition(topic, p)]
+        if existing:
+            found.append((topic, existing))
+    return found
 
 
-async def _space(services: Services, directory: Path) -> tuple[int, int]:
-    def look() -> tuple[int, int]:
+async def _disk_space(services: Services, directory: Path) -> tuple[int, int]:
+    def total_and_usable() -> tuple[int, int]:
         found = os.statvfs(directory)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     loop = asyncio.get_running_loop()
     try:
-        return await loop.run_in_executor(services.executor, look)
+        return await loop.run_in_executor(services.executor, total_and_usable)
     except OSError:
         return _UNKNOWN, _UNKNOWN
 

@@ -1,8 +1,10 @@
 """DescribeProducers, version 0.
 
-Behaviour: the idempotent producers that a partition remembers, with epoch, last sequence number
-and the time of their last append. Any broker answers for any partition. Codes: 3 unknown topic
-or partition, 17 illegal name.
+Behaviour: the idempotent producers that a partition remembers, with epoch, last sequence number and
+the time of the last append. Any broker answers for any partition. Codes: 3 unknown topic or
+partition, 17 illegal name.
+
+Left out: nothing.
 """
 
 from collections.abc import Iterable
@@ -21,7 +23,7 @@ from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """The producers of each partition, or its error; once, however often it is named."""
+    """One result for each partition, even if it is named twice."""
     partitions: dict[str, dict[int, None]] = {}
     for asked in request.topics:
         partitions.setdefault(asked.name, {}).update(dict.fromkeys(asked.partition_indexes))

@@ -1,11 +1,11 @@
 """DescribeTopicPartitions, version 0.
 
-Behaviour: topics in order of their names, page by page: at most ``response_partition_limit``
-partitions (and never more than the broker's own limit), and a cursor to where the next page
-begins. No topics means all of them. Codes: 3 unknown topic, 17 illegal name, 42 a cursor that
-is not valid. Leaders are those that Metadata names to a client of that zone.
+Behaviour: topics in the order of their names, page by page. A page has at most
+``response_partition_limit`` partitions, bounded by ``max.request.partition.size.limit``, and a
+cursor to the next page. No topics in the request means all. Leaders are the same as in Metadata.
+Codes: 3 unknown topic, 17 illegal name, 42 an illegal cursor.
 
-Left out: eligible leader replicas, which need replicas.
+Left out: eligible leader replicas, because there are no replicas.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
 async def _topics(
     services: Services, context: RequestContext, asked: Sequence[Any], start_name: str
 ) -> list[tuple[str, Topic | int]]:
-    """Topics from ``start_name`` on, or the error code for one that was asked for."""
+    """Topics from ``start_name`` on; for a named topic that cannot be shown, its error code."""
     if not asked:
         everything = await services.engine.topics.all()
         return [

@@ -1,11 +1,13 @@
 """DescribeTransactions, version 0.
 
-Behaviour: there are no transactions yet, so every transactional id is unknown (105). An empty
-one is refused with 42.
+Behaviour: transactions are not served, so every transactional id is unknown. Codes: 42 an empty
+transactional id, 105 any other.
+
+Left out: transactions.
 """
 
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
@@ -14,8 +16,6 @@ from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
-
-_TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 
 
 def handle(services: Services, request: Any, context: RequestContext) -> Values:
@@ -26,7 +26,7 @@ def handle(services: Services, request: Any, context: RequestContext) -> Values:
 
 
 def _unknown(services: Services, context: RequestContext, name: str) -> Values:
-    code: int = _TRANSACTIONAL_ID_NOT_FOUND if name else Code.INVALID_REQUEST
+    code: int = Code.TRANSACTIONAL_ID_NOT_FOUND if name else Code.INVALID_REQUEST
     try:
         API.require(services, context, name)
     except KafkaError as error:

@@ -1,21 +1,20 @@
 """DescribeUserScramCredentials, version 0.
 
-Behaviour: no user has credentials, as nobody has to say who they are yet; served because Kafka's
-tools ask for it when they list users' quotas. Codes: 91 a user that is named, 92 one that is
-named twice.
+Behaviour: no user has credentials. Kafka's tools send this request when they list users' quotas.
+Codes: 91 a named user, 92 a user who is named twice.
+
+Left out: SCRAM credentials.
 """
 
 from collections import Counter
-from typing import Any, Final
+from typing import Any
 
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import LazyRows, Values
 from headwater.broker.services import RequestContext, Services
+from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
-
-_RESOURCE_NOT_FOUND: Final = 91
-_DUPLICATE_RESOURCE: Final = 92
 
 
 def handle(services: Services, request: Any, context: RequestContext) -> Values:
@@ -27,12 +26,12 @@ def handle(services: Services, request: Any, context: RequestContext) -> Values:
 def _result(name: str, times: int) -> Values:
     if times > 1:
         code, what = (
-            _DUPLICATE_RESOURCE,
+            Code.DUPLICATE_RESOURCE,
             "Cannot describe SCRAM credentials for the same user twice",
         )
         message = f"{what} in a single request: {name}"
     else:
-        code = _RESOURCE_NOT_FOUND
+        code = Code.RESOURCE_NOT_FOUND
         message = f"Attempt to describe a user credential that does not exist: {name}"
     return {"user": name, "error_code": code, "error_message": message, "credential_infos": ()}
 

@@ -1,10 +1,12 @@
 """ElectLeaders, versions 0-2.
 
-Behaviour: partitions have no leader to elect, so there is never anything to do: 84 for each
-partition that is named, as Kafka says where the preferred leader leads already, and nothing for
-"all partitions". Codes: 3 unknown topic or partition, 42 a kind of election that is not known.
+Behaviour: there are no leaders to elect. A named partition gets 84, as in Kafka if the preferred
+leader leads already. A request for all partitions gets an empty reply. Codes: 3 unknown topic or
+partition, 42 unknown type of election, 84.
 
-Notes by version: kinds of election, and an error at the top, from 1 on.
+Notes by version: types of election, and an error at the top level, from 1.
+
+Left out: the request's time-out.
 """
 
 from functools import partial
@@ -13,6 +15,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.engine import Topic
@@ -21,12 +24,11 @@ from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 _KINDS: Final = (0, 1)
-_ELECTION_NOT_NEEDED: Final = 84
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One verdict for each partition."""
-    kind = getattr(request, "election_type", 0)
+    """One result for each partition."""
+    kind = optional_field(request, "election_type", default=0)
     unknown_kind = kind not in _KINDS
     results = []
     async for asked in in_turns(request.topic_partitions or ()):
@@ -55,7 +57,7 @@ def _verdict(topic: str, known: Topic | None, partition: int) -> Values:
         message = f"No such partition as {topic}-{partition}"
         return _row(partition, Code.UNKNOWN_TOPIC_OR_PARTITION, message)
     message = "Leader election not needed for topic partition."
-    return _row(partition, _ELECTION_NOT_NEEDED, message)
+    return _row(partition, Code.ELECTION_NOT_NEEDED, message)
 
 
 def _row(partition: int, code: int, message: str) -> Values:

@@ -1,19 +1,18 @@
 """Fetch, versions 4-18.
 
-Behaviour: whole batches from the one that holds the offset asked for, within ``max_bytes`` of
-the request and of each partition, at least one batch wherever there is any. An answer with
-less than ``min_bytes`` waits up to ``max_wait`` for more; it is woken by a change of its
-partitions, not by a timer. ``read_committed`` ends at the last stable offset and names the
-aborted transactions of what it got.
+Behaviour: returns whole batches from the one that contains the fetch offset, within
+``max_bytes`` of the request and of each partition. The first partition with data always returns at
+least one batch. A reply with less than ``min_bytes`` waits up to ``max_wait`` for more; a change of
+its partitions wakes it, not a timer. ``read_committed`` reads up to the last stable offset, and the
+reply names the aborted transactions. A client over its byte rate gets no records, and a throttle
+time. Codes: 1 offset out of range, 3, 6 this broker drains, or is not the owner while
+``enforce_owner`` is set, 29, 70, 71, 74, 75, 100, 106.
 
-Notes by version: incremental sessions (KIP-227) from 7, with errors 70 and 71; leader epochs
-from 9 (74, 75); the client's rack from 11: where it has a broker, the client is sent there
-(KIP-392); topic ids in place of names from 13 (100 where there is none).
+Notes by version: incremental sessions (KIP-227) from 7 (70, 71, 106); leader epochs from 9 (74,
+75); the client's rack from 11: if it has a broker, the reply names it as the preferred read replica
+(KIP-392); topic ids in place of names from 13 (100 unknown id).
 
-A client over its byte rate gets no records and is told how long to wait. A broker that drains
-answers 6, and so does one that is not the owner where ``enforce_owner`` is set.
-
-Left out: replicas' fetches (any broker serves any client), diverging epochs.
+Left out: fetches by replicas, because there are none, and diverging epochs.
 """
 
 import asyncio
@@ -38,23 +37,27 @@ from headwater.broker.records.fetch_sessions import (
     TopicRef,
 )
 from headwater.broker.services import RequestContext, Services
+from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.wire.messages.encoder import Segments
 from headwater.wire.messages.replies import encode_fetch
 from headwater.work_budget import TURN_ELEMENTS, in_turns
 
-Asked = dict[Key, FetchPartition]
-"""What a request names. A partition that it names again counts once, as in Kafka."""
+RequestedPartitions = dict[Key, FetchPartition]
+"""The partitions of a request. One that is named twice counts once, as in Kafka."""
 
+_FIRST_VERSION_WITH_SESSIONS: Final = 7
+_FIRST_VERSION_WITH_LEADER_EPOCHS: Final = 9
+_FIRST_VERSION_WITH_RACK: Final = 11
 _FIRST_VERSION_WITH_IDS: Final = 13
 _READ_COMMITTED: Final = 1
-_UNKNOWN_TOPIC: Final = (3, 100)
-"""Kafka answers these with an empty list where others have none."""
+_UNKNOWN_TOPIC: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID)
+"""With these codes Kafka's list of aborted transactions is empty; with others it is null."""
 _NO_ID: Final = UUID(int=0)
 
 
 class FetchReply(EncodedReply):
-    """Outcomes grouped by topic in order."""
+    """The outcomes of partitions, grouped by topic in their order."""
 
     __slots__ = ("_code", "_committed", "_outcomes", "_session_id", "rows")
 
@@ -98,7 +101,7 @@ class FetchReply(EncodedReply):
 
 
 class ThrottledFetchReply(FetchReply):
-    """Nothing, and how long to wait before asking again."""
+    """No records, and a throttle time."""
 
     __slots__ = ("throttle_ms",)
 
@@ -108,16 +111,17 @@ class ThrottledFetchReply(FetchReply):
 
 
 def handle(services: Services, request: Any, context: RequestContext) -> Reply | Awaitable[Reply]:
-    """Answered at once where memory holds enough and there are not very many partitions."""
-    by_id = context.version >= _FIRST_VERSION_WITH_IDS
-    if _elements(request) > TURN_ELEMENTS:
-        return _handle_many(services, request, context)
-    asked: Asked = {}
+    """Answer at once if memory has enough records and the partitions fit into one turn."""
+    version = context.version
+    by_id = version >= _FIRST_VERSION_WITH_IDS
+    if _count_elements(request, version) > TURN_ELEMENTS:
+        return _handle_in_turns(services, request, context)
+    asked: RequestedPartitions = {}
     for topic in request.topics:
         ref = _ref(topic, by_id=by_id)
         for one in topic.partitions:
-            asked[ref, one.partition] = _partition(ref, one)
-    forgotten = [key for topic in _forgotten(request) for key in _keys(topic, by_id=by_id)]
+            asked[ref, one.partition] = _partition(ref, one, version)
+    forgotten = [key for topic in _forgotten(request, version) for key in _keys(topic, by_id=by_id)]
     try:
         fetch = _Fetch(services, request, context, asked, forgotten)
     except SessionRefused as refusal:
@@ -129,16 +133,19 @@ def handle(services: Services, request: Any, context: RequestContext) -> Reply |
     return fetch.read()
 
 
-async def _handle_many(services: Services, request: Any, context: RequestContext) -> Reply:
-    """The same, in turns. A partition that is named again counts once, as in Kafka."""
-    by_id = context.version >= _FIRST_VERSION_WITH_IDS
-    asked: Asked = {}
+async def _handle_in_turns(services: Services, request: Any, context: RequestContext) -> Reply:
+    """Like ``handle``, for a request with more partitions than fit into one turn."""
+    version = context.version
+    by_id = version >= _FIRST_VERSION_WITH_IDS
+    asked: RequestedPartitions = {}
     async for topic in in_turns(request.topics):
         ref = _ref(topic, by_id=by_id)
         async for one in in_turns(topic.partitions):
-            asked[ref, one.partition] = _partition(ref, one)
+            asked[ref, one.partition] = _partition(ref, one, version)
     forgotten = [
-        key async for topic in in_turns(_forgotten(request)) for key in _keys(topic, by_id=by_id)
+        key
+        async for topic in in_turns(_forgotten(request, version))
+        for key in _keys(topic, by_id=by_id)
     ]
     try:
         fetch = _Fetch(services, request, context, asked, forgotten)
@@ -147,19 +154,23 @@ async def _handle_many(services: Services, request: Any, context: RequestContext
     return await fetch.read()
 
 
-def _elements(request: Any) -> int:
+def _count_elements(request: Any, version: int) -> int:
+    """The number of topics and partitions; counting stops above ``TURN_ELEMENTS``."""
     size = len(request.topics)
     for topic in request.topics if size <= TURN_ELEMENTS else ():
         size += len(topic.partitions)
-    forgotten = _forgotten(request)
+    forgotten = _forgotten(request, version)
     size += len(forgotten)
     for topic in forgotten if size <= TURN_ELEMENTS else ():
         size += len(topic.partitions)
     return size
 
 
-def _forgotten(request: Any) -> Sequence[Any]:
-    topics: Sequence[Any] = getattr(request, "forgotten_topics_data", ())
+def _forgotten(request: Any, version: int) -> Sequence[Any]:
+    """The topics that the client removes from its session."""
+    if version < _FIRST_VERSION_WITH_SESSIONS:
+        return ()
+    topics: Sequence[Any] = request.forgotten_topics_data
     return topics
 
 
@@ -173,18 +184,18 @@ def _keys(topic: Any, *, by_id: bool) -> Iterable[Key]:
     return ((ref, partition) for partition in topic.partitions)
 
 
-def _partition(ref: TopicRef, one: Any) -> FetchPartition:
+def _partition(ref: TopicRef, one: Any, version: int) -> FetchPartition:
     return FetchPartition(
         ref,
         one.partition,
         one.fetch_offset,
         one.partition_max_bytes,
-        getattr(one, "current_leader_epoch", -1),
+        one.current_leader_epoch if version >= _FIRST_VERSION_WITH_LEADER_EPOCHS else -1,
     )
 
 
 class _Fetch:
-    """One request with its session."""
+    """One Fetch request, with its session and its limits."""
 
     __slots__ = ("_client_id", "_deadline", "_loop", "_min_bytes", "_new_session", "_services",
                  "_session", "limits", "partitions")  # fmt: skip
@@ -194,7 +205,7 @@ class _Fetch:
         services: Services,
         request: Any,
         context: RequestContext,
-        asked: Asked,
+        asked: RequestedPartitions,
         forgotten: Sequence[Key],
     ) -> None:
         self._services = services
@@ -204,11 +215,11 @@ class _Fetch:
         self._min_bytes = request.min_bytes
         max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
         if services.dynamic.quotas.active:
-            room = services.dynamic.quotas.max_fetch_bytes(context.client_id)
-            if room is not None:
-                max_bytes = min(max_bytes, room)
+            allowed = services.dynamic.quotas.max_fetch_bytes(context.client_id)
+            if allowed is not None:
+                max_bytes = min(max_bytes, allowed)
                 self._min_bytes = min(self._min_bytes, max_bytes)
-        rack = getattr(request, "rack_id", "") or None
+        rack = (request.rack_id or None) if context.version >= _FIRST_VERSION_WITH_RACK else None
         self.limits = FetchLimits(
             max_bytes,
             request.isolation_level == _READ_COMMITTED,
@@ -219,15 +230,20 @@ class _Fetch:
         self._session: FetchSession | None = None
         self._new_session = False
         self.partitions: Sequence[FetchPartition] = ()
-        self._open(request, context, asked, forgotten)
+        self._open_session(request, context, asked, forgotten)
 
-    def _open(
-        self, request: Any, context: RequestContext, asked: Asked, forgotten: Sequence[Key]
+    def _open_session(
+        self,
+        request: Any,
+        context: RequestContext,
+        asked: RequestedPartitions,
+        forgotten: Sequence[Key],
     ) -> None:
-        """Find or make the session. Raises ``SessionRefused``."""
+        """Find or create the session, and set ``partitions``. Raises ``SessionRefused``."""
         sessions, by_id = self._services.fetch_sessions, context.version >= _FIRST_VERSION_WITH_IDS
-        session_id = getattr(request, "session_id", NO_SESSION)
-        epoch = getattr(request, "session_epoch", FINAL_EPOCH)
+        session_id, epoch = NO_SESSION, FINAL_EPOCH
+        if context.version >= _FIRST_VERSION_WITH_SESSIONS:
+            session_id, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != NO_SESSION:
                 sessions.close(session_id)
@@ -248,7 +264,7 @@ class _Fetch:
             sessions.close(session_id)
 
     def suffices(self, outcomes: Sequence[FetchOutcome]) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether to answer now: enough bytes, an error, or the wait time is over."""
         size = 0
         for outcome in outcomes:
             if outcome.code or outcome.preferred_replica is not None:
@@ -257,7 +273,7 @@ class _Fetch:
         return size >= self._min_bytes or not outcomes or self._loop.time() >= self._deadline
 
     def answer(self, outcomes: Sequence[FetchOutcome]) -> Reply:
-        """The whole answer, or in a session that goes on what the client does not know yet."""
+        """The reply. In a session it has only the partitions that changed since the last reply."""
         if self._services.dynamic.quotas.active and (wait := self._over_quota(outcomes)):
             return self._throttled(wait)
         committed = self.limits.committed
@@ -267,17 +283,17 @@ class _Fetch:
         session = self._session
         if session is None:
             return FetchReply(outcomes, committed=committed)
-        news = [outcome for outcome in outcomes if _note(outcome) or self._new_session]
-        for outcome in news:
+        changed = [outcome for outcome in outcomes if _record_sent(outcome) or self._new_session]
+        for outcome in changed:
             session.answered(outcome.partition)
-        return FetchReply(news, session_id=session.id, committed=committed)
+        return FetchReply(changed, session_id=session.id, committed=committed)
 
     def _over_quota(self, outcomes: Sequence[FetchOutcome]) -> int:
         size = sum(outcome.read.size for outcome in outcomes)
         return self._services.dynamic.quotas.charge_fetch(self._client_id, size)
 
     def _throttled(self, wait: int) -> Reply:
-        """No records, and the session stays as it is: the client will ask for the same again."""
+        """A reply without records. The session is unchanged: the client sends the request again."""
         session = self._session
         if session is None:
             return ThrottledFetchReply(NO_SESSION, wait)
@@ -287,12 +303,12 @@ class _Fetch:
         return ThrottledFetchReply(session.id, wait)
 
     async def read(self) -> Reply:
-        """Read, and wait for changes if that does not suffice."""
+        """Read all partitions, and wait for changes if that does not suffice."""
         outcomes = await read_all(self._services, self.partitions, self.limits)
         return self.answer(outcomes) if self.suffices(outcomes) else await self.wait(outcomes)
 
     async def wait(self, outcomes: Sequence[FetchOutcome]) -> Reply:
-        """Read again after each change, until there is enough or the time is over."""
+        """Read again after each change, until the outcomes suffice or the wait time is over."""
         seen = {one.stream: one.read.offsets for one in outcomes if one.stream is not None}
         waiter = self._services.engine.waiter(seen)
         try:
@@ -305,8 +321,8 @@ class _Fetch:
             waiter.close()
 
 
-def _note(outcome: FetchOutcome) -> bool:
-    """Whether an outcome is news to the session, which then takes note of it."""
+def _record_sent(outcome: FetchOutcome) -> bool:
+    """Whether an outcome differs from what the client knows, which it then knows."""
     partition, offsets = outcome.partition, outcome.read.offsets
     if outcome.code or outcome.preferred_replica is not None:
         partition.sent_high_watermark = -1

@@ -1,14 +1,13 @@
 """FindCoordinator, versions 0-6.
 
-Behaviour: for a group or a transactional id, the broker that holds the lease of its shard, or
-the rendezvous choice of the live brokers where nobody does, whatever the client's zone. Code 15
-while that broker is not registered, or has no listener of the name that the client came by;
-clients ask again.
+Behaviour: for a group or a transactional id, the broker that holds the lease of its shard. If no
+broker holds it, the reply names the rendezvous choice among all live brokers. The client's zone has
+no influence. Codes: 15 that broker is not registered, or has no listener with the name of the
+client's listener; clients retry. 42 an unknown type of key.
 
-Notes by version: groups alone in 0; one key up to 3, several from 4 on.
+Notes by version: only groups in 0; one key up to 3, several from 4.
 
-Left out: share groups and unknown types (42); transactions themselves, which InitProducerId
-refuses.
+Left out: share groups (42); transactions: InitProducerId refuses them.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource, require
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.coordination.leases import CoordinatorLookup
 from headwater.errors import KafkaError
@@ -30,8 +30,8 @@ _FIRST_VERSION_WITH_KEYS: Final = 4
 
 
 def handle(services: Services, request: Any, context: RequestContext) -> Values | Awaitable[Values]:
-    """Answered from memory, in turns if it is about very many keys."""
-    kind = getattr(request, "key_type", _GROUP)
+    """Answered from memory; in turns if the request has more keys than fit into one turn."""
+    kind = optional_field(request, "key_type", default=_GROUP)
     if context.version >= _FIRST_VERSION_WITH_KEYS:
         if len(request.coordinator_keys) > TURN_ELEMENTS:
             return _find_many(services, kind, request.coordinator_keys, context)
@@ -48,12 +48,11 @@ async def _find_many(
 
 
 def _lookup(services: Services, kind: int) -> CoordinatorLookup | None:
-    """Finds the coordinator of keys of that type; None if the type is not served."""
+    """The lookup for a type of key; None if the type is not served."""
     if kind == _GROUP:
         return services.groups
     if kind == _TRANSACTION:
-        # Transactions are refused by InitProducerId, so any one broker will do for an id: the
-        # coordinator of the group with the same name.
+        # InitProducerId refuses transactions, so any broker may answer for a transactional id.
         return services.groups
     return None
 
@@ -73,7 +72,9 @@ def _find(services: Services, kind: int, key: str, context: RequestContext) -> V
     if broker is not None:
         return {"key": key, "node_id": broker_id, "host": broker.host, "port": broker.port}
     return _refusal(
-        key, Code.COORDINATOR_NOT_AVAILABLE, f"broker {broker_id}, the coordinator, is not there"
+        key,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        f"broker {broker_id}, the coordinator, is not registered or lacks the client's listener",
     )
 
 

@@ -1,7 +1,7 @@
 """Heartbeat, versions 0-4.
 
-Behaviour: a member of a classic group says that it lives, and learns whether the group is
-gathering again (27). Codes: 15, 16, 22, 24 (no group id), 25, 27, 82.
+Behaviour: keeps a member of a classic group alive. The reply says whether the group rebalances
+(27). Codes: 15, 16, 22, 24 no group id, 25, 27, 82.
 
 Notes by version: static members from 3.
 
@@ -13,6 +13,7 @@ from typing import Any
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.groups.requests import HeartbeatRequest
 from headwater.wire.error_codes import Code
@@ -20,12 +21,12 @@ from headwater.wire.messages.api_versions import ApiKey
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """The group's word, or the coordinator's error in its place."""
+    """The error code of the group or of the coordinator."""
     if not request.group_id:
         return {"error_code": Code.INVALID_GROUP_ID}
     heartbeat = HeartbeatRequest(
         member_id=request.member_id,
-        instance_id=getattr(request, "group_instance_id", None),
+        instance_id=optional_field(request, "group_instance_id", default=None),
         generation=request.generation_id,
     )
     return {"error_code": await services.groups.heartbeat(request.group_id, heartbeat)}

@@ -1,13 +1,12 @@
 """IncrementalAlterConfigs, versions 0-1.
 
-Behaviour: changes the configurations of a topic, a group, this broker or (with an empty name)
-all brokers one by one: SET, DELETE (back to the default), APPEND and SUBTRACT (lists only, over
-the default where nothing is set). The levels of this broker's loggers are set and deleted
-likewise and forgotten when it stops. Codes: 3 unknown topic, 40 a topic's, group's or logger's
-unknown name or illegal value, or a list operation on something else, 42 the same of a broker,
-what only a restart changes, another broker's id, a null value, an unknown operation, a resource
-or name given twice, or a kind of resource that is not served. ``validate_only`` checks and
-changes nothing.
+Behaviour: changes configurations of a topic, a group, this broker or (with an empty name) all
+brokers: SET, DELETE (back to the default), and for lists APPEND and SUBTRACT, which start from the
+default if nothing is set. It also sets and deletes the levels of this broker's loggers, which are
+lost when the broker stops. ``validate_only`` checks and changes nothing. Codes: 3 unknown topic, 40
+unknown name or illegal value of a topic, group or logger, or a list operation on another type, 42
+the same of a broker, a configuration that needs a restart, another broker's id, a null value, an
+unknown operation, a resource or name given twice, or a type of resource that is not served.
 
 Left out: client metrics.
 """
@@ -74,7 +73,7 @@ def _operation(one: Any) -> str:
 
 
 def _alter_levels(resource: Any, *, validate_only: bool) -> None:
-    """All of them or, where one is not legal, none."""
+    """Set all levels, or none if one change is illegal."""
     changes = [(one.name, one.value, _operation(one)) for one in resource.configs]
     for name, level, operation in changes:
         check_level(name, level, operation)

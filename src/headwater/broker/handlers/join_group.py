@@ -1,13 +1,13 @@
 """JoinGroup, versions 0-9.
 
-Behaviour: a member of a classic group joins and waits until all members have, or the group's
-rebalance time is over. The request holds up those behind it on its own connection, as with
-Kafka, and no other connection. Codes: -1 (the member or the group would be too large), 14, 15, 16,
-22, 23, 24 (no group id, or more than 512 bytes), 25, 26 (session time), 79, 81, 82.
+Behaviour: a member joins a classic group. The reply is sent when all members have joined, or when
+the rebalance timeout is over. Until then later requests of this connection wait, as in Kafka; other
+connections are not affected. Codes: -1 the member or the group would be too large, 14, 15, 16, 22,
+23, 24 no group id, or more than 512 bytes, 25, 26 session timeout, 79, 81, 82.
 
-Notes by version: a rebalance time of its own from 1; static members from 5; from 4 on a dynamic
-member is first given an id (79) and joins again with it; protocol type from 7; a reason from 8;
-from 9 on the leader of static members may be told to leave the assignment as it is.
+Notes by version: a rebalance timeout from 1 (before, the session timeout). From 4 on a new dynamic
+member gets an id (79) and joins again with it. Static members from 5; the protocol type from 7; a
+reason from 8; from 9 on the reply may tell a static leader to skip the assignment.
 
 Left out: nothing.
 """
@@ -18,6 +18,7 @@ from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.group_members import client_of, milliseconds
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.groups.requests import JoinReply, JoinRequest
@@ -31,7 +32,7 @@ _FIRST_VERSION_WITH_SKIPPING: Final = 9
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """Answered when the group has gathered."""
+    """Answered when all members have joined, or the rebalance timeout is over."""
     if not request.group_id:
         reply = JoinReply(error=Code.INVALID_GROUP_ID, member_id=request.member_id)
     else:
@@ -48,7 +49,7 @@ def _read(request: Any, context: RequestContext) -> JoinRequest:
     rebalance = session
     if version >= _FIRST_VERSION_WITH_REBALANCE_TIME:
         rebalance = milliseconds(request.rebalance_timeout)
-    instance_id = getattr(request, "group_instance_id", None)
+    instance_id = optional_field(request, "group_instance_id", default=None)
     return JoinRequest(
         client=client_of(context),
         member_id=request.member_id,
@@ -57,7 +58,7 @@ def _read(request: Any, context: RequestContext) -> JoinRequest:
         rebalance_timeout_ms=rebalance,
         protocol_type=request.protocol_type,
         protocols=tuple((one.name, one.metadata) for one in request.protocols),
-        reason=getattr(request, "reason", None),
+        reason=optional_field(request, "reason", default=None),
         requires_known_member_id=version >= _FIRST_VERSION_WITH_KNOWN_IDS
         and instance_id is None
         and not request.member_id,
@@ -68,7 +69,7 @@ def _read(request: Any, context: RequestContext) -> JoinRequest:
 def _show(reply: JoinReply, version: int) -> Values:
     name = reply.protocol_name or None
     if version < _FIRST_VERSION_WITH_PROTOCOL_TYPE:
-        name = name or ""  # null came with the protocol type
+        name = name or ""  # the field became nullable together with the protocol type
     return {
         "error_code": reply.error,
         "generation_id": reply.generation,

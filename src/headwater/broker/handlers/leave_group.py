@@ -1,10 +1,10 @@
 """LeaveGroup, versions 0-5.
 
-Behaviour: members leave a group, of either protocol, at once. Codes: 15, 16, 24 (no group id);
-for a member 25 and 82.
+Behaviour: members leave a classic or consumer group at once. Codes: 15, 16, 24 no group id; of each
+member 25 and 82.
 
-Notes by version: one member up to 2, whose error is the request's; several from 3 on, by member
-id or by instance id, each with its own; a reason from 5.
+Notes by version: one member up to 2, whose error is at the top level. From 3 on several members, by
+member id or instance id, each with its own error. A reason from 5.
 
 Left out: nothing.
 """
@@ -14,6 +14,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.groups.requests import LeavingMember
 from headwater.wire.error_codes import Code
@@ -24,7 +25,7 @@ _FIRST_VERSION_WITH_MEMBERS: Final = 3
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """Answered when they have left."""
+    """Answered when the members have left."""
     if not request.group_id:
         return {"error_code": Code.INVALID_GROUP_ID}
     if context.version < _FIRST_VERSION_WITH_MEMBERS:
@@ -33,22 +34,24 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
         )
         return {"error_code": reply.error or sum(error for _, _, error in reply.members)}
     members = [
-        LeavingMember(one.member_id, one.group_instance_id, getattr(one, "reason", None))
+        LeavingMember(
+            one.member_id, one.group_instance_id, optional_field(one, "reason", default=None)
+        )
         for one in request.members
     ]
     left: list[Values] = []
     for start in range(0, max(1, len(members)), TURN_ELEMENTS):
         if start:
             await yield_turn()
-        some = members[start : start + TURN_ELEMENTS]
-        reply = await services.groups.leave(request.group_id, some)
+        part = members[start : start + TURN_ELEMENTS]
+        reply = await services.groups.leave(request.group_id, part)
         if reply.error:
             return {"error_code": reply.error, "members": ()}
         left += [
             {"member_id": member_id, "group_instance_id": instance_id, "error_code": error}
             for member_id, instance_id, error in reply.members
         ]
-    return {"error_code": 0, "members": left}
+    return {"error_code": Code.NONE, "members": left}
 
 
 API = Api(

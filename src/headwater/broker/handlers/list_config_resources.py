@@ -1,10 +1,12 @@
 """ListConfigResources, versions 0-1.
 
-Behaviour: what DescribeConfigs can be asked for: every topic, the live brokers and their
-loggers, and the groups for which something is set, all kinds or those named. Codes: 35 a kind
-of resource that Kafka does not list.
+Behaviour: the resources that DescribeConfigs can describe: all topics, the live brokers and their
+loggers, and the groups with configurations. All types are listed, or the requested ones. Codes: 35
+a type of resource that Kafka does not list.
 
-Notes by version: 0 lists client metrics alone, and there are none.
+Notes by version: version 0 lists only client metrics, and there are none.
+
+Left out: client metrics.
 """
 
 from typing import Any
@@ -19,7 +21,7 @@ from headwater.wire.messages.api_versions import ApiKey
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """Kinds in Kafka's order of asking, names sorted within each."""
+    """Types in the order of the request; names are sorted within each type."""
     kinds = (
         (ResourceType.CLIENT_METRICS,)
         if context.version == 0

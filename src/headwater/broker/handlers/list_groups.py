@@ -1,28 +1,33 @@
 """ListGroups, versions 0-5.
 
-Behaviour: the groups that this broker coordinates; a client that wants all asks every broker.
-Code: 15 where the metadata store does not answer.
+Behaviour: the groups that this broker coordinates; a client asks every broker to list all groups.
+Filters ignore case; an unknown state or type matches nothing. Code: 15 the metadata store does not
+answer.
 
-Notes by version: states, and a filter by them, from 4; types (``classic``, ``consumer``), and
-a filter, from 5. Filters do not look at case; one that names nothing known lists nothing.
+Notes by version: states, and a filter by state, from 4; types (``classic``, ``consumer``), and a
+filter by type, from 5.
 
 Left out: share and streams groups.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from headwater.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """An empty filter lets everything through. Who may describe the cluster sees all groups."""
-    states = {state.lower() for state in getattr(request, "states_filter", ())}
-    kinds = {kind.lower() for kind in getattr(request, "types_filter", ())}
+    """An empty filter matches every group. A client that may describe the cluster sees all groups,
+    and other clients see those that they may describe.
+    """
+    states = _filter(request, "states_filter")
+    kinds = _filter(request, "types_filter")
     sees_all = services.authorizer.allows(
         context.session, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME
     )
@@ -35,14 +40,19 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
                 "group_type": one.kind,
             }
             async for one in in_turns(await services.groups.list())
-            if (sees_all or _is_shown(services, context, one.group))
+            if (sees_all or _may_describe(services, context, one.group))
             and (not states or one.state.lower() in states)
             and (not kinds or one.kind.lower() in kinds)
         ]
     }
 
 
-def _is_shown(services: Services, context: RequestContext, group: str) -> bool:
+def _filter(request: Any, name: str) -> set[str]:
+    values: Sequence[str] = optional_field(request, name, default=())
+    return {value.lower() for value in values}
+
+
+def _may_describe(services: Services, context: RequestContext, group: str) -> bool:
     return services.authorizer.allows(context.session, Operation.DESCRIBE, Resource.GROUP, group)
 
 

@@ -1,13 +1,13 @@
 """ListOffsets, versions 1-11.
 
-Behaviour: the first offset whose record has the timestamp asked for or a later one, or one of
-the special places: -2 earliest, -1 latest (the last stable offset for ``read_committed``), -3
-the largest timestamp, -4 earliest on local disk (the earliest, as without tiering), -5 latest
-tiered and -6 earliest not uploaded (none, as without tiering). Every answer is read from the
-store, not from a cache. Codes: 3, 42 for a partition named twice, 35 for a special place that
-the version does not know, 74 and 75 for leader epochs.
+Behaviour: the first offset whose record has the given timestamp or a later one. Special timestamps:
+-1 latest (the last stable offset for ``read_committed``), -2 earliest, -3 largest timestamp, -4
+earliest local (the earliest, because there is no tiered storage), -5 latest tiered and -6 earliest
+pending upload (none). Answers are read from the store, not from a cache. Codes: 3, 35 a special
+timestamp that the version does not have, 42 a partition named twice, 74, 75.
 
-Notes by version: -3 from 7, -4 from 8, -5 from 9, -6 from 11.
+Notes by version: the isolation level from 2; leader epochs from 4; -3 from 7, -4 from 8, -5 from 9,
+-6 from 11.
 
 Left out: the request's time-out.
 """
@@ -19,6 +19,7 @@ from headwater.broker.authorizer import Operation
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
 from headwater.broker.records.fetch_reads import check_leader_epoch
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.engine import TimestampedOffset, Topic
 from headwater.errors import (
@@ -47,8 +48,8 @@ _READ_COMMITTED: Final = 1
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One answer for each partition."""
-    committed = getattr(request, "isolation_level", 0) == _READ_COMMITTED
+    """One result for each partition."""
+    committed = optional_field(request, "isolation_level", default=0) == _READ_COMMITTED
     times = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics = []
     async for asked in in_turns(request.topics):
@@ -76,8 +77,10 @@ async def _look_up(
     partition, timestamp, version = asked.partition_index, asked.timestamp, context.version
     topic = await services.topics.resolve(context.session, name, partition, Operation.DESCRIBE)
     if timestamp < 0 and version < _FIRST_VERSION.get(timestamp, version + 1):
-        raise UnsupportedVersion(f"version {version} does not know the timestamp {timestamp}")
-    check_leader_epoch(getattr(asked, "current_leader_epoch", -1), services.cluster.leader_epoch)
+        raise UnsupportedVersion(f"version {version} does not have the timestamp {timestamp}")
+    check_leader_epoch(
+        optional_field(asked, "current_leader_epoch", default=-1), services.cluster.leader_epoch
+    )
     found = await _find(services, topic, partition, timestamp, committed)
     if found is None:
         return {"timestamp": -1, "offset": -1}

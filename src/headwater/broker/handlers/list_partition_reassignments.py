@@ -1,7 +1,8 @@
 """ListPartitionReassignments, version 0.
 
-Behaviour: none, whatever is asked for: a reassignment is done the moment it is asked for (see
-AlterPartitionReassignments).
+Behaviour: an empty list, because a reassignment is complete at once (AlterPartitionReassignments).
+
+Left out: the request's time-out.
 """
 
 from typing import Any

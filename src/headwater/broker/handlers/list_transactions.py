@@ -1,10 +1,12 @@
 """ListTransactions, versions 0-2.
 
-Behaviour: there are no transactions yet, so none is listed; filters are checked all the same.
-A state that Kafka does not have is named in the answer. Codes: 128 a pattern that RE2, which
-Kafka uses too, does not take, or that is larger than one of a consumer group may be.
+Behaviour: transactions are not served, so the list is empty; filters are checked. The reply names
+states that Kafka does not have. Codes: 128 a pattern that RE2 refuses, or that is longer than a
+consumer group's pattern may be.
 
-Notes by version: a least duration from 1 on, a pattern for transactional ids from 2 on.
+Notes by version: a minimum duration from 1; a pattern for transactional ids from 2.
+
+Left out: transactions.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ from typing import Any, Final
 
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.groups.consumer.patterns import fault_in
 from headwater.wire.error_codes import Code
@@ -26,8 +29,8 @@ _STATES: Final = frozenset(
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """No transactions, and which filters made no sense."""
-    pattern = getattr(request, "transactional_id_pattern", None)
+    """No transactions, and the unknown states of the filter."""
+    pattern = optional_field(request, "transactional_id_pattern", default=None)
     if pattern and await asyncio.to_thread(fault_in, pattern) is not None:
         return {"error_code": Code.INVALID_REGULAR_EXPRESSION}
     return {

@@ -1,17 +1,19 @@
 """Metadata, versions 0-13.
 
-Behaviour: brokers that live, and the topics asked for. No topics (null; in version 0 an empty
-list) means all of them; an empty list from version 1 on means none. A topic that does not
-exist is created where ``auto.create.topics.enable`` and, from version 4 on, the request allow
-it, and then answered at once; otherwise it gets 3, an illegal name 17, an unknown id 100. What
-is over the client's quota on mutations, or too much for one request, gets 5: the client asks again.
+Behaviour: the live brokers, and the requested topics. Null, or in version 0 an empty list, means
+all topics; from 1 on an empty list means none. A missing topic is created if
+``auto.create.topics.enable`` and the request allow it. Every partition has one replica, its leader,
+which rendezvous hashing chooses; any other broker would serve it too. If brokers are in several
+zones, each zone has a replica, so that consumers can fetch from their own rack. The leader epoch is
+the cluster's restore epoch. A client that names its zone in ``client.id`` sees only the brokers of
+that zone, if there are any. Codes: 3 unknown topic, 5 a topic that is not created yet, because the
+client is over its quota on mutations or the request creates too many partitions, 17 illegal name,
+42, 100 unknown id.
 
-Notes: every partition has one replica, its leader, which is the live broker that clients of
-this partition share; any other broker would serve it as well. Where brokers are in several
-zones, each has one, so that consumers may be sent to the one of their rack. The leader epoch is the
-cluster's restore epoch. Topics by id are served from version 12 on, as in Kafka. A client that
-names its zone in ``client.id`` sees only the brokers of that zone, where there are any: the
-controller and every leader are among them.
+Notes by version: the request decides about automatic creation from 4; authorized operations from 8;
+topic ids from 10 in the reply, and from 12 in the request.
+
+Left out: nothing.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -25,6 +27,7 @@ from headwater.broker.cluster.view import LiveBrokers
 from headwater.broker.cluster.zones import zone_of
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import EncodedReply, Reply
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.creation import INTERNAL_TOPICS, TopicCreation
 from headwater.engine import Topic
@@ -39,11 +42,11 @@ _NO_ID: Final = bytes(16)
 _ZERO: Final = UUID(int=0)
 
 Found = Topic | tuple[str | UUID, int]
-"""A topic, or what was asked for and its error code."""
+"""A topic, or a requested name or id with its error code."""
 
 
 class MetadataReply(EncodedReply):
-    """Brokers and topics as rows."""
+    """Brokers and topics."""
 
     __slots__ = ("_brokers", "_cluster_id", "_cluster_operations", "_topics", "rows", "throttle_ms")
 
@@ -81,13 +84,13 @@ class MetadataReply(EncodedReply):
 
 @dataclass(frozen=True, slots=True)
 class _MetadataView:
-    """Brokers and leaders from one look at who lives, so that every leader is among them."""
+    """One snapshot of the live brokers, so that every leader in a reply is among its brokers."""
 
     cluster_id: str
     brokers: LiveBrokers
     epoch: int
     operations: Callable[[str], int]
-    """By a topic's name, what the client may do to it."""
+    """From a topic's name to the operations that the client may do."""
     cluster_operations: int
 
     def row(self, found: Found) -> MetadataTopic:
@@ -114,7 +117,7 @@ class _MetadataView:
 
 
 def handle(services: Services, request: Any, context: RequestContext) -> Reply | Awaitable[Reply]:
-    """Answered at once where the cache knows every topic and they are not very many."""
+    """Answered at once if the cache has every topic and the reply fits into one turn."""
     asked = request.topics
     if asked is None or (context.version == 0 and not asked):
         return _all_topics(services, request, context)
@@ -148,7 +151,7 @@ async def _all_topics(services: Services, request: Any, context: RequestContext)
 
 
 async def _named_topics(services: Services, request: Any, context: RequestContext) -> Reply:
-    create = bool(getattr(request, "allow_auto_topic_creation", True))
+    create = bool(optional_field(request, "allow_auto_topic_creation", default=True))
     creation = TopicCreation(services, context)
     found: list[Found] = []
     async for ref in in_turns(_unique(request.topics)):
@@ -173,7 +176,7 @@ async def _reply(
     found: Sequence[Found],
     throttle_ms: int = 0,
 ) -> Reply:
-    """Written in turns: a topic may have thousands of partitions."""
+    """Built in turns, because a topic may have thousands of partitions."""
     view = _view(services, request, context)
     turn, rows = Turn(), 0
     topics = []
@@ -194,7 +197,7 @@ def _view(services: Services, request: Any, context: RequestContext) -> _Metadat
         cluster.leader_epoch,
         _topic_operations(services, request, context),
         NO_AUTHORIZED_OPERATIONS
-        if not getattr(request, "include_cluster_authorized_operations", False)
+        if not optional_field(request, "include_cluster_authorized_operations", default=False)
         else cluster_operations(services.authorizer, context.session),
     )
 
@@ -202,7 +205,7 @@ def _view(services: Services, request: Any, context: RequestContext) -> _Metadat
 def _topic_operations(
     services: Services, request: Any, context: RequestContext
 ) -> Callable[[str], int]:
-    if not getattr(request, "include_topic_authorized_operations", False):
+    if not optional_field(request, "include_topic_authorized_operations", default=False):
         return _not_asked_for
     return partial(allowed_operations, services.authorizer, context.session, Resource.TOPIC)
 
@@ -217,18 +220,17 @@ def _check_names(asked: Iterable[Any], version: int) -> None:
     for one in asked:
         if one.name is None:
             raise InvalidRequest(f"Topic name can not be null for version {version}")
-        if getattr(one, "topic_id", None) is not None:
+        if optional_field(one, "topic_id", default=None) is not None:
             raise InvalidRequest(f"Topic IDs are not supported in requests for version {version}")
 
 
 def _unique(asked: Iterable[Any]) -> list[str | UUID]:
-    """What the request names, once each. An id counts before the name that stands beside it.
-
-    Kafka's Java client leaves the name empty, not null, when it asks by id.
+    """The names and ids of a request, each once. An id takes precedence over a name beside it,
+    because Kafka's Java client sends an empty name, not null, with an id.
     """
     refs: dict[str | UUID, None] = {}
     for one in asked:
-        ref: str | UUID | None = getattr(one, "topic_id", None)
+        ref: str | UUID | None = optional_field(one, "topic_id", default=None)
         if ref is None:
             ref = _ZERO if one.name is None else one.name
         refs[ref] = None

@@ -1,13 +1,12 @@
 """OffsetCommit, versions 2-10.
 
-Behaviour: a group's positions become durable before the answer. Each partition has its own
-code: 3 where it does not exist (100 where no topic has the id), 12 where the metadata is too
-long, 28 where it cannot be stored, and for the group 14, 15, 16, 22, 24, 25, 27, 82, 110 and 113.
-A group that does not exist is made by a commit from outside any membership, the group ""
-included, as Kafka does.
+Behaviour: the offsets are durable before the reply. A commit without a member creates a missing
+group, even the group "", as in Kafka. Codes of each partition: 3 unknown, 12 metadata too long, 28
+the offset cannot be stored, 100 unknown topic id; of the group: 14, 15, 16, 22, 24, 25, 27, 82, 110
+and 113.
 
-Notes by version: retention chosen by the client up to 4; leader epochs from 6; static members
-from 7; members of consumer groups from 9; topic ids in place of names from 10.
+Notes by version: a retention time up to 4; leader epochs from 6; static members from 7; the member
+epoch of consumer groups from 9; topic ids from 10.
 
 Left out: nothing.
 """
@@ -24,6 +23,7 @@ from headwater.broker.group_topics import (
 )
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import has_partition
 from headwater.engine import Topic
@@ -34,7 +34,7 @@ from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """What exists goes to the group; what does not is answered here."""
+    """Offsets of existing partitions go to the group; the others get their codes here."""
     by_id = context.version >= FIRST_VERSION_WITH_IDS
     now_ms = services.clock.now_ms()
     expires_ms = _expiry(request, now_ms)
@@ -51,7 +51,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
             if has_partition(topic, one.partition_index):
                 offsets[topic.name, one.partition_index] = CommittedOffset(
                     offset=one.committed_offset,
-                    leader_epoch=getattr(one, "committed_leader_epoch", -1),
+                    leader_epoch=optional_field(one, "committed_leader_epoch", default=-1),
                     metadata=one.committed_metadata or "",
                     committed_ms=now_ms,
                     expires_ms=expires_ms,
@@ -62,7 +62,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
             CommitRequest(
                 group=request.group_id,
                 member_id=request.member_id,
-                instance_id=getattr(request, "group_instance_id", None),
+                instance_id=optional_field(request, "group_instance_id", default=None),
                 epoch=request.generation_id_or_member_epoch,
                 version=context.version,
                 offsets=offsets,
@@ -80,7 +80,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
 
 
 def _expiry(request: Any, now_ms: int) -> int | None:
-    retention = getattr(request, "retention_time", None)
+    retention = optional_field(request, "retention_time", default=None)
     if retention is None or (kept_ms := milliseconds(retention)) == -1:
         return None
     return now_ms + kept_ms

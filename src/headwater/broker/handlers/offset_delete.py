@@ -1,8 +1,8 @@
 """OffsetDelete, version 0.
 
-Behaviour: forget a group's offsets of some partitions, which no member may be reading at the
-time (86). Codes: 15, 16, 24 (no group id), 69 where there is no such group, 68 where its
-members are not consumers; of a partition 3.
+Behaviour: deletes a group's offsets of partitions that no member subscribes to. Codes: 15, 16, 24
+no group id, 68 its members are not consumers, 69 no such group; of each partition 3, and 86 a
+member subscribes to the topic.
 
 Left out: nothing.
 """
@@ -24,7 +24,7 @@ from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """The group is asked although no partition exists: its own error comes first."""
+    """The group is asked even if no partition exists, because its own error takes precedence."""
     if not request.group_id:
         return {"error_code": Code.INVALID_GROUP_ID}
     known: set[Partition] = set()

@@ -1,18 +1,17 @@
 """OffsetFetch, versions 1-10.
 
-Behaviour: the offsets that a group committed, of the partitions asked for or of all; -1 where
-it never did, whether or not the group and the partition exist. Codes: 42 for a group that is
-named twice, 16, for a member of a
-consumer group 25 and 113; 100 for a topic id that no topic has; 14 where the metadata store
-does not answer, as every client tries again then, and several give up at 15 here.
+Behaviour: the committed offsets of the requested partitions, or of all; -1 without a commit, even
+if the group or the partition does not exist. Codes: 14 the metadata store does not answer, because
+all clients retry after 14 and several fail after 15 here, 16, 25 and 113 of a member of a consumer
+group, 42 a group named twice, 100 unknown topic id.
 
-Notes by version: all partitions (null) from 2, with an error of the group as a whole; up to 7
-that error stands at each partition too, because aiokafka looks only there, and takes an answer
-without partitions, as Kafka gives it, for "nothing committed"; leader epochs from 5; stable
-offsets on request from 7; many groups from 8; the member's id and epoch from 9; topic ids in
-place of names from 10, where offsets of topics that are gone are left out of "all".
+Notes by version: all partitions (null), and an error of the group, from 2. Up to 7 that error
+stands at each partition too: aiokafka looks only there, and takes Kafka's reply without partitions
+for "no commit". Leader epochs from 5; stable offsets on request from 7; several groups from 8; the
+member's id and epoch from 9; topic ids in place of names from 10, where "all" leaves out deleted
+topics.
 
-Left out: waiting for offsets of open transactions (88), as there are none.
+Left out: waiting for offsets of open transactions (88), because transactions are not served.
 """
 
 from collections import Counter
@@ -23,6 +22,7 @@ from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.group_topics import FIRST_VERSION_WITH_IDS, find_topic, naming
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import LazyRows, Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.engine import Topic
 from headwater.errors import CoordinatorNotAvailable, KafkaError, TopicAuthorizationFailed
@@ -34,12 +34,12 @@ from headwater.work_budget import gather_in_turns, in_turns
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 _NOTHING: Final = CommittedOffset()
 
-Named = list[tuple[Any, Topic | str | int]]
-"""Elements of the request with their topics or names, or the code that they get instead."""
+RequestedTopics = list[tuple[Any, Topic | str | int]]
+"""Items of the request, each with its topic, its name or its error code."""
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """Groups are asked side by side; each has its own error."""
+    """Groups are read concurrently; each has its own error."""
     by_id = context.version >= FIRST_VERSION_WITH_IDS
     if context.version >= _FIRST_VERSION_WITH_GROUPS:
         return {"groups": await _groups(services, request.groups, context, by_id=by_id)}
@@ -52,7 +52,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
 async def _groups(
     services: Services, asked: Sequence[Any], context: RequestContext, *, by_id: bool
 ) -> list[Values]:
-    """A group that is named twice might be asked for all of its offsets each time: 42."""
+    """A group that is named twice gets 42, because its offsets would be in the reply twice."""
     times = Counter(group.group_id for group in asked)
     groups = {group.group_id: group for group in asked}
 
@@ -67,8 +67,11 @@ async def _groups(
 
 
 async def _fetch(services: Services, asked: Any, context: RequestContext, *, by_id: bool) -> Values:
-    reply: Values = {"group_id": asked.group_id, "error_code": 0, "topics": ()}
-    member = (getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1))
+    reply: Values = {"group_id": asked.group_id, "error_code": Code.NONE, "topics": ()}
+    member = (
+        optional_field(asked, "member_id", default=None),
+        optional_field(asked, "member_epoch", default=-1),
+    )
     try:
         API.require(services, context, asked.group_id)
         if asked.topics is None:
@@ -77,7 +80,7 @@ async def _fetch(services: Services, asked: Any, context: RequestContext, *, by_
             )
             topics = await _all(services, context, offsets, by_id=by_id)
         else:
-            named: Named = []
+            named: RequestedTopics = []
             wanted: dict[Partition, None] = {}
             async for one in in_turns(asked.topics):
                 found = await _find(services, context, one, by_id=by_id)
@@ -108,7 +111,7 @@ def _refusal(asked: Any, code: int) -> Values:
 async def _find(
     services: Services, context: RequestContext, asked: Any, *, by_id: bool
 ) -> Topic | str | int:
-    """By name no topic is looked up: offsets of one that is gone are given, too."""
+    """Find a topic by id. A name is not looked up, because a deleted topic may have offsets."""
     if by_id:
         return await find_topic(services, context.session, asked.topic_id, Operation.DESCRIBE)
     name = str(asked.name)

@@ -1,9 +1,10 @@
 """OffsetForLeaderEpoch, versions 2-4.
 
-Behaviour: the leader epoch is the cluster's restore epoch. For the present one the answer is
-the high watermark. For an older one it is the offset that the cluster was set back to since: a
-client that is beyond it learns that what it read may be gone. For one that is to come it is
-undefined (-1). Codes: 3, 74 and 75.
+Behaviour: the leader epoch is the cluster's restore epoch. The current epoch ends at the high
+watermark. An older epoch ends at the offset that the cluster was restored to: a client beyond it
+learns that records it has read may be gone. A future epoch has no end (-1). Codes: 3, 74, 75.
+
+Left out: nothing.
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One answer for each partition."""
+    """One result for each partition."""
     return {
         "topics": [
             {

@@ -1,23 +1,23 @@
-"""Produce, versions 3-13 (advertised from 0, as Kafka does).
+"""Produce, versions 3-13 (advertised from 0, as in Kafka).
 
-Behaviour: each partition's batch is checked (``admission``, ``record_checks``) and appended; the
-answer goes out when it is durable, for acks=1 and acks=all alike. With acks=0 there is no answer,
-and an error closes the connection, as in Kafka. Acks of another value are refused with 21.
-Requests of one connection enter the log in order of arrival: whatever must wait (a topic that
-is not known yet, a batch that must be decoded) holds back the requests behind it.
+Behaviour: each partition's batch is checked (``admission``, ``record_checks``) and appended. The
+reply is sent when all batches are durable, for acks=1 and acks=all alike. With acks=0 there is no
+reply, and an error closes the connection, as in Kafka. Requests of one connection enter the log in
+order of arrival: a request that must read the store or check a batch in a thread holds back those
+behind it. A missing topic is not created, because clients send Metadata first, which creates it. If
+the store does not answer, the connection closes: a later request could otherwise be appended before
+this one.
 
-Notes by version: zstd from 7 (76 before), topic ids in place of names from 13 (100 where there
-is none). A topic or partition that is not known is looked up in the store, and not created:
-clients ask for metadata first, which creates it. Where the store does not answer, the connection
-is closed: the request behind might find the topic, and be taken for its producer's first. A broker
-that drains answers 6, and so does one that is not the owner where ``enforce_owner`` is set; clients
-go on elsewhere. A batch of an idempotent producer that leaves a gap gets 56 for a minute, as the
-one in front may be under way at another broker, and 45 from then on.
+Codes: 2, 3, 6 this broker drains, or is not the owner while ``enforce_owner`` is set, 7, 10, 21
+acks that are not -1, 0 or 1, 29, 32, 45, 47, 48, 53, 56, 76, 87, 100. A batch that leaves a gap in
+its producer's sequence numbers gets 56 for one minute, because the missing batch may be in flight
+at another broker, and 45 after that.
 
-A batch is refused as a whole. From 8 on the answer names the records that are at fault (the first
-1,000): those without a key on a compacted topic, and those whose timestamp is out of bounds.
+Notes by version: zstd from 7 (76 before). From 8 on the reply names the invalid records of a batch,
+at most 1,000; none of its records is appended. Topic ids in place of names from 13 (100 unknown
+id).
 
-Left out: the request's own time-out (the engine's holds); transactions, whose batches get 48.
+Left out: the request's time-out, because the engine's applies; transactions (48).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from headwater.broker.cluster.zones import zone_of
 from headwater.broker.network.dispatch import Api, Done
 from headwater.broker.network.replies import EncodedReply, NoReply
 from headwater.broker.records.admission import admit_records
-from headwater.broker.records.topic_rules import TopicRules, TopicRulesCache
+from headwater.broker.records.topic_rules import TopicRules
 from headwater.broker.services import RequestContext, Services
 from headwater.broker.topics.access import check_partition
 from headwater.engine import Appended, Topic
@@ -47,6 +47,7 @@ from headwater.errors import (
     TransactionalIdAuthorizationFailed,
 )
 from headwater.wire.batches.batch import Batch
+from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 from headwater.wire.messages.encoder import Segments
 from headwater.wire.messages.replies import ProducePartition, encode_produce
@@ -54,17 +55,12 @@ from headwater.work_budget import Turn, yield_turn
 
 log = logging.getLogger(__name__)
 
-_UNKNOWN_SERVER_ERROR: Final = -1
-_INVALID_REQUIRED_ACKS: Final = 21
-_INVALID_TXN_STATE: Final = 48
 _FIRST_VERSION_WITH_IDS: Final = 13
 _NO_ID: Final = UUID(int=0)
 
-_rules = TopicRulesCache()
-
 
 class ProduceReply(EncodedReply):
-    """Topics as rows."""
+    """The results of all partitions, by topic."""
 
     __slots__ = ("_topics",)
 
@@ -78,12 +74,12 @@ class ProduceReply(EncodedReply):
 def admit(
     services: Services, request: Any, context: RequestContext, done: Done
 ) -> Awaitable[None] | None:
-    """Append what the request holds, at once where nothing must be waited for."""
+    """Append the request's batches; at once if nothing must be read or checked elsewhere."""
     return _Admission(services, request, context, done).begin(request.topic_data)
 
 
 class _ReplySlot:
-    """Where one partition's answer goes."""
+    """The place of one partition's result in the reply."""
 
     __slots__ = ("index", "position", "rows")
 
@@ -94,9 +90,9 @@ class _ReplySlot:
 
 
 class _Admission:
-    """One request on its way into the log; it answers when its last partition has landed.
+    """One Produce request. It calls ``done`` when the last partition has its result.
 
-    It does not keep the request: its frame goes as soon as the log has no more of it.
+    It keeps no reference to the request, so that the frame can be freed after the flush.
     """
 
     __slots__ = ("_acks", "_closes", "_done", "_failed", "_left", "_may_transact", "_services",
@@ -122,18 +118,18 @@ class _Admission:
         self._topics: list[tuple[str, bytes, list[ProducePartition]]] = []
 
     def begin(self, topic_data: Any) -> Awaitable[None] | None:
-        """None where everything entered the log; otherwise what to wait for."""
-        work = self._lay_out(topic_data)
-        for position, (ref, place, records) in enumerate(work):
-            slow = self._take(ref, place, records)
-            if slow is None and self._turn.spend(_cost(records)):
-                slow = yield_turn()
-            if slow is not None:
-                return self._go_on(slow, work[position + 1 :])
-        self._one_less()
+        """None if all batches were appended; otherwise an awaitable of the rest."""
+        work = self._allocate_slots(topic_data)
+        for position, (ref, slot, records) in enumerate(work):
+            pending = self._admit(ref, slot, records)
+            if pending is None and self._turn.spend(_cost(records)):
+                pending = yield_turn()
+            if pending is not None:
+                return self._admit_rest(pending, work[position + 1 :])
+        self._partition_done()
         return None
 
-    def _lay_out(self, topic_data: Any) -> list[tuple[str | UUID, _ReplySlot, Any]]:
+    def _allocate_slots(self, topic_data: Any) -> list[tuple[str | UUID, _ReplySlot, Any]]:
         by_id = self._version >= _FIRST_VERSION_WITH_IDS
         work = []
         for asked in topic_data:
@@ -146,133 +142,135 @@ class _Admission:
             self._topics.append((name, topic_id.bytes, rows))
         return work
 
-    async def _go_on(
-        self, slow: Awaitable[None], rest: list[tuple[str | UUID, _ReplySlot, Any]]
+    async def _admit_rest(
+        self, pending: Awaitable[None], rest: list[tuple[str | UUID, _ReplySlot, Any]]
     ) -> None:
         try:
-            await slow
-            for ref, place, records in rest:
-                if (more := self._take(ref, place, records)) is not None:
+            await pending
+            for ref, slot, records in rest:
+                if (more := self._admit(ref, slot, records)) is not None:
                     await more
                 if self._turn.spend(_cost(records)):
                     await yield_turn()
         except Exception:
             if self._acks != 0:
                 raise
-            log.exception("a produce request without acknowledgement failed")
+            log.exception("A Produce request with acks=0 failed")
             self._failed = True
-        self._one_less()
+        self._partition_done()
 
-    def _take(self, ref: str | UUID, place: _ReplySlot, records: Any) -> Awaitable[None] | None:
+    def _admit(self, ref: str | UUID, slot: _ReplySlot, records: Any) -> Awaitable[None] | None:
+        """Append one partition's batch; an awaitable if it must be looked up or checked first."""
         if self._acks not in (-1, 0, 1):
             self._refuse(
-                place, _INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {self._acks}"
+                slot, Code.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {self._acks}"
             )
             return None
         if not self._may_transact:
             code = TransactionalIdAuthorizationFailed.code
-            self._refuse(place, code, "the transactional id may not be used")
+            self._refuse(slot, code, "the client is not authorized to use the transactional id")
             return None
         topics = self._services.topics
         try:
-            topic = topics.cached(self._session, ref, place.index, Operation.WRITE)
+            topic = topics.cached(self._session, ref, slot.index, Operation.WRITE)
         except TopicAuthorizationFailed as error:
-            self._refuse_for(place, error)
+            self._refuse_with(slot, error)
             return None
         if topic is None:
-            return self._take_unknown(ref, place, records)
-        return self._take_known(topic, place, records)
+            return self._look_up_and_admit(ref, slot, records)
+        return self._admit_to(topic, slot, records)
 
-    async def _take_unknown(self, ref: str | UUID, place: _ReplySlot, records: Any) -> None:
-        """The cache may lag: ask the store before saying that there is no such thing."""
+    async def _look_up_and_admit(self, ref: str | UUID, slot: _ReplySlot, records: Any) -> None:
+        """Read the topic from the store, because the cache may lag, and append the batch."""
         topics = self._services.topics
         try:
-            topic = await topics.find(self._session, ref, Operation.WRITE, partition=place.index)
-            check_partition(topic, place.index)
+            topic = await topics.find(self._session, ref, Operation.WRITE, partition=slot.index)
+            check_partition(topic, slot.index)
         except KafkaError as error:
-            self._refuse(place, error.code, str(error))
+            self._refuse(slot, error.code, str(error))
             self._closes = self._closes or error.code == KafkaStorageError.code
             return
-        if (slow := self._take_known(topic, place, records)) is not None:
-            await slow
+        if (pending := self._admit_to(topic, slot, records)) is not None:
+            await pending
 
-    def _take_known(self, topic: Topic, place: _ReplySlot, records: Any) -> Awaitable[None] | None:
+    def _admit_to(self, topic: Topic, slot: _ReplySlot, records: Any) -> Awaitable[None] | None:
         services = self._services
         try:
-            rules = _rules.rules(topic, services.dynamic.brokers.topic_defaults)
+            rules = services.topic_rules.rules(topic, services.dynamic.brokers.topic_defaults)
             batch = admit_records(records, rules, self._version, services.clock.now_ms())
             try:
                 check_served_here(
-                    services, topic.streams[place.index], self._zone, self._session.listener
+                    services, topic.streams[slot.index], self._zone, self._session.listener
                 )
             except NotLeaderOrFollower:
-                services.engine.note_rejected(topic, place.index, (batch,))
+                services.engine.note_rejected(topic, slot.index, (batch,))
                 raise
             if batch.is_transactional or self._transactional:
-                self._refuse(place, _INVALID_TXN_STATE, "transactions are not supported yet")
+                self._refuse(slot, Code.INVALID_TXN_STATE, "transactions are not supported yet")
                 return None
             checked = services.records.check(batch, rules, services.clock.now_ms())
             if not isinstance(checked, Batch):
-                return self._take_checked(topic, place, checked, rules)
-            self._append(topic, place, checked, rules)
+                return self._append_checked(topic, slot, checked, rules)
+            self._append(topic, slot, checked, rules)
         except KafkaError as error:
-            self._refuse_for(place, error)
+            self._refuse_with(slot, error)
         return None
 
-    async def _take_checked(
-        self, topic: Topic, place: _ReplySlot, checking: Awaitable[Batch], rules: TopicRules
+    async def _append_checked(
+        self, topic: Topic, slot: _ReplySlot, checking: Awaitable[Batch], rules: TopicRules
     ) -> None:
         try:
-            self._append(topic, place, await checking, rules)
+            self._append(topic, slot, await checking, rules)
         except KafkaError as error:
-            self._refuse_for(place, error)
+            self._refuse_with(slot, error)
 
-    def _append(self, topic: Topic, place: _ReplySlot, batch: Batch, rules: TopicRules) -> None:
-        future = self._services.engine.append(topic, place.index, (batch,))
+    def _append(self, topic: Topic, slot: _ReplySlot, batch: Batch, rules: TopicRules) -> None:
+        future = self._services.engine.append(topic, slot.index, (batch,))
         if self._zone is not None:
             count_zone_bytes(self._services, self._zone, batch.size)
         self._left += 1
-        future.add_done_callback(partial(self._landed, place, rules))
+        future.add_done_callback(partial(self._appended, slot, rules))
 
-    def _landed(
+    def _appended(
         self,
-        place: _ReplySlot,
+        slot: _ReplySlot,
         rules: TopicRules,
         future: asyncio.Future[Appended],
     ) -> None:
         error = None if future.cancelled() else future.exception()
         if future.cancelled():
-            self._refuse(place, RequestTimedOut.code, "the broker is stopping")
+            self._refuse(slot, RequestTimedOut.code, "the broker is stopping")
         elif isinstance(error, KafkaError):
-            self._refuse(place, error.code, str(error))
+            self._refuse(slot, error.code, str(error))
         elif error is not None:
-            log.error("an append failed", exc_info=error)
-            self._refuse(place, _UNKNOWN_SERVER_ERROR, "the broker failed; its log says how")
+            log.error("An append failed", exc_info=error)
+            self._refuse(slot, Code.UNKNOWN_SERVER_ERROR, "the broker failed; see the broker's log")
         else:
-            landed = future.result()
-            time = landed.log_append_time_ms if rules.append_time else -1
-            place.rows[place.position] = (
-                place.index, 0, landed.base_offset, time, landed.log_start, (), None,
+            appended = future.result()
+            time = appended.log_append_time_ms if rules.append_time else -1
+            slot.rows[slot.position] = (
+                slot.index, 0, appended.base_offset, time, appended.log_start, (), None,
             )  # fmt: skip
-        self._one_less()
+        self._partition_done()
 
-    def _refuse_for(self, place: _ReplySlot, error: KafkaError) -> None:
+    def _refuse_with(self, slot: _ReplySlot, error: KafkaError) -> None:
         record_errors = error.record_errors if isinstance(error, RefusedRecords) else ()
-        self._refuse(place, error.code, str(error), record_errors)
+        self._refuse(slot, error.code, str(error), record_errors)
 
     def _refuse(
         self,
-        place: _ReplySlot,
+        slot: _ReplySlot,
         code: int,
         message: str,
         record_errors: Sequence[tuple[int, str]] = (),
     ) -> None:
         self._failed = True
-        place.rows[place.position] = (
-            place.index, code, -1, -1, -1, record_errors, message,
+        slot.rows[slot.position] = (
+            slot.index, code, -1, -1, -1, record_errors, message,
         )  # fmt: skip
 
-    def _one_less(self) -> None:
+    def _partition_done(self) -> None:
+        """Count a partition, or the end of the admission, and reply after the last one."""
         self._left -= 1
         if self._left:
             return
@@ -285,7 +283,7 @@ class _Admission:
 
 
 def _cost(records: memoryview | None) -> int:
-    """What a partition's batch takes of a turn of the loop: 4 KiB are one element."""
+    """What a batch costs of a turn of the loop: 4 KiB cost one element."""
     return 1 + len(records or b"") // 4096
 
 

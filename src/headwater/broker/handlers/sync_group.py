@@ -1,11 +1,11 @@
 """SyncGroup, versions 0-5.
 
-Behaviour: the leader brings every member's assignment, and each member waits for its own; the
-wait holds up its own connection alone. Codes: -1 (the assignments are too large),
-14, 15, 16, 22, 23, 24 (no group id, or more than 512 bytes), 25, 27, 82.
+Behaviour: the leader sends the assignment of every member, and each member waits for its own. Later
+requests of its connection wait; other connections are not affected. Codes: -1 the assignments are
+too large, 14, 15, 16, 22, 23, 24 no group id, or more than 512 bytes, 25, 27, 82.
 
-Notes by version: static members from 3; from 5 on protocol type and name must be given and be
-the group's (23).
+Notes by version: static members from 3; from 5 on the request must have the group's protocol type
+and name (23).
 
 Left out: nothing.
 """
@@ -15,6 +15,7 @@ from typing import Any, Final
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.errors import KafkaError
 from headwater.groups.requests import SyncReply, SyncRequest
@@ -26,8 +27,8 @@ _FIRST_VERSION_WITH_PROTOCOL: Final = 5
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """Answered when the leader's assignments are durable."""
-    protocol_type = getattr(request, "protocol_type", None)
-    protocol_name = getattr(request, "protocol_name", None)
+    protocol_type = optional_field(request, "protocol_type", default=None)
+    protocol_name = optional_field(request, "protocol_name", default=None)
     if context.version >= _FIRST_VERSION_WITH_PROTOCOL and None in (protocol_type, protocol_name):
         reply = SyncReply(error=Code.INCONSISTENT_GROUP_PROTOCOL)
     elif not request.group_id:
@@ -35,7 +36,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
     else:
         sync = SyncRequest(
             member_id=request.member_id,
-            instance_id=getattr(request, "group_instance_id", None),
+            instance_id=optional_field(request, "group_instance_id", default=None),
             generation=request.generation_id,
             protocol_type=protocol_type,
             protocol_name=protocol_name,

@@ -1,11 +1,14 @@
 """UpdateFeatures, versions 0-2.
 
-Behaviour: ``headwater.version`` is the cluster's feature level (``headwater cluster finalize``): it
-goes up to what every live broker speaks, and never down (95). ``group.version`` stays at its one
-level. Any other feature is not known (95). All updates of a request hold or none does.
+Behaviour: raises ``headwater.version``, the cluster's feature level (``headwater cluster
+finalize``), to a level that every live broker supports. ``group.version`` has one level. All
+updates of a request are applied, or none. Codes: 95 another feature, a lower level, or a level that
+a broker does not support.
 
-Notes by version: a downgrade flag in 0, the kind of upgrade and ``validate_only`` from 1 on;
-results for each feature up to 1.
+Notes by version: ``validate_only`` and the type of upgrade from 1; results for each feature up to
+1.
+
+Left out: downgrades.
 """
 
 from typing import Any, Final
@@ -14,17 +17,18 @@ from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.cluster.features import FIXED, LEVEL
 from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
+from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
 from headwater.errors import ConfigurationError
+from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 
-_INVALID_UPDATE_VERSION: Final = 95
 _LAST_VERSION_WITH_RESULTS: Final = 1
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """Check all, then raise the level."""
-    dry_run = getattr(request, "validate_only", False)
+    """All updates are checked before the level is raised."""
+    dry_run = optional_field(request, "validate_only", default=False)
     levels = {one.feature: one.max_version_level for one in request.feature_updates}
     for name, level in levels.items():
         if name != LEVEL and FIXED.get(name) != level:
@@ -34,12 +38,12 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
             await services.cluster.finalize(levels[LEVEL], dry_run=dry_run)
         except ConfigurationError as error:
             return _refuse(str(error))
-    results = [{"feature": name, "error_code": 0, "error_message": None} for name in levels]
+    results = [{"feature": name, "error_code": Code.NONE, "error_message": None} for name in levels]
     return {"results": results} if context.version <= _LAST_VERSION_WITH_RESULTS else {}
 
 
 def _refuse(message: str) -> Values:
-    return {"error_code": _INVALID_UPDATE_VERSION, "error_message": message, "results": ()}
+    return {"error_code": Code.INVALID_UPDATE_VERSION, "error_message": message, "results": ()}
 
 
 API = Api(

@@ -10,6 +10,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 from urllib.parse import quote, unquote
 
+from headwater.broker.network.replies import Values
 from headwater.errors import InvalidRequest
 
 USER: Final = "user"
@@ -44,6 +45,15 @@ Quotas = Mapping[str, float]
 """An entity's limits by their names."""
 
 
+def entity_rows(entity: Entity) -> list[Values]:
+    """The parts of an entity as replies list them."""
+    return [{"entity_type": kind, "entity_name": name} for kind, name in _sorted_parts(entity)]
+
+
+def _sorted_parts(entity: Entity) -> list[tuple[str, str | None]]:
+    return sorted(entity, key=lambda part: part[0])
+
+
 def entity_text(entity: Entity) -> str:
     """An entity as a part of a metadata key.
 
@@ -52,7 +62,7 @@ def entity_text(entity: Entity) -> str:
     """
     return "&".join(
         kind if name is DEFAULT else f"{kind}={quote(name, safe='')}"
-        for kind, name in sorted(entity, key=lambda part: part[0])
+        for kind, name in _sorted_parts(entity)
     )
 
 

@@ -16,6 +16,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+from headwater.wire.error_codes import Code
 from headwater.work_budget import MAX_SESSION_PARTITIONS
 
 TopicRef = str | UUID
@@ -53,11 +54,7 @@ Key = tuple[TopicRef, int]
 class SessionRefused(Exception):
     """Raised if a request does not fit its session; ``code`` is Kafka's error code."""
 
-    NOT_FOUND: Final = 70
-    INVALID_EPOCH: Final = 71
-    TOPIC_ID_ERROR: Final = 106
-
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: Code) -> None:
         super().__init__(code)
         self.code = code
 
@@ -141,11 +138,11 @@ class FetchSessions:
         """The session with an id; raises ``SessionRefused`` unless the epoch is its next one."""
         session = self._sessions.get(session_id)
         if session is None:
-            raise SessionRefused(SessionRefused.NOT_FOUND)
+            raise SessionRefused(Code.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != epoch:
-            raise SessionRefused(SessionRefused.INVALID_EPOCH)
+            raise SessionRefused(Code.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
-            raise SessionRefused(SessionRefused.TOPIC_ID_ERROR)
+            raise SessionRefused(Code.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
         session.used_at = self._now()
         self._sessions.move_to_end(session_id)
@@ -163,7 +160,7 @@ class FetchSessions:
         self._count(session)
         if self.partitions > self._max_partitions:
             self.close(session.id)
-            raise SessionRefused(SessionRefused.NOT_FOUND)
+            raise SessionRefused(Code.FETCH_SESSION_ID_NOT_FOUND)
 
     def close(self, session_id: int) -> None:
         """Forget a session; an unknown id is ignored."""
