@@ -46,6 +46,8 @@ OLDEST_VERSION = (3, 5, 8)
 INLINE_BYTES = 64 * 2**20
 """Bytes of inline records. etcd's space quota is 2 GiB by default and includes old revisions."""
 PAGE_KEYS = 1_000
+KEYS_AT_ONCE = 100_000
+"""Keys, without their values, that ``scan_pages`` asks for at once; one has about 60 bytes."""
 LOSSES_BEFORE_MARK = 3
 """A transaction that has lost this many times puts a mark (see ``turn_marks``)."""
 
@@ -136,14 +138,20 @@ class EtcdStore:
         return scan
 
     async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
+        # etcd counts the whole requested range for each answer, whatever the limit is. So this
+        # asks for many keys at once, and then for the entries of ranges of one page each.
         first, after, revision = self._keys.path(start), self._keys.path(end), 0
-        while True:
-            answer = await self._range(first, after, size, revision)
-            revision = revision or answer.header.revision
-            yield Scan(list(map(self._keys.entry, answer.kvs)), revision)
-            if not answer.more:
-                return
-            first = answer.kvs[-1].key + b"\0"
+        more = True
+        while more:
+            keys = await self._range(first, after, KEYS_AT_ONCE, revision, keys_only=True)
+            revision, more = revision or keys.header.revision, keys.more
+            bounds = [found.key for found in keys.kvs[::size]]
+            first = keys.kvs[-1].key + b"\0" if keys.kvs else after
+            for low, high in zip(bounds, [*bounds[1:], first], strict=True):
+                answer = await self._range(low, high, 0, revision)
+                yield Scan(list(map(self._keys.entry, answer.kvs)), revision)
+            if not bounds:
+                yield Scan([], revision)
 
     async def _scan(self, first: bytes, after: bytes, limit: int | None, *, revision: int) -> Scan:
         """Read a range page by page, all pages at one revision."""
@@ -158,9 +166,17 @@ class EtcdStore:
             first = answer.kvs[-1].key + b"\0"
 
     async def _range(
-        self, first: bytes, after: bytes, limit: int, revision: int
+        self,
+        first: bytes,
+        after: bytes,
+        limit: int,
+        revision: int,
+        *,
+        keys_only: bool = False,
     ) -> pb.RangeResponse:
-        request = pb.RangeRequest(key=first, range_end=after, limit=limit, revision=revision)
+        request = pb.RangeRequest(
+            key=first, range_end=after, limit=limit, revision=revision, keys_only=keys_only
+        )
         return await self._members.read(RANGE, request)
 
     async def _scan_last(self, first: bytes, after: bytes, limit: int) -> Scan:
