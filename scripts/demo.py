@@ -69,18 +69,18 @@ def main() -> None:
         _run(f"headwater produce orders {FOLDER / 'orders.txt'} --key-separator '|' --codec zstd")
         _run("headwater consume orders --count 3 --key-separator ' -> '")
 
-        _title("Spark compacts the log to Parquet files, which are an Iceberg table")
+        _title("Compact the log to Parquet files, which are an Iceberg table")
         _run("headwater table compact orders")
         _run("headwater table describe orders")
 
-        _title("The same log through Kafka, now from Parquet; and some orders that come later")
+        _title("Read the same log through Kafka, now from Parquet, and produce more orders")
         _run("headwater consume orders --count 3 --key-separator ' -> '")
         _run(f"headwater produce orders {FOLDER / 'late.txt'} --key-separator '|'")
 
-        _title("SQL over the topic: the table, and what was produced a moment ago")
+        _title("Query the topic in SQL: the table and the newest records")
         _run(f"headwater sql '{BY_ITEM}'")
 
-        _title("The table, through the REST catalog: pyiceberg plans, DuckDB asks")
+        _title("Query the table through the REST catalog, with pyiceberg and DuckDB")
         _run_python(READ_TABLE.format(catalog=catalog))
 
     _title(f"Done in {time.monotonic() - began:.0f} s")
