@@ -113,9 +113,7 @@ def answers_of_stream(
                 )
             else:
                 error = error or _error(code, batch)
-                logger.info(
-                    "A batch was refused", extra={"stream": commit.stream, "error": str(error)}
-                )
+                logger.info("A batch was refused", extra={"stream": commit.stream, "error": error})
             if code == 0:
                 offset += batch.count
             number += 1

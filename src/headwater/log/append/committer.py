@@ -156,9 +156,7 @@ class FlushCommitter:
             except UnknownOutcome as error:
                 lost = True
                 self._metrics.commit_unknown.inc()
-                logger.warning(
-                    "The answer to a commit was lost; retrying", extra={"error": str(error)}
-                )
+                logger.warning("The answer to a commit was lost; retrying", extra={"error": error})
             except Fenced as error:
                 if lost:
                     self._raise_in_doubt(error)
@@ -167,7 +165,7 @@ class FlushCommitter:
                 if isinstance(error, StoreUnavailable) and not isinstance(error, StoreGone):
                     logger.warning(
                         "The metadata store is unavailable; retrying a commit",
-                        extra={"error": str(error)},
+                        extra={"error": error},
                     )
                 elif lost:
                     self._raise_in_doubt(error)

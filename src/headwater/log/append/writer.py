@@ -278,13 +278,13 @@ class LogWriter:
         except CommitInDoubt as error:
             logger.warning(
                 "The outcome of a commit is unknown",
-                extra={"bytes": buffer.size, "error": str(error)},
+                extra={"bytes": buffer.size, "error": error},
             )
             self._fail(buffer, RequestTimedOut(f"{error}; the batch may land"))
             if isinstance(error.__cause__, Fenced):
                 self._fail_all(error.__cause__)
         except StoreError as error:
-            logger.warning("A flush failed", extra={"bytes": buffer.size, "error": str(error)})
+            logger.warning("A flush failed", extra={"bytes": buffer.size, "error": error})
             self._fail(buffer, KafkaStorageError(str(error)))
         except asyncio.CancelledError:
             self._fail(buffer, RequestTimedOut("the broker is stopping"))
@@ -311,7 +311,7 @@ class LogWriter:
                 refused = [chunk.stream for chunk in part.chunks]
                 logger.error(
                     "The metadata of a partition is too large to commit",
-                    extra={"streams": refused, "error": str(outcome)},
+                    extra={"streams": refused, "error": outcome},
                 )
                 self._fail(buffer, KafkaStorageError(str(outcome)), refused)
                 continue

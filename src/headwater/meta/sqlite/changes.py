@@ -1,7 +1,7 @@
-"""How the change table holds one revision's changes.
+"""How the change table stores the changes of one revision.
 
-A value of some size stands there only as a reference: it is in ``kv`` under the same revision,
-and where it is not, a later change has replaced it and watches are given that one instead.
+A large value is stored as a reference to the row in ``kv`` with the same revision. If that row has
+a later revision, watches get the later change instead.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from headwater.meta.feed import Item
 REFERENCED_BYTES = 32 * 1024
 
 Stored = tuple[str, bytes | bool | None]
-"""An ``Item`` whose value is True where it has to be looked up."""
+"""An ``Item`` whose value is True if it must be read from ``kv``."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Stored])

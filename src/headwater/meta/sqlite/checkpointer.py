@@ -1,9 +1,8 @@
-"""Keeping journal and change table short, in one process of all that share the file.
+"""Keeps the journal and the change table short, in one of the processes that share the file.
 
-The one that holds a file's lock does it; when it dies, the kernel frees the lock and another
-takes over. It works beside the commits: it copies pages with no lock that a writer needs, and
-only where steady load keeps the journal from starting over does it stop writers for the moment
-that the last pages take.
+The process that holds a lock file does it. If it dies, the kernel frees the lock and another
+process takes over. Checkpoints copy pages without a lock that writers need. Only if steady load
+keeps the journal from restarting are writers stopped, while the last pages are copied.
 """
 
 import logging
@@ -38,15 +37,15 @@ KEPT_CHANGE_BYTES = 64 * 2**20
 
 
 class SqliteCheckpointer:
-    """A thread that tends the file while this process holds the duty."""
+    """A thread that checkpoints and trims the file while this process holds the lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = os.open(
             side_directory(path) / "checkpoint.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
         )
-        self._on_duty = False
-        # What is trimmed may be trimmed again: these commits need no fsync of their own.
+        self._has_lock = False
+        # A lost trim is repeated, so these commits need no fsync.
         self._connection = connect(path, RESTART_PATIENCE, synchronous="NORMAL")
         self._measured: deque[tuple[Any, ...]] = deque()
         self._measured_to = -1
@@ -67,16 +66,19 @@ class SqliteCheckpointer:
 
     def _work(self) -> None:
         while not self._stop.wait(PAUSE_SECONDS):
-            self._on_duty = self._on_duty or try_lock(self._lock)
-            if not self._on_duty:
+            self._has_lock = self._has_lock or try_lock(self._lock)
+            if not self._has_lock:
                 continue
-            for duty in (self._checkpoint, self._trim_changes):
+            for task in (self._checkpoint, self._trim_changes):
                 try:
-                    duty()
+                    task()
                 except apsw.BusyError:
                     continue
                 except apsw.Error as error:
-                    log.warning("metadata database %s is not tended: %s", self._path, error)
+                    log.warning(
+                        "Could not checkpoint the metadata database",
+                        extra={"path": self._path, "error": error},
+                    )
 
     def _checkpoint(self) -> None:
         frames, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
@@ -86,10 +88,10 @@ class SqliteCheckpointer:
         if (frames - copied) * PAGE_BYTES >= COPY_BYTES or (idle and copied < frames):
             frames, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         if frames * PAGE_BYTES >= RESTART_BYTES and frames != self._restarted:
-            # Commits that came in meanwhile keep the journal from starting over by itself.
-            # What can be copied beside them is, so that they are stopped for the rest alone.
+            # Concurrent commits keep the journal from restarting by itself. Most pages are copied
+            # beside them first, so that they are stopped only for the rest.
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            # The longer the journal has grown, the longer a reader that pins it is waited for.
+            # The longer the journal, the longer this waits for a reader that still needs it.
             self._connection.set_busy_handler(
                 patience(RESTART_PATIENCE * frames * PAGE_BYTES / RESTART_BYTES)
             )
@@ -101,11 +103,11 @@ class SqliteCheckpointer:
 
     def _journal_bytes(self) -> int:
         with suppress(FileNotFoundError):
-            return os.stat(f"{self._path}-wal").st_size  # noqa: PTH116 - SQLite's name for it
+            return os.stat(f"{self._path}-wal").st_size  # noqa: PTH116 - SQLite chose the name
         return 0
 
     def _trim_changes(self) -> None:
-        """Delete the oldest changes beyond the bounds; the last one is the store's revision."""
+        """Delete the oldest changes beyond the bounds. The last one stays: it is the revision."""
         if self._idle:
             return
         blocks: list[tuple[Any, ...]] = self._connection.execute(

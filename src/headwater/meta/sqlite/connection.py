@@ -1,4 +1,4 @@
-"""Opening the file: versions, settings and schema."""
+"""Opens the file: version, settings and schema."""
 
 import fcntl
 import os
@@ -31,8 +31,9 @@ CREATE TABLE session (
   id TEXT PRIMARY KEY, expires REAL NOT NULL, boot TEXT NOT NULL, opened_ms INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT;
 """
-"""``change`` has one row per revision, a MessagePack list; its last row is the store's revision
-and is never deleted. A session's ``expires`` is on the host's boot clock, ``boot`` names it."""
+"""``change`` has one row per revision, a MessagePack list. Its last row is the store's revision and
+is never deleted. A session's ``expires`` is a time of the host's boot clock; ``boot`` is that
+boot's id."""
 
 
 def check_sqlite_version() -> None:
@@ -47,16 +48,15 @@ def check_sqlite_version() -> None:
 
 
 def side_directory(path: Path) -> Path:
-    """Where the processes that share ``path`` keep their locks and sockets."""
+    """The directory for the locks and sockets of the processes that share ``path``."""
     return path.with_name(f"{path.name}.d")
 
 
 def prepare(path: Path, busy_seconds: float) -> None:
-    """Create the file where it is absent and check that it is one of ours.
+    """Create the file if it is absent, and check that it is a metadata database.
 
-    Raises ``ConfigurationError`` with one line that says what is wrong with it,
-    ``UnknownFormat`` where a newer release wrote it, ``StoreUnavailable`` where another process
-    keeps it locked.
+    Raises ``ConfigurationError`` with one line that says what is wrong, ``UnknownFormat`` if a
+    newer release wrote the file, ``StoreUnavailable`` if another process keeps it locked.
     """
     check_sqlite_version()
     try:
@@ -65,7 +65,7 @@ def prepare(path: Path, busy_seconds: float) -> None:
         with _only_one_opens(path, busy_seconds):
             if _is_empty(path, busy_seconds):
                 _create(path, busy_seconds)
-        sync_directory(path.parent)  # of a neighbour that creates the file, too
+        sync_directory(path.parent)  # Another process may have created the file.
     except OSError as error:
         raise ConfigurationError(
             f"metadata database {path} cannot be used: {error.strerror}: {error.filename}"
@@ -93,14 +93,14 @@ def prepare(path: Path, busy_seconds: float) -> None:
 def connect(
     path: Path, busy_seconds: float, *, cache_bytes: int = 2**20, synchronous: str = "FULL"
 ) -> apsw.Connection:
-    """A connection with the settings that every process must share."""
+    """A connection with the settings that all processes must use."""
     connection = apsw.Connection(str(path), statementcachesize=PREPARED_STATEMENTS)
     connection.set_busy_handler(patience(busy_seconds))
     for setting in (
         f"page_size={PAGE_BYTES}",
         "journal_mode=WAL",
         f"synchronous={synchronous}",
-        # Checkpoints stay off the commit path: one process of all makes them.
+        # One of the processes makes checkpoints, off the commit path.
         "wal_autocheckpoint=0",
         f"journal_size_limit={JOURNAL_KEPT_BYTES}",
         f"cache_size=-{cache_bytes // 1024}",
@@ -111,14 +111,14 @@ def connect(
 
 
 def one_row(cursor: apsw.Cursor) -> tuple[Any, ...]:
-    """The row of a query that always has one."""
+    """The only row of a query."""
     row: tuple[Any, ...] | None = cursor.fetchone()
     assert row is not None
     return row
 
 
 def patience(seconds: float) -> Callable[[int], bool]:
-    """A busy handler that asks again soon: a neighbour's commit takes less than a millisecond."""
+    """A busy handler that retries soon: a commit of another process takes less than 1 ms."""
     started = 0.0
 
     def wait(count: int) -> bool:
@@ -128,7 +128,7 @@ def patience(seconds: float) -> Callable[[int], bool]:
         waited = time.monotonic() - started
         if waited > seconds:
             return False
-        # A long wait means a long transaction or a stopped process, not bad luck.
+        # After a long wait the reason is a long transaction or a stopped process.
         time.sleep(0.000_2 if waited < 0.05 else 0.002)
         return True
 
@@ -136,7 +136,7 @@ def patience(seconds: float) -> Callable[[int], bool]:
 
 
 def _is_empty(path: Path, busy_seconds: float) -> bool:
-    """Whether the schema is still to be made; a file that is not ours is left as it is."""
+    """Whether the schema must be created. The file is not changed."""
     with closing(apsw.Connection(str(path))) as connection:
         connection.set_busy_handler(patience(busy_seconds))
         if connection.readonly("main"):
@@ -166,8 +166,8 @@ def _is_empty(path: Path, busy_seconds: float) -> bool:
 
 
 def _create(path: Path, busy_seconds: float) -> None:
-    # Plain statements and not the connection's own context: SQLite rolls a full disk back by
-    # itself, and the context's second rollback would hide what went wrong.
+    # Plain statements, because apsw's context manager would roll back a second time if the disk is
+    # full, which hides the error.
     with closing(connect(path, busy_seconds)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(SCHEMA)
@@ -178,7 +178,7 @@ def _create(path: Path, busy_seconds: float) -> None:
 
 @contextmanager
 def _only_one_opens(path: Path, busy_seconds: float) -> Iterator[None]:
-    # Two processes that switch one file to the WAL journal at once can both be refused.
+    # If two processes switch a file to the WAL journal at once, both can be refused.
     name = side_directory(path) / "open.lock"
     descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     wait = patience(busy_seconds)
@@ -194,7 +194,7 @@ def _only_one_opens(path: Path, busy_seconds: float) -> Iterator[None]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the file's lock if it is free; it goes with the process, however that ends."""
+    """Take the file's lock if it is free. The kernel frees it when the process ends."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""SQLite's errors in Headwater's terms."""
+"""Translates SQLite's errors to the errors of a metadata store."""
 
 import errno
 
@@ -10,10 +10,11 @@ NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def store_error(error: apsw.Error, connection: apsw.Connection, *, commits: bool) -> StoreError:
-    """What a failed statement means for its transaction; ``commits`` where it was the COMMIT.
+    """The error of a failed statement; ``commits`` is true if the statement was COMMIT.
 
-    A COMMIT that fails to *write* leaves no commit frame, so nothing landed. One that fails
-    later (the journal's fsync) may be found complete by the recovery after a crash: unknown.
+    If a COMMIT fails to *write*, there is no commit frame and nothing was committed. If it fails
+    later, in the journal's fsync, recovery after a crash may find it complete: its outcome is
+    unknown.
     """
     text = f"metadata database {connection.filename}: {error}"
     if isinstance(error, apsw.BusyError):

@@ -1,7 +1,7 @@
-"""Waking the other processes after a commit, by a datagram to each one's socket.
+"""Wakes the other processes after a commit, by a datagram to the socket of each.
 
-A lost wake-up costs a watch one polling interval and nothing else, so nothing is sent twice
-and a full socket is left alone: its owner has a wake-up waiting already.
+A lost wake-up only delays a watch by one polling interval. So nothing is sent twice, and nothing to
+a full socket: its process has not read the wake-ups before.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ SUFFIX = ".sock"
 
 
 class SqlitePeers:
-    """This process's socket in the shared directory, and those of the others."""
+    """This process's socket in the shared directory, and the sockets of the others."""
 
     def __init__(self, directory: Path, woken: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -45,11 +45,11 @@ class SqlitePeers:
         for name in self._others:
             try:
                 self._socket.sendto(b"", self._address(name))
-            except ConnectionRefusedError:  # its process died and left it
+            except ConnectionRefusedError:  # Its process died.
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=self._directory)
                 self._listed = -LISTED_SECONDS
-            except OSError:  # full, closed a moment ago, or not ours to write to
+            except OSError:  # It is full, was just closed, or belongs to another user.
                 continue
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class SqlitePeers:
         os.close(self._directory)
 
     def _address(self, name: str) -> str:
-        # A socket's address has 107 bytes at most; a data directory's path may have more.
+        # The address of a socket has at most 107 bytes; the path of a directory may be longer.
         return f"/proc/self/fd/{self._directory}/{name}"
 
     def _receive(self) -> None:
@@ -71,14 +71,14 @@ class SqlitePeers:
 
 
 class SqliteJournal:
-    """Tells cheaply, without a lock or a thread, whether someone may have committed."""
+    """Checks cheaply, without a lock or a thread, whether another process may have committed."""
 
     def __init__(self, path: Path) -> None:
         self._path = f"{path}-wal"
         self._seen: tuple[int, int] | None = None
 
     def touched(self) -> bool:
-        """False only where nothing was written to the journal since the last call."""
+        """False only if nothing was written to the journal since the last call."""
         try:
             found = os.stat(self._path)  # noqa: PTH116 - twenty times a second
         except FileNotFoundError:
@@ -86,5 +86,5 @@ class SqliteJournal:
         mark = (found.st_size, found.st_mtime_ns)
         changed = mark != self._seen
         self._seen = mark
-        # A file's time moves in ticks of some milliseconds: two writes may share one.
+        # The clock of file times advances in steps of milliseconds, so two writes may share a time.
         return changed or abs(time.time_ns() - found.st_mtime_ns) < RECENT_NS

@@ -1,4 +1,4 @@
-"""Reads, on the reader's thread: short transactions that never wait for a writer."""
+"""Reads on the reader's thread: short transactions that never wait for a writer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ BOUNDS = "SELECT (SELECT min(revision) FROM change), (SELECT max(revision) FROM 
 
 
 class SqliteReader:
-    """The connection of its process that reads; every method is for one thread."""
+    """The reading connection of a process. All methods are for one thread."""
 
     def __init__(self, path: Path, *, busy_seconds: float, time: Time) -> None:
         self._connection = connect(path, busy_seconds, cache_bytes=CACHE_BYTES)
@@ -49,13 +49,13 @@ class SqliteReader:
             return Scan(entries, self._revision())
 
     def begin_pages(self) -> int:
-        """Begin to read pages of one moment; returns its revision."""
+        """Begin a transaction for reading pages; returns its revision."""
         with self._errors():
             self._connection.execute("BEGIN")
             return self._revision()
 
     def page(self, start: str, end: str, size: int) -> list[Entry]:
-        """The next entries of that moment."""
+        """The next entries in that transaction."""
         with self._errors():
             return [Entry(*row) for row in self._connection.execute(SCAN, (start, end, size))]
 
@@ -64,12 +64,12 @@ class SqliteReader:
             return self._revision()
 
     def changes(self, after: int) -> list[tuple[int, list[Item]]]:
-        """The next revisions above ``after``; ``WatchTrimmed`` where some of them are gone."""
+        """The next revisions above ``after``. Raises ``WatchTrimmed`` if one was trimmed."""
         with self._snapshot():
             oldest, newest = one_row(self._connection.execute(BOUNDS))
             if after + 1 < oldest:
                 raise WatchTrimmed(
-                    f"changes after {after} were asked for, those before {oldest} are gone"
+                    f"changes before revision {oldest} were trimmed; requested: after {after}"
                 )
             if after >= newest:
                 return []

@@ -1,4 +1,4 @@
-"""The store: calls handed to the two threads, and one task that looks after the rest."""
+"""The store: passes calls to the threads of writer and reader, and runs the background tasks."""
 
 import asyncio
 import logging
@@ -33,10 +33,10 @@ LIMITS = Limits()
 class SqliteStore:
     """A ``MetadataStore`` on one file; open it with ``SqliteStore.open``.
 
-    Any number of stores, in any number of processes of one host, may share the file. A domain
-    is no unit of its own here: transactions of the whole file follow one another. Where the file
-    was deleted or replaced by another, everything is refused from soon after: what is written to
-    it nobody else would see, and it would be gone with this process.
+    Any number of stores, in any number of processes of one host, may share the file. Domains do
+    not matter here: all transactions of the file run one after another. If the file is deleted or
+    replaced, the store soon refuses all calls: no other process would see its writes, and they
+    would be lost with this process.
     """
 
     def __init__(self, path: Path, clock: Clock, connections: "_Connections") -> None:
@@ -57,12 +57,12 @@ class SqliteStore:
         )
         self._changed = asyncio.Event()
         self._journal = SqliteJournal(path)
-        self._neighbours = SqlitePeers(side_directory(path), self._changed.set)
+        self._peers = SqlitePeers(side_directory(path), self._changed.set)
         self._sessions: set[RenewedSession] = set()
         self._renewals = RenewalThread()
         self._poll()
         self._tasks = [
-            asyncio.create_task(self._follow_neighbours()),
+            asyncio.create_task(self._follow_peers()),
             asyncio.create_task(self._sweep_sessions()),
         ]
 
@@ -99,7 +99,7 @@ class SqliteStore:
         return await self._reading.run(self._reader.scan, start, end, limit, reverse=reverse)
 
     async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
-        # A connection and thread of its own: its transaction stays open from page to page.
+        # Needs its own connection and thread: its transaction stays open from page to page.
         self._require_file()
         worker = SqliteThread("headwater-meta-pages")
         reader = None
@@ -153,7 +153,7 @@ class SqliteStore:
         return session
 
     async def close(self) -> None:
-        """Finish what is queued and let go of the file; sessions left open run out."""
+        """Finish the queued calls and close the file. Open sessions expire."""
         for session in list(self._sessions):
             await session.abandon()
         await self._renewals.stop()
@@ -164,7 +164,7 @@ class SqliteStore:
         self._feed.close()
         await self._writing.stop(self._writer.close)
         await self._reading.stop(self._reader.close)
-        self._neighbours.close()
+        self._peers.close()
         await asyncio.to_thread(self._checkpointer.close)
 
     def _publish(self, committed: tuple[int, list[Item]]) -> None:
@@ -172,15 +172,15 @@ class SqliteStore:
         if items:
             if not self._feed.committed(revision, items):
                 self._changed.set()
-            self._neighbours.wake()
+            self._peers.wake()
 
     def _poll(self) -> None:
-        # A plain timer: what runs twenty times a second is most of an idle broker's work.
+        # A plain timer is cheap: this runs 20 times a second, and is most of an idle broker's work.
         self._polling = asyncio.get_running_loop().call_later(POLL_SECONDS, self._poll)
         if self._feed.watched and (self._feed.unread or self._journal.touched()):
             self._changed.set()
 
-    async def _follow_neighbours(self) -> None:
+    async def _follow_peers(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -188,7 +188,7 @@ class SqliteStore:
                 try:
                     await self._feed.catch_up()
                 except StoreError as error:
-                    log.warning("metadata changes are not read: %s", error)
+                    log.warning("Could not read metadata changes", extra={"error": error})
                     await asyncio.sleep(POLL_SECONDS)
                     self._changed.set()
 
@@ -200,7 +200,7 @@ class SqliteStore:
                 if await self._reading.run(self._reader.sessions_have_expired):
                     await self._writing.run_then(self._publish, self._writer.end_expired_sessions)
             except StoreError as error:
-                log.warning("expired metadata sessions are not swept: %s", error)
+                log.warning("Could not end expired metadata sessions", extra={"error": error})
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class _Connections:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file stands there; None where there is none."""
+    """The device and inode of the file; None if there is no file."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -231,7 +231,7 @@ def _connect(path: Path, busy_seconds: float) -> _Connections:
     writer = SqliteWriter(path, busy_seconds=busy_seconds, time=now)
     open_reader = partial(SqliteReader, path, busy_seconds=busy_seconds, time=now)
     reader = open_reader()
-    if reader.sessions_have_expired():  # of processes that nobody outlived
-        with suppress(StoreError):  # the file is busy: it is done soon
+    if reader.sessions_have_expired():  # No process ran to end them.
+        with suppress(StoreError):  # If the file is busy, a background task does it soon.
             writer.end_expired_sessions()
     return _Connections(writer, reader, open_reader, SqliteCheckpointer(path), reader.revision())

@@ -1,7 +1,7 @@
-"""One thread that runs blocking calls in order, cheaper than an executor's.
+"""A thread that runs blocking calls in order, cheaper than an executor.
 
-Under a busy event loop each hand-over of the interpreter lock costs a worker thread far more
-than the call itself, so a job is one queue entry out and one callback back.
+Under a busy event loop, taking the interpreter lock costs a thread far more than the call itself.
+So a job costs one queue entry to the thread and one callback to the loop.
 """
 
 import asyncio
@@ -17,10 +17,7 @@ R = TypeVar("R")
 
 
 class SqliteThread:
-    """Runs jobs one after another on its own thread, and answers on the loop that asked.
-
-    Its owner's loop is the one that made it; what other loops ask is answered there.
-    """
+    """Runs jobs one after another on its own thread, and returns results on the caller's loop."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -30,7 +27,7 @@ class SqliteThread:
         self._thread.start()
 
     def run(self, job: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
-        """Run ``job`` on the thread; a future cancelled before its turn is skipped."""
+        """Run ``job`` on the thread, unless its future is cancelled before its turn."""
         return self.run_then(None, job, *args, **kwargs)
 
     def run_then(
@@ -40,7 +37,7 @@ class SqliteThread:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> asyncio.Future[R]:
-        """Like ``run``, and call ``then`` on the loop, before whoever awaits the result goes on."""
+        """Like ``run``, and call ``then`` on the loop before the awaiting task continues."""
         if self._stopping:
             raise StoreUnavailable("the metadata store is closed")
         loop = asyncio.get_running_loop()
@@ -51,7 +48,7 @@ class SqliteThread:
                 return
             try:
                 result = job(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits
+            except BaseException as error:  # noqa: BLE001 - raised to the caller
                 loop.call_soon_threadsafe(_fail, future, error)
             else:
                 loop.call_soon_threadsafe(_finish, future, result, then)
@@ -60,7 +57,7 @@ class SqliteThread:
         return future
 
     async def stop(self, last: Callable[[], None]) -> None:
-        """Run what is queued, then ``last``, and end the thread."""
+        """Run the queued jobs, then ``last``, and end the thread."""
         if self._stopping:
             return
         done = self.run(last)
@@ -73,7 +70,7 @@ class SqliteThread:
         while (turn := self._jobs.get()) is not None:
             try:
                 turn()
-            except RuntimeError:  # the loop that asked was closed: nobody is left to be told
+            except RuntimeError:  # The caller's loop was closed: nobody waits for the result.
                 if self._loop.is_closed():
                     return
 

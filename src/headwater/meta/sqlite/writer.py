@@ -38,11 +38,11 @@ Time = Callable[[], tuple[float, str]]
 
 
 class SqliteWriter:
-    """The one connection of its process that writes; every method is for one thread."""
+    """The writing connection of a process. All methods are for one thread."""
 
     def __init__(self, path: Path, *, busy_seconds: float, time: Time) -> None:
         self._connection = connect(path, busy_seconds, cache_bytes=CACHE_BYTES)
-        # One cursor for all: its next statement resets the last, so none outlives its COMMIT.
+        # One cursor for all statements: each resets the one before, so none outlives its COMMIT.
         self._cursor = self._connection.cursor()
         self._time = time
 
@@ -52,7 +52,7 @@ class SqliteWriter:
     def transact(
         self, keys: Sequence[str], decide: Decide[T]
     ) -> tuple[CommitResult[T], list[Item]]:
-        """Run and commit ``decide``; the changes are returned for this process's watches."""
+        """Run and commit ``decide``. The changes are returned for the watches of this process."""
         with self._transaction() as commit:
             revision, values = self._read(keys)
             writes, result = decide(values)
@@ -71,7 +71,7 @@ class SqliteWriter:
             commit()
 
     def renew_session(self, session: str, ttl: float) -> None:
-        """Put off the session's end; ``SessionLost`` where it has come, swept or not."""
+        """Extend the session. Raises ``SessionLost`` if it has expired."""
         with self._transaction() as commit:
             now, _ = self._time()
             self._require_alive(session)
@@ -87,7 +87,7 @@ class SqliteWriter:
         return revision, items
 
     def end_expired_sessions(self) -> tuple[int, list[Item]]:
-        """Delete what expired sessions owned; the expiry is compared under the write lock."""
+        """Delete the keys of expired sessions. The expiry is compared under the write lock."""
         with self._transaction() as commit:
             expired = [row[0] for row in self._cursor.execute(EXPIRED, self._time())]
             revision, items = self._end_sessions(expired)
@@ -110,7 +110,7 @@ class SqliteWriter:
             raise store_error(error, self._connection, commits=commits) from error
         finally:
             if self._connection.in_transaction:
-                with suppress(apsw.Error):  # what failed first is what the caller must hear
+                with suppress(apsw.Error):  # The caller needs the first error.
                     self._cursor.execute("ROLLBACK")
 
     def _read(self, keys: Sequence[str]) -> tuple[int, dict[str, Entry | None]]:
@@ -137,10 +137,10 @@ class SqliteWriter:
         return items
 
     def _put(self, revision: int, bindings: list[str | bytes]) -> None:
-        """Write keys and values that alternate in ``bindings``."""
+        """Write keys and values, which alternate in ``bindings``."""
         position = 0
         while left := (len(bindings) - position) // 2:
-            # A remainder of its own size each: one statement, and few of them to keep prepared.
+            # Few sizes of statements, so that they stay prepared; the rest is one statement.
             rows = next((rows for rows in ROWS_AT_ONCE if rows <= left), left)
             chunk = bindings[position : position + 2 * rows]
             self._cursor.execute(_put_statement(rows), [revision, *chunk])
