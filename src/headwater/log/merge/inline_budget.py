@@ -1,12 +1,13 @@
-"""How much record data may lie in the metadata store, so that it is never filled.
+"""How many bytes of records may be in the metadata store, so that it never fills up.
 
-Small flushes travel inside their metadata transaction, and a merge moves them to objects later. A
-store bounds how much of it may wait for that (``Limits.inline_bytes``); each live broker has an
-equal share. Past its share a broker flushes to objects; past half of it, it moves what lies there.
+Small flushes are committed inline, and a merge moves them to objects later. A store limits how many
+bytes may wait for that (``Limits.inline_bytes``), and each live broker has an equal share. Above
+half of its share a broker moves inline entries to objects; above its share it flushes to objects
+only.
 
-A broker counts what it committed itself and corrects the count whenever it plans a merge, which
-reads a stream's entries. It knows nothing of what an earlier process of it left before the first
-sweep has looked at its streams, so for that time the store may hold twice the bound.
+A broker counts its own commits, and corrects the count when it plans a merge, which reads the
+entries of a stream. It does not know what its last process left until the first sweep. Until then
+the store may have twice the limit.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from headwater.log.formats.metadata_values import INLINE
 
 
 class InlineBudget:
-    """One broker's count, by stream; ``limit`` is the store's and ``brokers`` how many share it."""
+    """One broker's count, by stream. ``brokers`` returns how many brokers share the ``limit``."""
 
     def __init__(self, limit: int, brokers: Callable[[], int]) -> None:
         self._limit = limit
@@ -26,7 +27,7 @@ class InlineBudget:
 
     @property
     def used(self) -> int:
-        """Bytes of records in the metadata store, as far as this broker knows."""
+        """Inline bytes that this broker knows of."""
         return self._used
 
     @property
@@ -34,11 +35,11 @@ class InlineBudget:
         return self._limit // max(1, self._brokers())
 
     def admits(self, size: int) -> bool:
-        """Whether a flush of that size may go to the metadata store."""
+        """Whether a flush of ``size`` bytes may be committed inline."""
         return self._used + size <= self.share
 
     def added(self, stream: int, size: int) -> None:
-        """This broker committed so many bytes inline, or moved them where it is negative."""
+        """``size`` bytes were committed inline, or moved to an object if it is negative."""
         self.measured(stream, max(0, self._by_stream.get(stream, 0) + size))
 
     def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
@@ -48,17 +49,17 @@ class InlineBudget:
                 self.added(each.commit.stream, each.entry.length)
 
     def measured(self, stream: int, size: int) -> None:
-        """A look at the stream's entries found so many bytes inline."""
+        """The stream's entries have ``size`` inline bytes."""
         self._used += size - self._by_stream.pop(stream, 0)
         if size:
             self._by_stream[stream] = size
 
     def counted(self, stream: int) -> int:
-        """The stream's bytes in the metadata store, as far as this broker knows."""
+        """The stream's inline bytes that this broker knows of."""
         return self._by_stream.get(stream, 0)
 
     def crowded(self) -> list[int]:
-        """The streams to relieve, the fullest first; none below half of the share."""
+        """The streams to relieve, fullest first; empty below half of the share."""
         if self._used <= self.share // 2:
             return []
         return sorted(self._by_stream, key=lambda stream: -self._by_stream[stream])

@@ -1,4 +1,4 @@
-"""The broker task that merges small entries: plan, read, write one object, swap."""
+"""Merges small entries of streams: plan, read, write one object, swap."""
 
 import asyncio
 import logging
@@ -47,45 +47,48 @@ from headwater.objects.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 READ_OBJECTS = 4
-"""On a paid store so many objects are made of what is read at once: the more streams are read
-together, the fewer requests it takes. It is held in memory, with what lies between the entries."""
+"""On a remote store, the objects that are made from one batch of reads. The more streams are read
+together, the fewer requests are needed. All of it is in memory, with the gaps between the
+chunks."""
 STEP_OBJECTS, STEP_ENTRIES = 16, 65_536
-"""The streams of so many objects, or with so many small entries, are kept in step."""
+"""On a remote store, the objects or small entries whose streams are merged in step."""
 NEWEST = 4
-"""On a paid store so many entries are left out: who follows closely has them in memory."""
-FAILURES = 3
-CONCATENATED = 2**19
-"""So many bytes of a run at a time."""
+"""On a remote store, the newest entries of a stream that are not merged: tail readers have them
+cached."""
+MAX_FAILURES = 3
+"""Failures in a row after which a merge ends: then the store itself fails."""
+CONCATENATED_BYTES = 2**19
+"""Bytes of a run that are concatenated in one turn of the event loop."""
 PLAN_ENTRIES = 4096
-"""How much of a stream's index one plan looks at: small entries are made at its end."""
+"""Index entries that one plan reads, from the end of the stream: small entries are there."""
 
 
 class _Failures:
-    """Counts them: after some in a row it is the store that fails, and nothing more is tried."""
+    """Counts failures in a row."""
 
     def __init__(self) -> None:
         self._in_a_row = 0
 
     @contextmanager
-    def survived(self, what: str) -> Iterator[None]:
-        """Go on after a failure, unless it is one too many."""
+    def tolerated(self, message: str) -> Iterator[None]:
+        """Log an error instead of raising it, except the last one of ``MAX_FAILURES`` in a row."""
         try:
             yield
         except (StoreError, KafkaError) as error:
             self._in_a_row += 1
-            if self._in_a_row == FAILURES:
+            if self._in_a_row == MAX_FAILURES:
                 raise
-            logger.warning("%s: %s", what, error)
+            logger.warning(message, extra={"error": error})
         else:
             self._in_a_row = 0
 
 
 _Read = tuple[list[StoredBatches], MergePlan]
-"""The chunks of a run, and the run."""
+"""The chunks of a run, and its plan."""
 
 
 class Merger:
-    """Merges the small entries of given streams. Any broker may; the swap's guard decides."""
+    """Merges the small entries of streams. Any broker may do it; the swap's guard decides."""
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class Merger:
         self._loader = loader
         self._clock = clock
         self._budget = budget
-        self._paid = settings.flush_interval_ms > 0
+        self._remote = settings.flush_interval_ms > 0
         self._next_object = 0
         self._run_entries = min(RUN_ENTRIES, meta.limits.range_keys or RUN_ENTRIES)
 
@@ -123,17 +126,17 @@ class Merger:
         thorough: bool = False,
         counts: MergeCounts = NO_COUNTS,
     ) -> list[int]:
-        """Merge what is worth it; returns the streams that may have more to merge at once.
+        """Merge the streams; returns those that may have more to merge at once.
 
-        ``relieve`` moves what lies in the metadata store to objects, worth it or not, until it is
-        no longer crowded. A ``thorough`` look goes further back than where large entries begin.
-        Streams that cannot be merged are left to the sweep and keep no others from it, unless all
-        fail.
+        ``relieve`` moves inline entries to objects, even if a merge is not worth it, until the
+        metadata store is no longer crowded. A ``thorough`` merge also looks for small entries
+        before large ones. A stream that cannot be merged is left to the sweep. The others go on,
+        unless all fail.
         """
         enough: int | None = None
-        if self._paid and not thorough:
-            # Many streams of few flushes lie together, few streams of many flushes do not: so not
-            # all of a stream at once, unless there are too few streams to fill an object with.
+        if self._remote and not thorough:
+            # Chunks of many streams and few flushes are next to each other; chunks of one stream
+            # and many flushes are not. So a run ends early, unless few streams must fill an object.
             settings = self._settings
             enough = max(settings.merge_small_bytes, settings.merge_bytes // max(1, len(streams)))
         again: list[int] = []
@@ -148,14 +151,14 @@ class Merger:
                 async for merged in self._merged(window, reads, swaps, step=step):
                     for stream in merged:
                         planned = unmerged.pop(stream)
-                        _count(counts.taken, planned, without=planned.behind)
+                        _report(counts.taken, planned, without=planned.later)
                         if relieve or self._more(planned):
                             again.append(stream)
                     if relieve and not self._budget.crowded():
                         return again
             finally:
                 for planned in unmerged.values():
-                    _count(counts.taken, planned)
+                    _report(counts.taken, planned)
         return again
 
     async def _merged(
@@ -166,29 +169,29 @@ class Merger:
         *,
         step: bool,
     ) -> AsyncIterator[list[int]]:
-        """Merge what is planned, object by object, telling the streams that are done."""
+        """Merge the plans object by object; yields the streams of each object."""
         size = self._settings.merge_bytes
         for part in divide_by_read(window, READ_OBJECTS * size) if step else [window]:
             read: list[_Read] = []
-            with reads.survived("some streams are not merged"):
+            with reads.tolerated("Some streams are not merged in this round"):
                 read = await self._read(part)
             for group in divide_by_object(read, [planned.weight(size) for _, planned in read]):
                 merged: list[int] = []
-                with swaps.survived("some streams are not merged"):
+                with swaps.tolerated("Some streams are not merged in this round"):
                     merged = await self._merge_group(group)
                 yield merged
 
     def _more(self, planned: MergePlan) -> bool:
-        """Whether more can be merged of the stream at once."""
+        """Whether the stream has more to merge at once."""
         fan_in = self._settings.merge_fan_in
         small = planned.size < self._settings.merge_small_bytes
-        if self._paid:
-            # What is behind waits until there is more of it, and of other streams.
+        if self._remote:
+            # Entries after the run wait for the next round, with those of other streams.
             return small and len(planned.earlier) + 1 >= fan_in
-        return small or len(planned.behind) >= fan_in
+        return small or len(planned.later) >= fan_in
 
     async def measure(self, stream: int) -> None:
-        """Correct what is known of the stream's bytes in the metadata store."""
+        """Count the stream's inline bytes again."""
         stored = await self._meta.get(keys.layout(0, stream))
         log_start = 0 if stored is None else decode(Layout, stored.value).log_start
         await self._newest(stream, log_start, thorough=False)
@@ -196,18 +199,18 @@ class Merger:
     async def _windows(
         self, plans: Iterable[Awaitable[MergePlan]], counts: MergeCounts, *, step: bool
     ) -> AsyncIterator[list[MergePlan]]:
-        """What is to be merged: as much at a time as is kept in step, or makes an object."""
+        """The plans, in groups that are merged in step, or that make an object."""
         objects = STEP_OBJECTS if step else 1
         failures = _Failures()
         window: list[MergePlan] = []
         weight, entries, began_ms = 0.0, 0, self._clock.now_ms()
         for plan in plans:
             planned: MergePlan | None = None
-            with failures.survived("a stream is not merged"):
+            with failures.tolerated("A stream is not merged in this round"):
                 planned = await plan
             if planned is None or not planned.run:
                 continue
-            _count(counts.found, planned)
+            _report(counts.found, planned)
             window.append(planned)
             weight += planned.weight(self._settings.merge_bytes)
             entries += len(planned.small)
@@ -218,7 +221,7 @@ class Merger:
             yield self._adjusted(window, began_ms, step=step)
 
     def _adjusted(self, window: list[MergePlan], began_ms: int, *, step: bool) -> list[MergePlan]:
-        """The plans as they are merged together."""
+        """The plans of a group, adjusted to each other."""
         settings = self._settings
         if step:
             window = in_step(
@@ -248,7 +251,7 @@ class Merger:
     ) -> MergePlan:
         stored = await self._meta.get(keys.layout(0, stream))
         layout = Layout() if stored is None else decode(Layout, stored.value)
-        # Read after the layout: a job created since then makes the swap lose.
+        # Read after the layout: if a job is created later, the swap loses the comparison.
         open_job = await self._meta.get(keys.job(0, stream))
         job = None if open_job is None else decode(Job, open_job.value)
         entries = await self._newest(stream, layout.log_start, thorough=thorough or relieve)
@@ -257,9 +260,9 @@ class Merger:
             run = plan_relief(free, self._settings.merge_bytes, self._run_entries)
             return MergePlan(stream, layout.generation, run)
         small_bytes = self._settings.merge_small_bytes
-        old = free[:-NEWEST] if self._paid else free
-        if self._paid and thorough:
-            # What is younger is for the rounds, in which many streams are read together.
+        old = free[:-NEWEST] if self._remote else free
+        if self._remote and thorough:
+            # Younger entries are left to the rounds, which read many streams together.
             settled_ms = self._clock.now_ms() - self._settings.sweep_interval_ms
             old = [entry for entry in old if entry.created_ms < settled_ms]
         run = plan_merge(
@@ -277,7 +280,7 @@ class Merger:
         return MergePlan(stream, layout.generation, run, small[before:], small[:before])
 
     async def _newest(self, stream: int, log_start: int, *, thorough: bool) -> list[IndexEntry]:
-        """The entries to plan with; the bytes of those that are inline are counted."""
+        """The entries to plan with; their inline bytes are counted."""
         inline = self._budget.counted(stream)
 
         def wanted(entry: IndexEntry) -> bool:
@@ -293,7 +296,7 @@ class Merger:
         return entries
 
     async def _read(self, part: Sequence[MergePlan]) -> list[_Read]:
-        """The chunks of each run; without those that cannot be had."""
+        """The chunks of each run; runs with an unreadable chunk are left out."""
         part = sorted(part, key=attrgetter("stream"))
         wanted = [(planned.stream, entry) for planned in part for entry in planned.run]
         kept = iter(await self._loader.kept_batches(wanted))
@@ -302,17 +305,20 @@ class Merger:
             chunks = [chunk for chunk in islice(kept, len(planned.run)) if chunk is not None]
             if len(chunks) == len(planned.run):
                 read.append((chunks, planned))
-            # Else they were trimmed or merged by another broker meanwhile, or cannot be read.
+            # Otherwise a chunk was trimmed or merged by another broker, or cannot be read.
         return read
 
     async def _merge_group(self, group: Sequence[_Read]) -> list[int]:
-        """Write one object and swap it in; returns the streams that it is swapped in for."""
+        """Write one object and swap it in; returns the streams whose swap was committed."""
         read: list[tuple[Chunk, MergePlan]] = []
         for chunks, planned in group:
             try:
                 read.append((await self._concatenated(planned.stream, chunks), planned))
             except CorruptMessage as error:
-                logger.warning("stream %d: cannot merge its entries: %s", planned.stream, error)
+                logger.warning(
+                    "Cannot merge the entries of a stream",
+                    extra={"stream": planned.stream, "error": error},
+                )
         if not read:
             return []
         starts = [planned.run[0].start for _, planned in read]
@@ -332,18 +338,17 @@ class Merger:
         for one in merged:
             if one.stream in swapped:
                 self._budget.added(one.stream, -inline_size(one.run))
-        logger.debug(
-            "merged %d entries of %d streams", sum(len(m.run) for m in merged), len(merged)
-        )
+        entries = sum(len(one.run) for one in merged)
+        logger.debug("Merged", extra={"entries": entries, "streams": len(merged), "object": key})
         return sorted(swapped)
 
     async def _concatenated(self, stream: int, chunks: Sequence[StoredBatches]) -> Chunk:
-        """One chunk of several, made a few at a time: whoever waits for the broker goes first."""
+        """One chunk from several. Yields the event loop between parts of it."""
         made: list[Chunk] = []
         first = size = 0
         for after, (data, _) in enumerate(chunks, start=1):
             size += len(data)
-            if size >= CONCATENATED or after == len(chunks):
+            if size >= CONCATENATED_BYTES or after == len(chunks):
                 made.append(concatenate_chunks(stream, chunks[first:after]))
                 first, size = after, 0
                 await asyncio.sleep(0)
@@ -382,8 +387,8 @@ class Merger:
         return swapped
 
 
-def _count(
-    tell: Callable[[int, int, int], None], planned: MergePlan, without: Sequence[IndexEntry] = ()
+def _report(
+    report: Callable[[int, int, int], None], planned: MergePlan, without: Sequence[IndexEntry] = ()
 ) -> None:
     size = sum(entry.length for entry in planned.small) - sum(entry.length for entry in without)
-    tell(planned.stream, len(planned.small) - len(without), size)
+    report(planned.stream, len(planned.small) - len(without), size)

@@ -1,9 +1,9 @@
-"""What is merged of many streams: in step, read together, and in objects of one size.
+"""Adjusts the plans of many streams, so that they are read together and fill objects.
 
-A flush's object holds the chunks of many streams side by side. Streams whose runs begin and end
-with the same flushes are read with one request for each of those objects; runs that end where each
-has enough bytes drift apart, until a chunk costs a request of its own. So the runs of a round end
-at one time, which most of them would have reached.
+The object of a flush has the chunks of many streams next to each other. If the runs of these
+streams begin and end with the same flushes, one request per object reads all of them. If each run
+ended when it has enough bytes, runs would drift apart until each chunk costs a request. So all runs
+of a round end at the same time: they are merged in step.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,47 +18,47 @@ from headwater.log.read.ranged_reads import plan_reads
 T = TypeVar("T")
 
 REACHED_BY = 0.8
-"""By the common end this share of the streams has enough; the rest makes smaller entries, which
-are merged once more."""
+"""Fraction of the streams that have enough bytes at the common end. The others make smaller
+entries, which are merged once more."""
 OBJECT_ENTRIES = 4096
-"""Of how many entries one object is made, so that nobody waits for long meanwhile."""
+"""Most entries of one object, which bounds the work for it."""
 PART_ENTRIES = 4 * OBJECT_ENTRIES
-STRETCHED = 1.25
-"""Objects are rather that much larger than one more of them."""
+MAX_OVERSIZE = 1.25
+"""An object may be this much larger than planned, to save a small one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What is to be merged of a stream, if its layout is still of that generation."""
+    """The run to merge of a stream, if its layout still has that generation."""
 
     stream: int
     generation: int
     run: Sequence[IndexEntry]
     small: Sequence[IndexEntry] = ()
-    """The small entries from where the run begins on, that may be merged by now."""
+    """The small entries from the start of the run on."""
     earlier: Sequence[IndexEntry] = ()
-    """Those before it, merged ones for the most part."""
+    """The small entries before the run, mostly merged ones."""
 
     @property
     def size(self) -> int:
         return sum(entry.length for entry in self.run)
 
     @property
-    def behind(self) -> list[IndexEntry]:
-        """The small entries that stay behind the run."""
+    def later(self) -> list[IndexEntry]:
+        """The small entries after the run."""
         return [entry for entry in self.small if entry.start >= self.run[-1].end]
 
     def weight(self, object_bytes: int) -> float:
-        """How much of an object it makes."""
+        """The fraction of an object that the run fills."""
         return max(self.size / object_bytes, len(self.run) / OBJECT_ENTRIES)
 
 
 def in_step(
     plans: Sequence[MergePlan], *, by_ms: int, fan_in: int, max_bytes: int, max_entries: int
 ) -> list[MergePlan]:
-    """The same plans with runs that end at one time, no later than ``by_ms``.
+    """The plans with runs that end at the same time, no later than ``by_ms``.
 
-    One stays as it is where what would become of it is not worth while.
+    A plan stays as it is if its changed run would not be worth a merge.
     """
     ends = sorted(planned.run[-1].created_ms for planned in plans)
     end = min(ends[min(int(len(ends) * REACHED_BY), len(ends) - 1)], by_ms)
@@ -70,7 +70,7 @@ def in_step(
 
 
 def _until(end: int, planned: MergePlan, max_bytes: int, max_entries: int) -> Iterator[IndexEntry]:
-    """The entries of the run and its neighbours that were committed by then."""
+    """The entries of the run and after it that were committed by ``end``."""
     size = 0
     following = planned.run[0].start
     for entry in planned.small[:max_entries]:
@@ -84,9 +84,9 @@ def _until(end: int, planned: MergePlan, max_bytes: int, max_entries: int) -> It
 def extend_backwards(
     planned: MergePlan, *, small_bytes: int, max_bytes: int, max_entries: int
 ) -> MergePlan:
-    """Take the small entries right before a run along, where it makes an entry that is not small.
+    """Add the small entries right before a run that makes a large entry.
 
-    They would else be shut in between two of those for ever, too few to be merged by themselves.
+    Otherwise they would stay between two large entries for ever, too few for a merge.
     """
     size = planned.size
     if size < small_bytes:
@@ -103,30 +103,30 @@ def extend_backwards(
     return replace(planned, run=[*planned.earlier[first:], *planned.run])
 
 
-def divide_by_read(plans: Iterable[MergePlan], most: int) -> Iterator[list[MergePlan]]:
-    """As many at a time as may be read at once, with what lies between the entries; one at least.
+def divide_by_read(plans: Iterable[MergePlan], max_bytes: int) -> Iterator[list[MergePlan]]:
+    """The plans in groups of up to ``max_bytes`` that are read at once; at least one plan each.
 
-    Of entries that lie apart up to twice ``most`` bytes are read.
+    With the gaps between chunks, up to twice ``max_bytes`` are read.
     """
-    for part in _parts(plans, most):
+    for part in _parts(plans, max_bytes):
         halves = [part]
         while halves:
             half = halves.pop()
-            spans = plan_reads([entry for planned in half for entry in planned.run])
-            if len(half) > 1 and sum(span.length for span in spans) > 2 * most:
+            reads = plan_reads([entry for planned in half for entry in planned.run])
+            if len(half) > 1 and sum(read.length for read in reads) > 2 * max_bytes:
                 middle = len(half) // 2
                 halves += [half[middle:], half[:middle]]
             else:
                 yield half
 
 
-def _parts(plans: Iterable[MergePlan], most: int) -> Iterator[list[MergePlan]]:
+def _parts(plans: Iterable[MergePlan], max_bytes: int) -> Iterator[list[MergePlan]]:
     part: list[MergePlan] = []
     size = entries = 0
     for planned in plans:
         size += planned.size
         entries += len(planned.run)
-        if part and (size > most or entries > PART_ENTRIES):
+        if part and (size > max_bytes or entries > PART_ENTRIES):
             yield part
             part, size, entries = [], planned.size, len(planned.run)
         part.append(planned)
@@ -135,9 +135,9 @@ def _parts(plans: Iterable[MergePlan], most: int) -> Iterator[list[MergePlan]]:
 
 
 def divide_by_object(items: Sequence[T], weights: Sequence[float]) -> list[list[T]]:
-    """The items in their order, by the object that each goes to; the objects are about as large."""
+    """The items in order, divided among objects of about the same size."""
     total = sum(weights)
-    objects = max(1, ceil(total / STRETCHED))
+    objects = max(1, ceil(total / MAX_OVERSIZE))
     groups: list[list[T]] = [[] for _ in range(objects)]
     before = 0.0
     for item, weight in zip(items, weights, strict=True):

@@ -1,15 +1,15 @@
-"""Merging small neighbouring index entries into large objects, in the broker, without Spark.
+"""Which entries of a stream are worth a merge, and the transaction that swaps them.
 
-Entries are ranked by size, each rank eight times the one below. A run of ``fan_in`` neighbours
-of at most one rank, no one of them most of it, is worth a merge: a byte is rewritten a few times,
-and the number of entries grows with the logarithm of the data until entries are large.
+Entries are ranked by size; each rank is eight times the one below. A run of ``fan_in`` neighbours
+up to some rank is worth a merge, unless one entry is most of it. So a byte is rewritten a few
+times, and the number of entries grows with the logarithm of the data until entries are large.
 
 Invariants:
 
-- A swap removes a run of entries and puts the one that holds the same records in a single
-  transaction, guarded by ``layout``: readers see one or the other.
-- The swap compares the incarnation's key, so that a fenced broker's object, which others may
-  delete, is never referenced.
+- A swap replaces a run of entries by one entry with the same records, in a single transaction that
+  is guarded by ``layout``. Readers see the old entries or the new one.
+- The swap compares the incarnation's key. So the index never names an object of a fenced broker,
+  which others may delete.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ OPERATIONS_PER_SWAP = 2
 
 
 def rank(length: int) -> int:
-    """How large an entry is, in steps.
+    """The rank of an entry of ``length`` bytes.
 
     >>> [rank(length) for length in (100, 4096, 40_000, 64 * 1024 * 1024)]
     [0, 1, 2, 5]
@@ -45,9 +45,9 @@ def rank(length: int) -> int:
 
 
 def mergeable(entries: Sequence[IndexEntry], job: Job | None) -> list[IndexEntry]:
-    """The entries that a merge may touch: chunks, outside of the open job's range.
+    """The entries that may be merged: chunks outside of the open job's range.
 
-    What the pipeline set aside stays apart, or good records would be set aside with it.
+    An entry in quarantine is not merged, because good records would be in quarantine with it.
     """
     return [
         entry
@@ -67,11 +67,10 @@ def plan_merge(
     max_entries: int = RUN_ENTRIES,
     enough_bytes: int | None = None,
 ) -> Sequence[IndexEntry]:
-    """The run of neighbouring small entries that is most worth merging; empty if none is.
+    """The run of neighbouring small entries to merge first; empty if no run is worth it.
 
-    Low ranks come first: they are cheap to merge and make the most entries. Entries of
-    ``small_bytes`` and more are left alone. A run ends with ``enough_bytes``, if it is worth while
-    by then.
+    Low ranks come first: they are cheap to merge, and there are most of them. Entries of
+    ``small_bytes`` and more are not merged. A run that is worth a merge ends at ``enough_bytes``.
     """
     fan_in = min(fan_in, max_entries)
     largest = rank(small_bytes - 1)
@@ -101,7 +100,7 @@ def plan_merge(
 def plan_relief(
     entries: Sequence[IndexEntry], max_bytes: int, max_entries: int = RUN_ENTRIES
 ) -> Sequence[IndexEntry]:
-    """The first run of neighbours that are inline, however few: the metadata store is crowded."""
+    """The first run of inline entries, however short, to relieve the metadata store."""
     run: list[IndexEntry] = []
     size = 0
     for entry in entries:
@@ -121,9 +120,9 @@ def inline_size(entries: Sequence[IndexEntry]) -> int:
 
 
 def worth_while(run: Sequence[IndexEntry], fan_in: int) -> bool:
-    """Whether a run is long enough, and no entry is most of it.
+    """Whether a run is worth a merge: it is long enough, and no entry is most of it.
 
-    Else one large entry would be rewritten for every few tiny ones behind it.
+    Otherwise a large entry would be rewritten for every few tiny ones after it.
     """
     if len(run) < fan_in:
         return False
@@ -133,7 +132,7 @@ def worth_while(run: Sequence[IndexEntry], fan_in: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MergedRun:
-    """One stream's run and the chunk that replaces it."""
+    """The run of one stream and the chunk that replaces it."""
 
     stream: int
     run: Sequence[IndexEntry]
@@ -145,15 +144,15 @@ class MergedRun:
 def divide_by_transaction(
     merged: Sequence[MergedRun], limits: Limits
 ) -> Iterator[Sequence[MergedRun]]:
-    """In the order given, as many at a time as one transaction takes."""
-    most = len(merged)
+    """The runs in order, in groups that fit into one transaction."""
+    max_runs = len(merged)
     if limits.operations is not None:
-        most = (limits.operations - OPERATIONS_PER_SWAP) // OPERATIONS_PER_STREAM
+        max_runs = (limits.operations - OPERATIONS_PER_SWAP) // OPERATIONS_PER_STREAM
     some: list[MergedRun] = []
     entries = 0
     for one in merged:
         entries += len(one.run)
-        if some and (len(some) == most or (limits.range_keys and entries > limits.range_keys)):
+        if some and (len(some) == max_runs or (limits.range_keys and entries > limits.range_keys)):
             yield some
             some, entries = [], len(one.run)
         some.append(one)
@@ -163,7 +162,7 @@ def divide_by_transaction(
 
 @dataclass(frozen=True, slots=True)
 class MergeSwap:
-    """What one transaction swaps: runs of some streams for their chunks in one object."""
+    """One transaction: the runs of some streams are replaced by their chunks in one object."""
 
     incarnation: str
     store: str
@@ -187,7 +186,7 @@ class MergeSwap:
 
 
 def swap_runs(swap: MergeSwap, now_ms: int) -> Decide[list[int]]:
-    """The pure function of the swap; its result lists the streams that were swapped."""
+    """The pure function of the swap; returns the streams that were swapped."""
 
     def decide(values: Values) -> tuple[Writes, list[int]]:
         writes = Writes()
@@ -207,10 +206,10 @@ def swap_runs(swap: MergeSwap, now_ms: int) -> Decide[list[int]]:
 def close_part(
     incarnation_key: str, record_key: str, parts: int, size: int, now_ms: int
 ) -> Decide[None]:
-    """Record a part of which no stream was swapped in, so that the object's parts are complete.
+    """Record a part without a swapped stream, so that the object's parts are complete.
 
-    Without it the object looks like one that is still to get parts, and is kept while its writer
-    lives. Once that is fenced nothing is written, and nothing is needed.
+    Without it the object would look unfinished and be kept while its writer lives. If the writer is
+    fenced nothing is written, and nothing is needed.
     """
 
     def decide(values: Values) -> tuple[Writes, None]:

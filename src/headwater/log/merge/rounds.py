@@ -102,7 +102,7 @@ class MergeRounds:
 
 
 class MergeCounts(Protocol):
-    """Is told what merging finds and takes, as ``MergeRounds`` is."""
+    """Gets the numbers of small entries that a merge finds and takes, as ``MergeRounds`` does."""
 
     def found(self, stream: int, entries: int, size: int) -> None: ...
 

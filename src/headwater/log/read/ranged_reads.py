@@ -1,7 +1,7 @@
-"""Which chunks of an object are read together.
+"""Which chunks of an object are read with one request.
 
-A flush's object holds the chunks of many streams side by side. Read one by one they cost a request
-each; on a paid store the requests of a merge would cost more than the flushes themselves.
+The object of a flush has the chunks of many streams next to each other. Reading each chunk by
+itself would cost a merge more requests than the flushes did.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from headwater.log.formats.metadata_values import INLINE, IndexEntry
 
 GAP_BYTES = 16 * 1024
-"""So many bytes that nobody asked for are always cheaper to read than another request."""
+"""Gaps up to this size are read through instead of sending a second request."""
 
 
 @dataclass(slots=True)
 class RangedRead:
-    """A range of an object, and which of the entries lie in it."""
+    """One range of an object, and the numbers of the entries in it."""
 
     store: str
     key: str
     position: int
     length: int
     members: list[int]
-    asked: int
-    """Bytes of it that belong to an entry."""
+    used: int
+    """Bytes of the range that belong to an entry."""
 
     @property
     def end(self) -> int:
@@ -31,33 +31,33 @@ class RangedRead:
 
 
 def plan_reads(entries: Sequence[IndexEntry]) -> Iterator[RangedRead]:
-    """The ranges to read for all entries that are not inline, each in one of them.
+    """The ranges to read for all entries that are not inline.
 
-    What is read is at most twice what was asked for, and ``GAP_BYTES`` an entry.
+    They have at most twice the bytes of the entries, and ``GAP_BYTES`` for each entry.
     """
     placed = sorted(
         (entry.store, entry.key, entry.position, number)
         for number, entry in enumerate(entries)
         if entry.kind != INLINE
     )
-    span: RangedRead | None = None
+    read: RangedRead | None = None
     for store, key, position, number in placed:
         length = entries[number].length
-        if span is not None and _reaches(span, store, key, position):
-            span.length = max(span.length, position + length - span.position)
-            span.members.append(number)
-            span.asked += length
+        if read is not None and _reaches(read, store, key, position):
+            read.length = max(read.length, position + length - read.position)
+            read.members.append(number)
+            read.used += length
             continue
-        if span is not None:
-            yield span
-        span = RangedRead(store, key, position, length, [number], length)
-    if span is not None:
-        yield span
+        if read is not None:
+            yield read
+        read = RangedRead(store, key, position, length, [number], length)
+    if read is not None:
+        yield read
 
 
-def _reaches(span: RangedRead, store: str, key: str, position: int) -> bool:
-    """Whether what begins there is read with the span."""
-    if (span.store, span.key) != (store, key):
+def _reaches(read: RangedRead, store: str, key: str, position: int) -> bool:
+    """Whether a chunk at ``position`` is read with the range."""
+    if (read.store, read.key) != (store, key):
         return False
-    gap = position - span.end
-    return gap <= GAP_BYTES or span.length - span.asked + gap <= span.asked
+    gap = position - read.end
+    return gap <= GAP_BYTES or read.length - read.used + gap <= read.used

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from headwater.log.formats.metadata_values import WAL, IndexEntry
 from headwater.log.merge.plans import (
-    STRETCHED,
+    MAX_OVERSIZE,
     MergePlan,
     divide_by_object,
     divide_by_read,
@@ -101,7 +101,7 @@ def test_a_run_in_step_is_one_that_may_be_merged(fed: list[list[tuple[int, int]]
         assert after.size <= OBJECT
         assert all(each.length < SMALL for each in after.run)
         assert after.run == before.run or worth_while(after.run, FAN_IN)
-        assert len(after.behind) == len(after.small) - len(after.run)
+        assert len(after.later) == len(after.small) - len(after.run)
 
 
 @given(streams, st.integers(1, 20_000), st.integers(0, 40_000))
@@ -180,6 +180,6 @@ def test_no_small_entries_stay_between_large_ones(seed: int, spread: float) -> N
 def test_objects_are_few_and_about_as_large(weights: list[float]) -> None:
     groups = list(divide_by_object(range(len(weights)), weights))
     assert [item for group in groups for item in group] == list(range(len(weights)))
-    assert len(groups) <= max(1, -(-sum(weights) // STRETCHED))
+    assert len(groups) <= max(1, -(-sum(weights) // MAX_OVERSIZE))
     sizes = [sum(weights[item] for item in group) for group in groups]
-    assert max(sizes) <= STRETCHED + max(weights) + 1e-9
+    assert max(sizes) <= MAX_OVERSIZE + max(weights) + 1e-9
