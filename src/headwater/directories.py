@@ -1,14 +1,14 @@
-"""Directories whose names survive a power cut."""
+"""Durable creation of directories."""
 
 import os
 from pathlib import Path
 
 
 def make_durable(directory: Path) -> None:
-    """Create a directory and those above it where they are missing, durably.
+    """Create a directory and its missing parents, and sync the names to disk.
 
-    Those that exist are synced too, since another process may have created them a moment ago,
-    but only where that is allowed: the ones far above may belong to someone else.
+    Existing parents are synced, too, because another process may have just created them. Parents
+    that may not be synced, because they belong to another user, are skipped.
     """
     if directory == directory.parent:
         return
@@ -24,7 +24,7 @@ def make_durable(directory: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
+    """Sync a directory, so that the names in it survive a power failure."""
     number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(number)

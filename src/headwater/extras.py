@@ -1,4 +1,4 @@
-"""Optional libraries: whether an extra is installed, and the command that installs it."""
+"""Extras of the package: checks for their libraries, and the command that installs them."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "spark": ("pyspark",),
 }
 _ROOT: Final = Path(__file__).parents[2]
-"""Of the project, if this is a clone of it."""
+"""The root of the project in a clone."""
 
 
 def missing_modules(extra: str) -> list[str]:
@@ -21,7 +21,7 @@ def missing_modules(extra: str) -> list[str]:
 
 
 def require_extra(extra: str, user: str) -> None:
-    """Raises ``ConfigurationError`` if ``user``, which needs the extra, cannot work without it.
+    """Raises ``ConfigurationError`` if the libraries of an extra that ``user`` needs are missing.
 
     >>> require_extra("table", "this command")
     """
@@ -33,7 +33,7 @@ def require_extra(extra: str, user: str) -> None:
 
 
 def install_command(extra: str, root: Path = _ROOT) -> str:
-    """What installs an extra here: from the package index, or in a clone of the project.
+    """The command that installs an extra: from the package index, or in a clone.
 
     >>> install_command("table", Path("/usr/lib/python3.11"))
     "pip install 'headwater[table]'"

@@ -1,4 +1,4 @@
-"""One broker put together from its parts: stores, log, server, registration and telemetry."""
+"""Assembling a broker: stores, log, groups, server, registration and telemetry."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from headwater.app.object_store import (
     PAUSE,
     absent_store,
     open_object_store,
-    patiently,
+    retry_while_unavailable,
     unreadiness,
 )
 from headwater.app.storage_engine import make_engine
@@ -62,11 +62,11 @@ IO_THREADS = 8
 
 
 class BrokerProcess:
-    """A broker that listens from the moment it is entered until it is left.
+    """A broker, as an async context manager: it serves while the block runs.
 
-    Entering waits for stores on the network that do not answer, and raises ``ConfigurationError``
-    or ``StoreError`` with the one line that says what is wrong otherwise. Leaving lets requests
-    under way finish and writes out what is buffered.
+    Entering waits for remote stores that do not answer. Other failures raise
+    ``ConfigurationError`` or ``StoreError`` with a message of one line. Leaving waits for in-flight
+    requests and flushes buffers.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -87,7 +87,7 @@ class BrokerProcess:
         self._drainer: Drainer
         self._server: Server
         self.address: HostPort
-        """Where it listens."""
+        """The address of the listener."""
 
     async def __aenter__(self) -> Self:
         while True:
@@ -98,8 +98,8 @@ class BrokerProcess:
                 store = absent_store(error, embedded=is_embedded(self._settings.metadata_url))
                 if store is None:
                     raise
-                # From the beginning: what was taken or read before may be out of date by then.
-                logger.warning("Waiting for the %s: %s", store, error)
+                # Start again from the beginning: what was read so far may be out of date later.
+                logger.warning("Waiting for the %s", store, extra={"error": error})
                 await asyncio.sleep(PAUSE)
             else:
                 return self
@@ -113,9 +113,9 @@ class BrokerProcess:
         await self._open.aclose()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until ``stop`` is set and clients have gone elsewhere, where they can.
+        """Serve until ``stop`` is set, then drain.
 
-        Raises what ends the broker before that.
+        Raises the error that ends the broker before that.
         """
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -130,13 +130,13 @@ class BrokerProcess:
                 for task in work:
                     task.cancel()
         except BaseExceptionGroup as ended:
-            # Said at once: to let go of stores that are at fault may take its time.
-            logger.error("The broker ends: %s", _first(ended))  # noqa: TRY400 - raised
+            # Logged at once, because closing a failing store may take long.
+            logger.error("Broker failed", extra={"error": _first(ended)})  # noqa: TRY400 - raised
             raise
         logger.info("Stopping")
 
     async def _start(self) -> None:
-        """Open everything in the order in which mistakes are likely, and cheap to find."""
+        """Open everything. Steps that often fail and are cheap come first."""
         settings = self._settings
         self._began = asyncio.get_running_loop().time()
         clock, rng = SystemClock(), Random(SystemRandom().getrandbits(128))  # noqa: S311 - names
@@ -157,11 +157,13 @@ class BrokerProcess:
         lock = lock_broker_id(settings)
         if lock is not None:
             self._open.callback(lock.release)
-        await patiently(lambda: refuse_lost_metadata(self._meta, self._objects))
+        await retry_while_unavailable(lambda: refuse_lost_metadata(self._meta, self._objects))
         record = await open_cluster(self._meta, rng)
         url = without_password(settings.objects_url)
-        record = await patiently(partial(claim_objects, self._meta, self._objects, record, url))
-        await patiently(partial(add_bookmark, self._meta, objects, reclaimer, record))
+        record = await retry_while_unavailable(
+            partial(claim_objects, self._meta, self._objects, record, url)
+        )
+        await retry_while_unavailable(partial(add_bookmark, self._meta, objects, reclaimer, record))
         if missing_modules("table") and await has_parquet_files(self._meta):
             require_extra("table", "a broker of a cluster with compacted topics")
         advertised = advertised_address(settings, self.address)
@@ -224,7 +226,7 @@ class BrokerProcess:
         await self._serve([Listener(accepting, clients)], clock, rng)
 
     async def _serve(self, listeners: list[Listener], clock: Clock, rng: Random) -> None:
-        """Let clients in, once everything that they need is there."""
+        """Start to accept clients."""
         own = replace(self._settings.broker, table_names=self._settings.tables.name)
         services = Services(
             engine=self._engine,
@@ -250,7 +252,7 @@ class BrokerProcess:
         await self._start_catalog()
         await self._server.start()
         self._open.push_async_callback(self._server.stop)
-        # Before the server stops, so that members that wait are answered and go elsewhere.
+        # Runs before the server stops, so that waiting members get a response and reconnect.
         self._open.push_async_callback(self._groups.close)
 
     async def _start_telemetry(self) -> None:
@@ -277,10 +279,10 @@ class BrokerProcess:
         address = HostPort.parse(listen_on)
         if address.host not in ("127.0.0.1", "::1", "localhost"):
             logger.warning(
-                "The catalog asks nobody who they are: whoever reaches it may change users' tables",
+                "The catalog has no authentication; anyone who can connect can change tables",
                 extra={"address": str(address)},
             )
-        logging.getLogger("pyiceberg").setLevel(logging.WARNING)  # it tells of every file it opens
+        logging.getLogger("pyiceberg").setLevel(logging.WARNING)  # at info it logs every file
         server = catalog_server(
             self._settings.tables,
             data=Path(self._settings.data),
@@ -345,35 +347,35 @@ class BrokerProcess:
 
 
 def _first(error: BaseException) -> str:
-    """The first error in a group, in one line."""
+    """The first error of a group in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
 
 
 def advertised_address(settings: Settings, listening: HostPort) -> HostPort:
-    """The address that clients are told; raises ``ConfigurationError`` where it must be set."""
+    """The address for clients; raises ``ConfigurationError`` if it must be configured."""
     if settings.broker.advertise is not None:
         return HostPort.parse(settings.broker.advertise)
     if listening.is_wildcard:
         raise ConfigurationError(
-            f"no client can connect to {listening.host}: "
-            "give the address that they reach with --advertise HOST:PORT"
+            f"clients cannot connect to the wildcard address {listening.host}; "
+            "name the address that they can reach with --advertise HOST:PORT"
         )
     return listening
 
 
 def metrics_address(settings: Settings, advertised: HostPort) -> str | None:
-    """Where other hosts read the broker's metrics."""
+    """The address of the broker's metrics for other hosts."""
     if settings.metrics.listen is None:
         return None
     return str(HostPort.parse(settings.metrics.listen).reachable_at(advertised.host))
 
 
 def lock_broker_id(settings: Settings) -> BrokerLock | None:
-    """Claim the broker's id among the processes of this host, where the cluster is on one host.
+    """Lock the broker's id among the processes of this host, if the metadata store is SQLite.
 
-    Raises ``ConfigurationError`` where a process that lives has it.
+    Raises ``ConfigurationError`` if a running process holds the lock.
     """
     url = urlsplit(settings.metadata_url)
     if url.scheme != "sqlite":

@@ -1,7 +1,6 @@
-"""Compaction beside a broker: ``headwater table compact --follow``, kept running.
+"""Running ``headwater table compact --follow`` as a child process of a broker.
 
-It is a process of its own, so that nothing of Spark is in the broker's, and it ends with the
-process that started it, however that ends.
+A separate process keeps Spark out of the broker. It ends when its parent ends, for any reason.
 """
 
 import asyncio
@@ -17,44 +16,44 @@ from headwater.errors import ConfigurationError
 logger = logging.getLogger(__name__)
 
 STOP_TIMEOUT = 20.0
-"""One that has not ended by then is killed; another takes up its jobs."""
+"""Seconds to stop; then the process is killed, and the next one continues its jobs."""
 
 
 def check_compaction(settings: Settings) -> None:
-    """Raise ``ConfigurationError`` where another process could not do it."""
+    """Raise ``ConfigurationError`` if a child process could not compact."""
     from headwater.pipeline.spark.session import check_spark
 
     for url in (settings.metadata_url, settings.objects_url):
         if url.startswith("memory:"):
             raise ConfigurationError(
-                f"--compact needs stores that another process can open, and {url} is not one"
+                f"--compact needs stores that other processes can open; {url} is in this process"
             )
     check_spark()
 
 
 async def keep_compacting(settings: Settings, config: Path | None, stop: asyncio.Event) -> None:
-    """Run it until ``stop`` is set; one that dies is started again."""
+    """Run the process until ``stop`` is set; restart it if it dies."""
     loop = asyncio.get_running_loop()
     backoff = RestartDelay()
     while not stop.is_set():
         started = loop.time()
-        code = await _live(settings, config, stop)
+        code = await _run_once(settings, config, stop)
         if stop.is_set():
             return
         pause = backoff.after(loop.time() - started)
-        logger.error("Compaction ended", extra={"code": code, "restart_in_s": pause})
+        logger.error("Compaction died", extra={"code": code, "restart_in_s": pause})
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause)
 
 
-async def _live(settings: Settings, config: Path | None, stop: asyncio.Event) -> int:
+async def _run_once(settings: Settings, config: Path | None, stop: asyncio.Event) -> int:
     options = ["--follow", "--supervised", *(["--config", str(config)] if config else [])]
     process = await asyncio.create_subprocess_exec(
         *command_line(["table", "compact", *options]),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
-        start_new_session=True,  # a terminal's Ctrl-C reaches it through us alone
-        # URLs may hold passwords, which every user of the machine sees in a command line.
+        start_new_session=True,  # Ctrl-C signals only this process, which stops the child
+        # URLs may contain passwords, and command lines are visible to all users of the host.
         env={
             **os.environ,
             "HEADWATER_DATA": settings.data,

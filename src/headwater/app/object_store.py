@@ -1,4 +1,4 @@
-"""The object store of a broker: opened, tried out, waited for, and described when it fails."""
+"""A broker's object store: opening and probing it, waiting for it, and its readiness."""
 
 import asyncio
 import logging
@@ -28,62 +28,59 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PAUSE = 1.0
-"""Seconds between two attempts of a broker that waits for its stores."""
-AWAY = (StoreUnavailable, UnknownOutcome)
-"""What a metadata store raises that may be back in a moment."""
+"""Seconds between two attempts of a broker that waits for a store."""
+TRANSIENT = (StoreUnavailable, UnknownOutcome)
+"""Errors of a metadata store that may be over soon."""
 
 
 async def open_object_store(
     settings: Settings, *, clock: Clock, random: Random, executor: Executor, health: StoreHealth
 ) -> DeletableObjects:
-    """Open the store that the settings name; one on the network is tried out first.
+    """Open the store that the settings name, and probe a remote one.
 
-    Waits for a store that does not answer. Raises ``ConfigurationError`` or ``StoreError`` where
-    it cannot be used.
+    Waits for a store that does not answer. Raises ``ConfigurationError`` or ``StoreError`` if it
+    cannot be used.
     """
     url = settings.objects_url
     store = open_objects(url, clock=clock, random=random, executor=executor, health=health)
     if is_remote(url):
         where = url.partition("?")[0]
         try:
-            await patiently(lambda: check_compatibility(store, where, random=random))
+            await retry_while_unavailable(lambda: check_compatibility(store, where, random=random))
         except BaseException:
             await store.close()
             raise
     return store
 
 
-async def patiently(work: Callable[[], Awaitable[T]]) -> T:
-    """Do what a broker cannot start without, as soon as the object store answers.
-
-    A store that throttles us or is down is no reason to give up: it comes back.
-    """
+async def retry_while_unavailable(work: Callable[[], Awaitable[T]]) -> T:
+    """Run ``work``, and repeat it while the object store throttles or does not answer."""
     while True:
         try:
             return await work()
         except (TransientFailure, StoreSuspended) as failure:
-            logger.warning("Waiting for the object store: %s", failure)
+            logger.warning("Waiting for the object store", extra={"error": failure})
             await asyncio.sleep(PAUSE)
 
 
 def absent_store(error: BaseException, *, embedded: bool) -> str | None:
-    """The store that a start waits for after ``error``; None if waiting cannot help.
+    """The store to wait for after ``error``; None if waiting cannot help.
 
-    An object store that refuses a request refuses the next one too. ``embedded``: the metadata is
-    in this process.
+    An object store that refuses a request will refuse the next one, too. ``embedded`` says that
+    the metadata store runs in this process.
     """
     if isinstance(error, TransientFailure | StoreSuspended):
         return "object store"
-    if embedded or isinstance(error, ObjectStoreUnavailable) or not isinstance(error, AWAY):
+    if embedded or isinstance(error, ObjectStoreUnavailable) or not isinstance(error, TRANSIENT):
         return None
     return "metadata store"
 
 
 async def unreadiness(store: ObjectStore, health: StoreHealth, seconds: float) -> str | None:
-    """Why the store keeps a broker from being ready; None where it does not.
+    """Why a broker is not ready because of the store; None if the store works.
 
-    A broker whose last requests all failed, or that sent none, asks it for a mark that every
-    cluster has; the store has ``seconds`` to answer.
+    If the last requests all failed, or there were none, this reads an object that every cluster
+    has. The store has ``seconds`` to answer.
     """
     now = asyncio.get_running_loop().time
     found = health.summary(now())

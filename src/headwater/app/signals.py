@@ -1,4 +1,4 @@
-"""What ends a serving process."""
+"""Signals and other events that stop a process."""
 
 import asyncio
 import signal
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:
-    """Call ``stop`` on SIGINT and SIGTERM; a second one ends the process at once."""
+    """Call ``stop`` on the first SIGINT or SIGTERM; a second one kills the process."""
     loop = asyncio.get_running_loop()
 
     def stop_once(number: signal.Signals) -> None:
@@ -20,7 +20,7 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
 
 
 def stop_with_parent(stop: Callable[[], None]) -> None:
-    """Call ``stop`` when standard input ends, as it does when the supervisor is gone."""
+    """Call ``stop`` when standard input ends, which happens when the parent process ends."""
     loop = asyncio.get_running_loop()
 
     def ended() -> None:

@@ -32,7 +32,7 @@ def make_engine(
     metrics: Metrics,
     record_work: RecordWork,
 ) -> StorageEngine:
-    """The log over object storage; it is not started yet."""
+    """The log over object storage, not started yet."""
     broker_id = settings.broker.id
 
     def is_led_here(stream: int) -> bool:
@@ -60,6 +60,6 @@ def make_engine(
 
 
 def log_directory(objects_url: str) -> LogDirectory:
-    """Where a broker's records are, as its clients see it."""
+    """The log directory that DescribeLogDirs reports."""
     path = local_directory(objects_url)
     return LogDirectory(str(path) if path else shown_url(objects_url), path)

@@ -1,8 +1,7 @@
-"""Several broker processes under one command: started together, restarted when they die.
+"""Supervising several broker processes: they start together and are restarted when they die.
 
-A worker is this same command with its own id and ports. It says ``ready`` on its standard
-output once it listens, and it stops when its standard input ends, so that no worker outlives
-its supervisor, however that ends.
+A worker runs the same command with its own id and ports. It prints ``ready`` on standard output
+once it listens. It stops when its standard input ends, so no worker outlives its supervisor.
 """
 
 import asyncio
@@ -22,24 +21,24 @@ logger = logging.getLogger(__name__)
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 HEALTHY_AFTER = 60.0
-"""A worker that ran this long starts over with the first pause when it dies."""
+"""Seconds after which a worker counts as healthy: if it dies then, the pause is reset."""
 
 
 STOP_TIMEOUT = 60.0
-"""A worker that has not stopped by then is killed; its acknowledged records are safe."""
+"""Seconds to stop; then the worker is killed. Acknowledged records are durable."""
 
 
-class CannotGoOn(click.ClickException):
-    """Ends a worker that has run whose stores are no longer its cluster's.
+class WorkerCannotContinue(click.ClickException):
+    """Raised when a running worker finds that its stores no longer belong to its cluster.
 
-    To start it again would not help, and might make a new store in the place of one that is gone.
+    A restart would not help, and might create a new store in place of a lost one.
     """
 
     exit_code = 78
 
 
 def worker_flags(settings: Settings, number: int) -> list[str]:
-    """The flags that set worker ``number`` apart from the command that started it."""
+    """The flags of worker ``number``, to append to the command line."""
     broker = settings.broker
     flags = [
         "--workers=1",
@@ -58,19 +57,19 @@ def worker_flags(settings: Settings, number: int) -> list[str]:
 
 @dataclass(slots=True)
 class RestartDelay:
-    """How long to wait before a dead worker is started again."""
+    """The pause before a dead worker is restarted."""
 
     pause: float = 0.0
 
     def after(self, lifetime: float) -> float:
-        """The pause after a life of ``lifetime`` seconds: twice the last, up to a limit."""
+        """The pause after a lifetime in seconds: twice the last pause, up to a limit."""
         grown = FIRST_PAUSE if lifetime >= HEALTHY_AFTER else self.pause * 2
         self.pause = min(max(grown, FIRST_PAUSE), LONGEST_PAUSE)
         return self.pause
 
 
 class Supervisor:
-    """Runs ``commands``, one worker each, until ``stop`` is called."""
+    """Runs one worker for each command until ``stop`` is called."""
 
     def __init__(self, commands: Sequence[Sequence[str]]) -> None:
         self._commands = commands
@@ -78,33 +77,37 @@ class Supervisor:
         self._ready = [asyncio.Event() for _ in commands]
 
     def stop(self) -> None:
-        """Ask every worker to stop; ``run`` returns when all have."""
+        """Stop all workers; ``run`` returns when they have stopped."""
         self._stopping.set()
 
     async def wait_ready(self) -> None:
-        """Return when every worker has listened once."""
+        """Wait until every worker was ready once."""
         for ready in self._ready:
             await ready.wait()
 
     async def run(self) -> None:
-        """Raises ``ConfigurationError`` when a worker cannot start at all, or cannot go on."""
+        """Run the workers. Raises ``ConfigurationError`` if one cannot start or cannot continue."""
         async with asyncio.TaskGroup() as group:
             for number, command in enumerate(self._commands):
-                group.create_task(self._keep(number, command))
+                group.create_task(self._supervise(number, command))
 
-    async def _keep(self, number: int, command: Sequence[str]) -> None:
+    async def _supervise(self, number: int, command: Sequence[str]) -> None:
         loop = asyncio.get_running_loop()
         backoff = RestartDelay()
         while not self._stopping.is_set():
             started = loop.time()
-            code = await self._live(number, command)
+            code = await self._run_once(number, command)
             if self._stopping.is_set():
                 return
             if not self._ready[number].is_set():
-                # Its own line on stderr has said why.
-                raise ConfigurationError(f"worker {number} could not start; all are stopped")
-            if code == CannotGoOn.exit_code:
-                raise ConfigurationError(f"worker {number} cannot go on; all are stopped")
+                # The worker has printed the reason on stderr.
+                raise ConfigurationError(
+                    f"worker {number} could not start; all workers are stopped"
+                )
+            if code == WorkerCannotContinue.exit_code:
+                raise ConfigurationError(
+                    f"worker {number} cannot continue; all workers are stopped"
+                )
             pause = backoff.after(loop.time() - started)
             logger.error(
                 "Worker died", extra={"worker": number, "code": code, "restart_in_s": pause}
@@ -112,13 +115,13 @@ class Supervisor:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
 
-    async def _live(self, number: int, command: Sequence[str]) -> int:
-        """One life of one worker, ended by itself, by ``stop``, or by another's failure."""
+    async def _run_once(self, number: int, command: Sequence[str]) -> int:
+        """Run one worker until it dies, ``stop`` is called, or another worker fails."""
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # a terminal's Ctrl-C reaches workers through us alone
+            start_new_session=True,  # Ctrl-C signals only the supervisor
         )
         assert process.stdout is not None
         stopping = asyncio.ensure_future(self._stopping.wait())
@@ -134,7 +137,7 @@ class Supervisor:
 
 
 async def end(process: asyncio.subprocess.Process, patience: float) -> None:
-    """Ask a process to end, and kill it where it has not within ``patience`` seconds."""
+    """Terminate a process; kill it if it has not ended within ``patience`` seconds."""
     ended = asyncio.ensure_future(process.wait())
     if process.returncode is None:
         process.terminate()
@@ -144,5 +147,5 @@ async def end(process: asyncio.subprocess.Process, patience: float) -> None:
 
 
 def command_line(arguments: Sequence[str]) -> list[str]:
-    """This interpreter running ``headwater`` with ``arguments``."""
+    """The command line that runs ``headwater`` with this interpreter."""
     return [sys.executable, "-m", "headwater.cli", *arguments]

@@ -1,7 +1,6 @@
-"""What the commands that talk to a cluster share: its address, and errors in one line.
+"""Options, configuration and errors of the commands that are Kafka clients.
 
-They are ordinary Kafka clients (librdkafka through confluent-kafka), so that they work against
-any Kafka cluster.
+They use librdkafka through confluent-kafka, so they work with any Kafka cluster.
 """
 
 import logging
@@ -20,13 +19,13 @@ CONNECT_TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterClient:
-    """Where the cluster is and how to reach it."""
+    """The bootstrap servers of a cluster and the client properties."""
 
     bootstrap: str
     properties: Mapping[str, str]
 
     def configuration(self, **more: object) -> dict[str, Any]:
-        """The client's configuration; names in ``more`` have ``_`` for its ``.``."""
+        """The client's configuration. Names in ``more`` have ``_`` in place of ``.``."""
         return {
             "bootstrap.servers": self.bootstrap,
             "client.id": "headwater-cli",
@@ -38,7 +37,7 @@ class ClusterClient:
         }
 
     def admin(self) -> Any:
-        """An admin client that has reached the cluster; keep it until its futures are done."""
+        """A connected admin client. Keep a reference until its futures are done."""
         from confluent_kafka.admin import AdminClient
 
         admin = AdminClient(self.configuration())
@@ -47,7 +46,7 @@ class ClusterClient:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turn what librdkafka raises into one line that says what to do."""
+        """Turn errors of librdkafka into one line that says what to do."""
         from confluent_kafka import KafkaError, KafkaException
 
         try:
@@ -71,13 +70,13 @@ class ClusterClient:
 
 
 def describe(error: Any) -> str:
-    """A ``confluent_kafka.KafkaError`` as one line with Kafka's name and number for it."""
+    """A ``confluent_kafka.KafkaError`` in one line, with its Kafka name and code."""
     text = " ".join(str(error.str()).split()).removeprefix("Broker: ")
     return f"{text} ({error.name()}, {error.code()})"
 
 
 def cluster_options(function: Function) -> Function:
-    """Add ``--bootstrap`` and ``-X``; the command gets them as ``cluster``."""
+    """Add ``--bootstrap`` and ``-X``; they are passed to the command as ``cluster``."""
     from functools import wraps
 
     @click.option(
@@ -88,7 +87,7 @@ def cluster_options(function: Function) -> Function:
         default="127.0.0.1:9092",
         show_default=True,
         metavar="HOST:PORT,...",
-        help="Brokers to start from.",
+        help="Bootstrap brokers.",
     )
     @click.option(
         "-X",
@@ -119,7 +118,7 @@ def pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...])
 
 
 def complete_topic(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Topic names for shell completion; none where no broker answers soon."""
+    """Topic names for shell completion; none if no broker answers within a second."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

@@ -1,4 +1,4 @@
-"""``headwater completion``: the script that teaches a shell our commands and topic names."""
+"""``headwater completion``: shell completion of commands and topic names."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""``headwater consume``: records to lines, without a consumer group."""
+"""``headwater consume``: print records, without a consumer group."""
 
 import base64
 import json
@@ -50,16 +50,16 @@ Examples:
     "ISO 8601 or @MILLISECONDS.",
 )
 @click.option("-n", "--count", type=click.IntRange(min=1), help="Stop after this many records.")
-@click.option("-f", "--follow", is_flag=True, help="Wait for more at the end.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for new records.")
 @click.option(
-    "-k", "--key-separator", metavar="TEXT", help="Print the key and this before a value."
+    "-k", "--key-separator", metavar="TEXT", help="Print each key and this text before the value."
 )
 @click.option(
     "--encoding",
     type=click.Choice(["utf-8", "base64"]),
     default="utf-8",
     show_default=True,
-    help='With --json: how bytes are written. Bytes that are not UTF-8 become {"base64": "..."}.',
+    help='Encoding of bytes with --json. Bytes that are not UTF-8 become {"base64": "..."}.',
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per record.")
 @cluster_options
@@ -77,7 +77,7 @@ def consume(
 ) -> None:
     """Print the records of TOPIC.
 
-    Stops at the end that the topic has when it starts, or goes on for ever with --follow.
+    Stops at the offset that was the end when the command started, unless --follow is given.
     """
     from confluent_kafka import Consumer
 
@@ -103,7 +103,7 @@ def consume(
 def _records(
     consumer: Any, ends: dict[int, int], count: int | None, *, follow: bool
 ) -> Iterator[Any]:
-    """Records until every partition reached its end in ``ends``, or ``count``, or for ever."""
+    """Records up to ``ends``, up to ``count`` of them, or without end."""
     from confluent_kafka import KafkaError, KafkaException
 
     seen = 0
@@ -130,7 +130,7 @@ def _records(
 def _assign(
     consumer: Any, topic: str, wanted: Iterable[int], start: int | str | datetime
 ) -> dict[int, int]:
-    """Assign the partitions at their start; returns the ends of those that have records there."""
+    """Assign the partitions; returns the end of each one that has records after its start."""
     from confluent_kafka import TopicPartition
 
     metadata = consumer.list_topics(topic, timeout=CONNECT_TIMEOUT).topics[topic]
@@ -140,7 +140,7 @@ def _assign(
     chosen = sorted(set(wanted)) or known
     if absent := set(chosen) - set(known):
         raise click.ClickException(
-            f"topic {topic} has no partition {min(absent)}; it has 0 to {known[-1]}"
+            f"topic {topic} has no partition {min(absent)}; it has partitions 0 to {known[-1]}"
         )
     bounds = {partition: _bounds(consumer, topic, partition) for partition in chosen}
     starts = {
@@ -159,7 +159,7 @@ def _assign(
 
 
 def _bounds(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
-    """Where a partition begins and ends, asked again where the broker that was asked went away."""
+    """The first offset and the end of a partition. Retries if a broker is gone."""
     from confluent_kafka import KafkaException, TopicPartition
 
     where = TopicPartition(topic, partition)
@@ -186,7 +186,8 @@ def _start(start: int | str, partition: int, earliest: int, latest: int) -> int:
         return max(earliest, latest + start)
     if not earliest <= start <= latest:
         raise click.ClickException(
-            f"offset {start} is out of range; partition {partition} has {earliest} to {latest}"
+            f"offset {start} is out of range; partition {partition} has offsets {earliest} to "
+            f"{latest}"
         )
     return start
 

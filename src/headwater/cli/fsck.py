@@ -1,4 +1,4 @@
-"""``headwater fsck``: is everything that a cluster keeps there, and whole?"""
+"""``headwater fsck``: check a cluster's metadata, objects and tables."""
 
 import asyncio
 import sys
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.store_options import place_options
+from headwater.cli.store_options import location_options
 from headwater.cli.terminal.output import as_json, byte_size, counted, print_json, print_table
 
 if TYPE_CHECKING:
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Examples: headwater fsck; headwater fsck --deep --json")
-@click.option("--deep", is_flag=True, help="Read and decode every record too, on Spark.")
-@click.option("--repair", is_flag=True, help="Mend what can be mended without a loss.")
+@click.option("--deep", is_flag=True, help="Also read and decode every record, on Spark.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired without data loss.")
 @click.option("--master", metavar="URL", help="Spark's master.  [local[*]]")
 @as_json
-@place_options
+@location_options
 def fsck(
     settings: "Settings", *, deep: bool, repair: bool, master: str | None, as_json: bool
 ) -> None:
-    """Check a whole cluster: its indexes, objects, jobs and tables.
+    """Check a cluster's indexes, objects, jobs and tables.
 
-    Brokers go on meanwhile. The exit code is 1 where something is wrong. --repair deletes
-    orphans past their grace time, applies releases that are due, and carries jobs through that
-    nobody works on; what is wrong with the data itself is only told.
+    Brokers can run at the same time. The exit code is 1 if there are findings. --repair deletes
+    orphans past their grace time, deletes released objects that are due, and finishes abandoned
+    jobs. Damaged or missing data is reported but not repaired.
     """
     from headwater.cli.table.running import run_to_end
     from headwater.cli.terminal.check_progress import CheckProgress
@@ -51,7 +51,7 @@ def fsck(
 async def _check(
     settings: "Settings", progress: "CheckWatcher", master: str | None, *, deep: bool, mend: bool
 ) -> "Report":
-    from headwater.cli.table.running import address_of
+    from headwater.cli.table.running import location_of
     from headwater.pipeline.cluster_stores import open_cluster_stores
     from headwater.pipeline.compaction.compactor import Compactor
     from headwater.pipeline.fsck.cluster_check import ClusterCheck
@@ -59,7 +59,7 @@ async def _check(
     from headwater.pipeline.spark.runner import SparkRunner
 
     own, log = settings.pipeline, settings.log
-    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
+    async with open_cluster_stores(location_of(settings), settings.tables) as stores:
         runner = SparkRunner(master or own.master)
         try:
             checker = ClusterCheck(stores, log, runner=runner if deep else None, watcher=progress)

@@ -1,4 +1,4 @@
-"""A cluster's objects, opened for one command."""
+"""Opening the object store for a command."""
 
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,11 +33,13 @@ async def objects_of(settings: "Settings") -> AsyncIterator[ObjectStore]:
 
 @asynccontextmanager
 async def existing_objects(settings: "Settings") -> AsyncIterator[ObjectStore]:
-    """The same, and ``ConfigurationError`` where a directory is not there: it would be made."""
-    place = local_directory(settings.objects_url)
-    if place is not None and not place.is_dir():
+    """As ``objects_of``. Raises ``ConfigurationError`` for a missing directory, which opening
+    would create.
+    """
+    directory = local_directory(settings.objects_url)
+    if directory is not None and not directory.is_dir():
         raise ConfigurationError(
-            f"there are no objects at {place}; name their place with --data or --objects"
+            f"there is no object store at {directory}; name it with --data or --objects"
         )
     async with objects_of(settings) as objects:
         yield objects

@@ -1,10 +1,10 @@
-"""Ends the process without finalizing the interpreter where native threads may call into it.
+"""Ending the process without finalizing the interpreter while native threads may call into it.
 
-obstore hands a result to the event loop from a thread of its own. That thread releases the
-interpreter's lock while it wakes the loop, and takes it again afterwards. If the main thread has
-finalized the interpreter by then, CPython before 3.14 ends the thread with ``pthread_exit``, which
-must not unwind Rust's frames: the whole process dies with SIGABRT or SIGBUS after a right answer.
-Nothing in Python can wait for such a thread, so the interpreter stays until the process ends.
+obstore passes a result to the event loop from a thread of its own. That thread releases the GIL
+while it wakes the loop and acquires it again afterwards. If the main thread has finalized the
+interpreter by then, CPython before 3.14 ends the thread with ``pthread_exit``, which must not
+unwind Rust's frames: the process dies with SIGABRT or SIGBUS after it printed a correct result.
+Python cannot wait for such a thread, so the process ends without finalizing the interpreter.
 """
 
 import atexit
@@ -16,13 +16,13 @@ from contextlib import suppress
 from typing import NoReturn
 
 _NATIVE_THREADS = "obstore"
-"""The module whose threads outlive its calls; a command that has no use for it exits as usual."""
+"""The module whose threads outlive its calls. Commands that do not load it exit as usual."""
 
 
 def run_to_exit(command: Callable[[], object]) -> None:
-    """Run ``command``, and end the process with its exit code if obstore was loaded.
+    """Run ``command``. If obstore was loaded, end the process with its exit code.
 
-    Otherwise returns or raises what ``command`` does.
+    Otherwise return, or raise what ``command`` raises.
     """
     try:
         command()
@@ -35,7 +35,7 @@ def run_to_exit(command: Callable[[], object]) -> None:
 
 
 def _code_of(error: BaseException) -> int:
-    """The exit code that Python itself would end with, after it has printed what it would."""
+    """The exit code that Python would use. Prints a traceback or message as Python would."""
     if not isinstance(error, SystemExit):
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
@@ -46,13 +46,13 @@ def _code_of(error: BaseException) -> int:
 
 
 def _exit(code: int) -> NoReturn:
-    """What Python does at exit, up to where it takes the interpreter apart.
+    """Do what Python does at exit, except finalizing the interpreter.
 
-    The children of ``multiprocessing`` end in the same way, through the same two functions.
+    ``multiprocessing`` ends its child processes with the same two functions.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads it any more
+        with suppress(OSError, ValueError):  # the reader is gone
             stream.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""``headwater produce``: records from lines."""
+"""``headwater produce``: send lines as records."""
 
 import sys
 from collections.abc import Iterator
@@ -26,16 +26,16 @@ Examples:
 
 @dataclass(slots=True)
 class DeliveryCounts:
-    """What was acknowledged, or sent where nothing is acknowledged, and the first failure."""
+    """Records that were acknowledged (with acks=0: sent), and the first failure."""
 
     records: int = 0
     bytes: int = 0
     offsets: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
-    """The first and the last offset by partition; None if no broker says them (acks=0)."""
+    """The first and the last offset by partition; None with acks=0."""
     failure: str | None = None
 
     def delivered(self, error: Any, message: Any) -> None:
-        """Take one delivery report."""
+        """Handle one delivery report."""
         if error is not None:
             self.failure = self.failure or describe(error)
             return
@@ -55,7 +55,7 @@ class DeliveryCounts:
     "-k",
     "--key-separator",
     metavar="TEXT",
-    help="Split each line into key and value here; a line without it has no key.",
+    help="Split each line into key and value at this text; a line without it has no key.",
 )
 @click.option(
     "-H",
@@ -63,9 +63,11 @@ class DeliveryCounts:
     "headers",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A header of every record; repeatable.",
+    help="A header for every record; repeatable.",
 )
-@click.option("-p", "--partition", type=click.IntRange(min=0), help="Always this partition.")
+@click.option(
+    "-p", "--partition", type=click.IntRange(min=0), help="Send all records to this partition."
+)
 @click.option(
     "-z",
     "--codec",
@@ -74,7 +76,7 @@ class DeliveryCounts:
     show_default=True,
 )
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
-@click.option("--null", "null", metavar="TEXT", help="A value that is this becomes null.")
+@click.option("--null", "null", metavar="TEXT", help="Send null for a value that equals TEXT.")
 @as_json
 @cluster_options
 def produce(
@@ -92,7 +94,7 @@ def produce(
 ) -> None:
     """Send each line of FILE as a record to TOPIC.
 
-    Without FILE, or with -, lines come from standard input.
+    Without FILE, or with -, reads standard input.
     """
     from confluent_kafka import Producer
 
@@ -108,7 +110,7 @@ def produce(
             topic_metadata_propagation_max_ms=3_000,
         )
     )
-    producer.list_topics(topic, timeout=CONNECT_TIMEOUT)  # fails soon where nobody answers
+    producer.list_topics(topic, timeout=CONNECT_TIMEOUT)  # fails early if no broker answers
     where = {} if partition is None else {"partition": partition}
     fixed = [_header(text) for text in headers]
     separator = None if key_separator is None else key_separator.encode()
@@ -131,7 +133,7 @@ def produce(
     producer.flush()
     if tally.failure is not None:
         raise click.ClickException(
-            f"{tally.failure}; acknowledged before that: {counted(tally.records, 'record')}"
+            f"{tally.failure}; {counted(tally.records, 'record')} acknowledged before that"
         )
     _report(topic, tally, as_json=as_json)
 
@@ -167,7 +169,7 @@ class _Lines(Protocol):
 
 @contextmanager
 def _progress(file: BinaryIO) -> Iterator[_Lines]:
-    """A bar over a file's bytes where a person watches; the bare lines otherwise."""
+    """The lines of a file, with a progress bar on a terminal."""
     if file is sys.stdin.buffer or not file.seekable() or not sys.stderr.isatty():
         yield file
         return

@@ -1,4 +1,4 @@
-"""``headwater restore``: a cluster back from its objects after its metadata store was lost."""
+"""``headwater restore``: rebuild a lost metadata store from the objects."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headwater.log.restore.restore import Restoration, Watch
     from headwater.pipeline.upkeep.table_restores import SettledTables
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 
 _EPILOG = """\b
 Examples:
@@ -23,18 +23,18 @@ Examples:
   headwater restore --metadata etcd://10.0.0.5:2379/prod --objects s3://bucket/prod
   headwater restore --list --objects s3://bucket/prod
 
-What comes back, and what cannot: docs/how-to/cluster.md.
+See docs/how-to/cluster.md for what a restore recovers and what it cannot.
 """
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--snapshot", metavar="KEY", help="Which snapshot.  [the newest]")
-@click.option("--list", "list_only", is_flag=True, help="List the snapshots, and do nothing else.")
-@click.option("--dry-run", is_flag=True, help="Say what would come back, and write nothing.")
+@click.option("--snapshot", metavar="KEY", help="Snapshot to restore.  [the newest]")
+@click.option("--list", "list_only", is_flag=True, help="Only list the snapshots.")
+@click.option("--dry-run", is_flag=True, help="Show what would be restored; write nothing.")
 @click.option(
     "--no-wait",
     is_flag=True,
-    help="Do not wait 15 s for brokers that were left running: all of them are stopped.",
+    help="Skip the 15 s wait for running brokers, because all brokers are stopped.",
 )
 @as_json
 @store_options
@@ -49,12 +49,12 @@ def restore(
 ) -> None:
     """Restore a cluster's metadata from its objects.
 
-    The metadata store that it is restored into has to be empty. Stop all brokers first. The newest
-    snapshot is taken, and records that were written to objects after it are put back: those of
-    files and merged objects at their offsets, others behind them. Before they are read, brokers
-    that were left running with another metadata store get 15 s to notice that they are superseded.
-    Tables are set to what the log holds then. The cluster gets a new restore epoch, so that
-    consumers which had read further than what came back learn of it.
+    Stop all brokers first. The target metadata store must be empty. The restore loads the newest
+    snapshot, then recovers records that were written to objects after it: those in files and
+    merged objects keep their offsets, others are appended after them. Before it reads objects, it
+    waits 15 s so that brokers that still run notice that they are superseded. Then it sets tables
+    to the content of the log. The cluster gets a new restore epoch, so consumers that were ahead
+    of the restored log detect the truncation.
     """
     from headwater.cli.terminal.check_progress import CheckProgress
 
@@ -91,17 +91,17 @@ async def _restore(
     from headwater.cli.objects import existing_objects
     from headwater.clock import SystemClock
     from headwater.log.restore.claim import SUPERSEDED_SECONDS
-    from headwater.log.restore.restore import restore as bring_back
+    from headwater.log.restore.restore import restore as restore_cluster
     from headwater.meta.urls import open_store
     from headwater.pipeline.upkeep.table_restores import TableHoldings
 
     url = settings.metadata_url
     if dry_run and missing_file(url) is not None:
-        url = "memory://"  # as empty as the file would be
+        url = "memory://"  # empty, as the new file would be
     async with existing_objects(settings) as objects:
         meta = await open_store(url, SystemClock())
         try:
-            return await bring_back(
+            return await restore_cluster(
                 meta,
                 objects,
                 SystemClock(),
@@ -116,16 +116,16 @@ async def _restore(
 
 
 async def _settle(settings: "Settings") -> "SettledTables | None":
-    """Set tables to what the log holds; None where nothing here reads tables."""
+    """Set tables to the content of the log; None if pyiceberg is not installed."""
     import importlib.util
 
-    from headwater.cli.table.running import address_of
+    from headwater.cli.table.running import location_of
     from headwater.pipeline.cluster_stores import open_cluster_stores
     from headwater.pipeline.upkeep.table_restores import settle_tables
 
     if importlib.util.find_spec("pyiceberg") is None:
         return None
-    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
+    async with open_cluster_stores(location_of(settings), settings.tables) as stores:
         return await settle_tables(stores)
 
 
@@ -134,11 +134,11 @@ def _as_json(
 ) -> dict[str, Any]:
     import msgspec
 
-    told = asdict(done)
-    told["description"] = msgspec.to_builtins(done.description)
-    told["found"]["strangers"] = sorted(done.found.strangers)
-    told["tables"] = None if tables is None else asdict(tables)
-    return {**told, "dry_run": dry_run}
+    answer = asdict(done)
+    answer["description"] = msgspec.to_builtins(done.description)
+    answer["found"]["strangers"] = sorted(done.found.strangers)
+    answer["tables"] = None if tables is None else asdict(tables)
+    return {**answer, "dry_run": dry_run}
 
 
 def _print(done: "Restoration", *, dry_run: bool) -> None:
@@ -147,34 +147,34 @@ def _print(done: "Restoration", *, dry_run: bool) -> None:
     of, found = done.description, done.found
     verb = "Would restore" if dry_run else "Restored"
     click.echo(
-        f"{verb} cluster {of.cluster} as it was at {moment(of.taken_ms)}: "
+        f"{verb} cluster {of.cluster} from its snapshot of {moment(of.taken_ms)}: "
         f"{counted(done.topics, 'topic')}, {counted(done.streams, 'partition')}, "
-        f"{counted(done.keys, 'key')}; its restore epoch is {done.epoch}."
+        f"{counted(done.keys, 'key')}; the new restore epoch is {done.epoch}."
     )
     click.echo(
-        f"Newer records that were found in objects: {found.records} ({byte_size(found.bytes)}), "
-        f"{counted(found.files, 'file')} of tables among them; "
-        f"batches that were there already: {found.duplicates}."
+        f"Newer records recovered from objects: {found.records} ({byte_size(found.bytes)}), "
+        f"including {counted(found.files, 'table file')}; "
+        f"duplicate batches skipped: {found.duplicates}."
     )
     if found.lost:
-        click.echo(f"Lost between them: the records of {counted(found.lost, 'offset')}.")
+        click.echo(f"Lost records among these: {counted(found.lost, 'offset')}.")
     if found.strangers:
         click.echo(
-            f"Not restored: records of {counted(len(found.strangers), 'partition')} whose topics "
-            "are not in the snapshot."
+            f"Not restored: the records of {counted(len(found.strangers), 'partition')} whose "
+            "topics are not in the snapshot."
         )
     if found.unplaced:
         click.echo(
-            f"Kept, because it has records without a place in the log: "
-            f"{counted(len(found.unplaced), 'object')}."
+            f"Kept {counted(len(found.unplaced), 'object')} with records that have no place in "
+            "the log:"
         )
-        for key in found.unplaced[:MOST_NAMED]:
+        for key in found.unplaced[:MAX_NAMED]:
             click.echo(f"  {key}")
-        if len(found.unplaced) > MOST_NAMED:
-            click.echo(f"  and {len(found.unplaced) - MOST_NAMED} more: --json names all")
+        if len(found.unplaced) > MAX_NAMED:
+            click.echo(f"  and {len(found.unplaced) - MAX_NAMED} more: --json names all")
     click.echo(
-        "Not to be found in objects: records that were committed inline after the snapshot and "
-        "neither merged nor compacted, and topics, settings and committed offsets that are newer."
+        "A restore cannot recover inline records that were committed after the snapshot and "
+        "neither merged nor compacted, nor newer topics, configurations and committed offsets."
     )
 
 
@@ -183,8 +183,8 @@ def _print_tables(tables: "SettledTables | None") -> None:
         return
     if tables.tables:
         click.echo(
-            f"Set to what the log holds: {counted(len(tables.tables), 'table')}; "
-            f"{counted(len(tables.removed), 'file')} cut, {len(tables.added)} added."
+            f"Set {counted(len(tables.tables), 'table')} to the content of the log: "
+            f"{counted(len(tables.removed), 'file')} removed, {len(tables.added)} added."
         )
     for failure in tables.failures:
-        click.echo(f"Not set yet, the next compaction does it: {failure}")
+        click.echo(f"Not set yet; the next compaction will do it: {failure}")

@@ -1,4 +1,4 @@
-"""The root command: its nouns, and how errors end a command.
+"""The root command: its subcommands, and how errors end a command.
 
 Exit codes: 0 done, 1 an error (one line on stderr), 2 wrong usage, 130 interrupted.
 """
@@ -15,11 +15,11 @@ _COMMANDS = (
     "serve", "topic", "produce", "consume", "group", "table", "sql", "fsck", "status",
     "cluster", "restore", "completion",
 )  # fmt: skip
-_PACKAGES = {"topic", "group", "table", "status", "cluster"}  # nouns with several modules
+_PACKAGES = {"topic", "group", "table", "status", "cluster"}
 
 
 class _Root(click.Group):
-    """Loads a noun's module when it is named, and turns expected errors into one line."""
+    """Imports a subcommand's module on use, and prints expected errors in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -43,13 +43,13 @@ class _Root(click.Group):
 
 
 def _as_one_line(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What a task group ended with: our own error where there is one, else the group itself."""
+    """The first ``HeadwaterError`` of a group as one line; otherwise the group itself."""
     ours = first_of(group, HeadwaterError)
     return group if ours is None else click.ClickException(str(ours))
 
 
 def first_of(error: BaseException, kind: type[BaseException]) -> BaseException | None:
-    """The error itself, or the first one in a group of them, if it is of that kind."""
+    """The error, or the first one in a group, that is of this kind; None if there is none."""
     found: BaseException | None = error if isinstance(error, kind) else None
     if isinstance(error, BaseExceptionGroup):
         found = error.subgroup(kind)

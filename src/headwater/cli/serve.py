@@ -1,4 +1,4 @@
-"""``headwater serve``: one broker, or several under a supervisor."""
+"""``headwater serve``: run one broker, or several worker processes."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headwater.config import Settings
 
     Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
-    """What runs until the event is set."""
+    """A coroutine function that runs until the event is set."""
 
 _EPILOG = """\b
 Examples:
@@ -26,7 +26,7 @@ Examples:
   headwater serve --catalog 127.0.0.1:8181 --compact
   headwater serve --objects s3://bucket/prefix --config headwater.yaml
 
-Every setting of the file is described in docs/reference/configuration.md.
+docs/reference/configuration.md describes all settings.
 """
 
 _FLAGS = {
@@ -42,13 +42,15 @@ _FLAGS = {
     "log_format": "logging.format",
     "log_level": "logging.level",
 }
-"""Which setting each flag gives."""
+"""The setting that each flag sets."""
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--data", metavar="DIR", help="Where the embedded stores live.  [./headwater-data]")
-@click.option("--listen", metavar="HOST:PORT", help="Where clients connect.  [127.0.0.1:9092]")
-@click.option("--advertise", metavar="HOST:PORT", help="The address that clients are told.")
+@click.option("--data", metavar="DIR", help="Directory of the embedded stores.  [./headwater-data]")
+@click.option("--listen", metavar="HOST:PORT", help="Listener address.  [127.0.0.1:9092]")
+@click.option(
+    "--advertise", metavar="HOST:PORT", help="Address that clients connect to.  [--listen]"
+)
 @click.option(
     "--metadata",
     metavar="URL",
@@ -59,15 +61,15 @@ _FLAGS = {
     metavar="URL",
     help="file:///DIR, s3://BUCKET, gs://BUCKET, az://CONTAINER or memory://.  [in --data]",
 )
-@click.option("--broker-id", metavar="N", help="This broker's id; workers count up from it.  [1]")
-@click.option("--workers", metavar="N", help="BrokerProcess processes, on consecutive ports.  [1]")
+@click.option("--broker-id", metavar="N", help="Broker id; worker K has N + K.  [1]")
+@click.option("--workers", metavar="N", help="Broker processes, on consecutive ports.  [1]")
 @click.option(
     "--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz, /readyz and /status.json."
 )
 @click.option("--catalog", metavar="HOST:PORT", help="Serve the tables as an Iceberg REST catalog.")
-@click.option("--compact", is_flag=True, help="Turn topics into tables beside it, on Spark.")
+@click.option("--compact", is_flag=True, help="Also compact topics into tables, on Spark.")
 @click.option(
-    "--config", type=click.Path(path_type=Path, dir_okay=False), help="A YAML file of settings."
+    "--config", type=click.Path(path_type=Path, dir_okay=False), help="YAML file with settings."
 )
 @click.option("--log-format", type=click.Choice(["auto", "json", "text"]), help="[auto]")
 @click.option(
@@ -97,7 +99,7 @@ def _compaction(settings: "Settings", config: Path | None) -> "Beside":
 
 
 async def _nothing(_stop: "asyncio.Event") -> None:
-    """Nothing runs beside the broker."""
+    """Run nothing beside the broker."""
 
 
 def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> None:
@@ -107,7 +109,7 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
 
     from headwater.app.assembly import BrokerProcess
     from headwater.app.signals import stop_on_signals, stop_with_parent
-    from headwater.app.workers import CannotGoOn
+    from headwater.app.workers import WorkerCannotContinue
     from headwater.broker.network.connection_limits import raise_descriptor_limit
     from headwater.cli.root import first_of
     from headwater.errors import ConfigurationError
@@ -121,7 +123,7 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
         def end() -> None:
             stop.set()
             if start is not None and not started:
-                start.cancel()  # a start may wait for its stores as long as it takes
+                start.cancel()  # it may be waiting for a store
 
         stop_on_signals(end)
         if supervised:
@@ -139,7 +141,7 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
             except (ConfigurationError, BaseExceptionGroup) as error:
                 if not supervised or (reason := first_of(error, ConfigurationError)) is None:
                     raise
-                raise CannotGoOn(str(reason)) from error
+                raise WorkerCannotContinue(str(reason)) from error
             finally:
                 stop.set()
                 await other
@@ -152,7 +154,7 @@ def _run_broker(settings: "Settings", beside: "Beside", *, supervised: bool) -> 
 
 
 def _tune_collector() -> None:
-    """What start-up made stays, and requests make few cycles: collect seldom, and less."""
+    """Collect garbage less often: objects of the start stay, and requests create few cycles."""
     import gc
 
     gc.collect()
@@ -201,7 +203,7 @@ def _supervise(settings: "Settings", beside: "Beside") -> None:
 
 
 def _welcome(settings: "Settings", addresses: list[str]) -> None:
-    """One line on stdout: where, with which data, and what to do first."""
+    """Print the addresses, the data directory and a first command."""
     from headwater.meta.urls import without_password
 
     where = ", ".join(addresses)

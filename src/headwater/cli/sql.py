@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from headwater.cli.store_options import place_options
+from headwater.cli.store_options import location_options
 from headwater.cli.terminal.output import counted, print_table
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ FORMATS = ("table", "csv", "json", "parquet")
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="How to print.  [table, or by the ending of --output]",
+    help="Output format.  [table, or by the suffix of --output]",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="A file to write."
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write."
 )
 @click.option("--master", metavar="URL", help="Spark's master.  [local[*]]")
-@place_options
+@location_options
 def sql(
     settings: "Settings",
     *,
@@ -43,12 +43,12 @@ def sql(
     output: Path | None,
     master: str | None,
 ) -> None:
-    """Ask topics in Spark SQL, with what was produced a moment ago.
+    """Query topics in Spark SQL, including the newest records.
 
     Every topic is a table with the columns topic, partition, offset, timestamp, key, value,
-    headers, producer_id, producer_epoch, base_sequence and attributes. Keys and values are bytes:
-    string(value) makes text of them. A name such as page-views stands in backticks; put the query
-    in single quotes then, as the shell runs what stands in backticks.
+    headers, producer_id, producer_epoch, base_sequence and attributes. Keys and values are bytes;
+    string(value) converts them to text. Put a name such as page-views in backticks, and then the
+    query in single quotes, because the shell would run text in backticks.
     """
     from headwater.pipeline.spark.session import check_spark, spark_session
     from headwater.pipeline.sql import SqlStores, check_reads, run_query, topic_names
@@ -56,25 +56,25 @@ def sql(
     check_reads(query)
     form = form or _form_of(output)
     if form == "parquet" and output is None and sys.stdout.isatty():
-        raise click.UsageError("Parquet is not for a terminal: name a file with --output")
+        raise click.UsageError("Parquet cannot be printed on a terminal; name a file with --output")
     check_spark()
-    place = SqlStores(settings.metadata_url, settings.objects_url)
-    topics = topic_names(place)
+    stores = SqlStores(settings.metadata_url, settings.objects_url)
+    topics = topic_names(stores)
     with _note("Starting Spark"), spark_session(master or settings.pipeline.master) as session:
-        result = run_query(session, query, place, topics)
+        result = run_query(session, query, stores, topics)
     _write(result, form, output)
     if output is not None:
         click.echo(f"Wrote {counted(result.num_rows, 'row')} to {output}.", err=True)
 
 
 def _form_of(output: Path | None) -> str:
-    """The format that a file's ending names; raises ``UsageError`` for one that names none."""
+    """The format for a file's suffix; raises ``UsageError`` for an unknown one."""
     ending = "" if output is None else output.suffix.removeprefix(".")
     if ending in ("", "txt"):
         return "table"
     if ending not in FORMATS:
         raise click.UsageError(
-            f"no format is written to a .{ending} file: "
+            f"there is no format for a .{ending} file; "
             f"choose one of {', '.join(FORMATS)} with --format"
         )
     return ending
@@ -82,7 +82,7 @@ def _form_of(output: Path | None) -> str:
 
 @contextmanager
 def _note(text: str) -> Iterator[None]:
-    """Say on a terminal what takes its time."""
+    """Show a note on a terminal while the block runs."""
     if not sys.stderr.isatty():
         yield
         return
@@ -139,9 +139,9 @@ def _rows(result: Any) -> Iterable[tuple[Any, ...]]:
 
 
 def plain(value: Any) -> Any:
-    r"""A value of a result as JSON has it.
+    r"""A value of a result as JSON.
 
-    Bytes are text where they are UTF-8, and hexadecimal where not; times are ISO 8601.
+    Bytes become text if they are UTF-8, and otherwise hexadecimal; times become ISO 8601.
 
     >>> plain([b"ok", b"\xff\x00", None, 3])
     ['ok', '0xff00', None, 3]

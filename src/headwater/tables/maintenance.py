@@ -17,12 +17,11 @@ from pyiceberg.table.update import (
 )
 
 from headwater.tables.catalog.errors import catalog_errors
-from headwater.tables.commit.changes import TopicTable
 from headwater.tables.commit.snapshots import commit_updates
 from headwater.tables.locations import table_location
 from headwater.tables.names import dotted
 from headwater.tables.settings import TableSettings
-from headwater.tables.topic_tables import load_table
+from headwater.tables.topic_tables import TopicTable, load_table
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -47,7 +46,7 @@ def expire_snapshots(target: TopicTable, settings: TableSettings, *, now_ms: int
     Where a rival commits in between nothing is done; the next call will. Branches and tags that
     users made keep what they point at. Raises ``CatalogUnavailable`` or ``TableMismatch``.
     """
-    table = load_table(target.catalog, target.name, target.owner)
+    table = load_table(target)
     metadata = table.metadata
     line = list(ancestors_of(metadata.current_snapshot(), metadata))
     protected = {reference.snapshot_id for reference in metadata.refs.values()}
@@ -140,7 +139,7 @@ def delete_orphaned_metadata(target: TopicTable, *, older_than_ms: int, now_ms: 
             FileSelector(path, allow_not_found=True)
         )
         # Loaded after the files were listed: what was committed in between is in use.
-        table = load_table(target.catalog, target.name, target.owner)
+        table = load_table(target)
         used = _names_in_use(table)
         if _name(table.metadata_location) not in {info.base_name for info in listed}:
             return []  # the table's metadata is kept somewhere else, and so is none of this known

@@ -1,11 +1,14 @@
-"""A topic's table: making it, and knowing it again.
+"""A topic's table: creating, loading and checking it.
 
-A table says in its properties whose it is. One that is not what Headwater made is never written
-to: every such case is a ``TableMismatch`` with one line that says what is wrong and what helps.
+Table properties name the owner of a table. A table that Headwater did not create, or that was
+changed incompatibly, is never written to: ``TableMismatch`` says what is wrong and what to do.
 """
 
 import contextlib
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import (
@@ -38,9 +41,9 @@ TOPIC_ID: Final = "headwater.topic-id"
 FIRST_STREAM: Final = "headwater.first-stream"
 PARTITION_BY: Final = "headwater.partition-by"
 EPOCH: Final = "headwater.restore-epoch"
-"""The restore epoch that the table's files and watermarks are of; absent: 0."""
+"""The restore epoch of the table's files and watermarks; 0 if absent."""
 LAST_SNAPSHOT: Final = "headwater.snapshot"
-"""The snapshot that the last commit made."""
+"""The table snapshot of Headwater's last commit."""
 
 _PROPERTIES: Final = {
     "format-version": str(FORMAT_VERSION),
@@ -54,83 +57,81 @@ _PROPERTIES: Final = {
 }
 
 _RIVALS = 4
-"""How often another process may change the name's table while this one looks at it."""
+"""Attempts if other processes change the table at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOwner:
-    """Whose a table is."""
+    """The topic that a table belongs to."""
 
     cluster_id: str
     topic: str
     topic_id: str
     first_stream: int
-    """The stream of partition 0. Streams are numbered upwards and never twice, so of two topics
-    that had one name the later has the greater one."""
+    """The stream of partition 0. Stream numbers only rise, so of two topics with the same name
+    the later one has the greater number."""
     epoch: int = 0
     """The cluster's restore epoch."""
 
 
-def ensure_table(
-    catalog: "Catalog", name: TableName, owner: TableOwner, *, objects_url: str, partitioning: str
-) -> "Table":
-    """A topic's table, created where there is none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTable:
+    """The name of a topic's table in a catalog. The table need not exist."""
 
-    ``partitioning`` counts when it is created; later the table's own holds. The table of an
-    earlier topic of the same name is renamed out of the way.
+    catalog: "Catalog"
+    name: TableName
+    owner: TableOwner
+    objects_url: str
+    random: Random = field(default_factory=Random)
+    sleep: Callable[[float], None] = time.sleep
 
-    Raises ``TableMismatch`` where the name is taken by a table that is not this topic's, where
-    the table was changed so that the topic's files do not fit it, or where it was dropped;
-    ``CatalogUnavailable``.
+    @property
+    def exists(self) -> bool:
+        """Whether the catalog has a table of this name, of any owner."""
+        with catalog_errors(f"table {dotted(self.name)}"):
+            return self.catalog.table_exists(self.name)
+
+
+def ensure_table(target: TopicTable, partitioning: str) -> "Table":
+    """Load a topic's table, or create it with this partitioning.
+
+    The table of an earlier topic of the same name is renamed.
+
+    Raises ``TableMismatch`` if the name belongs to another table, if the table was changed so that
+    the topic's files no longer fit, or if it was dropped; ``CatalogUnavailable``.
     """
+    catalog, name, owner = target.catalog, target.name, target.owner
     with catalog_errors(f"table {dotted(name)}"):
         for _ in range(_RIVALS):
             try:
                 table = catalog.load_table(name)
             except NoSuchTableError:
-                _refuse_dropped(catalog, name, table_location(objects_url, owner.topic_id))
-                _create(catalog, name, owner, objects_url, partitioning)
+                _refuse_dropped(catalog, name, table_location(target.objects_url, owner.topic_id))
+                _create(target, partitioning)
                 continue
             if not _is_predecessor(table, owner):
                 check_table(table, name, owner)
                 return table
             _retire(catalog, name, table.properties[TOPIC_ID])
     raise TableMismatch(
-        f"table {dotted(name)} is of a deleted topic {owner.topic} and cannot be renamed to "
-        f"{dotted(retired_name(name, table.properties[TOPIC_ID]))}; drop either without purging"
+        f"table {dotted(name)} belongs to a deleted topic {owner.topic} and cannot be renamed to "
+        f"{dotted(retired_name(name, table.properties[TOPIC_ID]))}, which exists; drop one of "
+        "them without purging"
     )
 
 
-def load_table(catalog: "Catalog", name: TableName, owner: TableOwner) -> "Table":
-    """A topic's table as it stands. Raises as ``ensure_table``, also where there is none."""
-    with catalog_errors(f"table {dotted(name)}"):
+def load_table(target: TopicTable) -> "Table":
+    """Load a topic's table. Raises as ``ensure_table``; ``TableMismatch`` also if it is missing."""
+    with catalog_errors(f"table {dotted(target.name)}"):
         try:
-            table = catalog.load_table(name)
+            table = target.catalog.load_table(target.name)
         except NoSuchTableError:
             raise TableMismatch(
-                f"table {dotted(name)} of topic {owner.topic} is gone: someone dropped or renamed "
-                "it; register its newest metadata file again under that name"
+                f"table {dotted(target.name)} of topic {target.owner.topic} was dropped or "
+                "renamed; register its newest metadata file under that name again"
             ) from None
-    check_table(table, name, owner)
+    check_table(table, target.name, target.owner)
     return table
-
-
-def drop_table(catalog: "Catalog", name: TableName, owner: TableOwner) -> bool:
-    """Take a deleted topic's table out of the catalog; its files are the log's to delete.
-
-    Returns whether there was one; a table of that name that is not this topic's stays.
-    """
-    with catalog_errors(f"table {dotted(name)}"):
-        try:
-            table = catalog.load_table(name)
-            if table.properties.get(CLUSTER) != owner.cluster_id:
-                return False
-            if table.properties.get(TOPIC_ID) != owner.topic_id:
-                return False
-            catalog.drop_table(name)
-        except NoSuchTableError:
-            return False
-    return True
 
 
 def _is_predecessor(table: "Table", owner: TableOwner) -> bool:
@@ -143,19 +144,18 @@ def _is_predecessor(table: "Table", owner: TableOwner) -> bool:
 
 
 def _retire(catalog: "Catalog", name: TableName, topic_id: str) -> None:
-    """Rename a table out of the way, unless a rival has.
+    """Rename a predecessor's table, unless another process did.
 
-    A rival may even have made the next one since: that one is safe, since the name to which it
-    would be renamed is taken by the one before it.
+    If that process has already created the next table, this rename fails because its target name
+    exists.
     """
     with contextlib.suppress(NoSuchTableError, TableAlreadyExistsError):
         catalog.rename_table(name, retired_name(name, topic_id))
 
 
-def _create(
-    catalog: "Catalog", name: TableName, owner: TableOwner, objects_url: str, partitioning: str
-) -> None:
-    """Create a table, unless a rival has."""
+def _create(target: TopicTable, partitioning: str) -> None:
+    """Create a table, unless another process did."""
+    catalog, name, owner = target.catalog, target.name, target.owner
     properties = _PROPERTIES | {
         CLUSTER: owner.cluster_id,
         TOPIC: owner.topic,
@@ -165,14 +165,14 @@ def _create(
         PARTITION_BY: partitioning,
     }
     for depth in range(1, len(name)):
-        # A SQL catalog looks first and then inserts: of two rivals one meets the other's row.
+        # A SQL catalog reads before it inserts, so one of two processes may get an IntegrityError.
         with contextlib.suppress(NamespaceAlreadyExistsError, IntegrityError):
             catalog.create_namespace(name[:depth])
     with contextlib.suppress(TableAlreadyExistsError):
         catalog.create_table(
             name,
             ICEBERG,
-            location=table_location(objects_url, owner.topic_id),
+            location=table_location(target.objects_url, owner.topic_id),
             partition_spec=partition_spec(partitioning),
             sort_order=SORT_ORDER,
             properties=properties,
@@ -180,7 +180,7 @@ def _create(
 
 
 def _refuse_dropped(catalog: "Catalog", name: TableName, location: str) -> None:
-    """A place with metadata of a later version had a table that held records."""
+    """Raises ``TableMismatch`` if the location has metadata of a table that had records."""
     newest = next(iter(metadata_files(f"{location}/metadata", catalog.properties)), None)
     if newest is not None and newest.version > 0:
         raise TableMismatch(
@@ -204,13 +204,13 @@ def check_table(table: "Table", name: TableName, owner: TableOwner) -> None:
         )
     if found.get(TOPIC) != owner.topic:
         raise TableMismatch(
-            f"{text} is that of topic {found.get(TOPIC)}; give topic {owner.topic} another "
+            f"{text} belongs to topic {found.get(TOPIC)}; give topic {owner.topic} another "
             "headwater.table.name"
         )
     if found[TOPIC_ID] != owner.topic_id:
         raise TableMismatch(
-            f"{text} is that of topic {owner.topic} as it was created again ({found[TOPIC_ID]}); "
-            f"the one that is meant here ({owner.topic_id}) is deleted"
+            f"{text} belongs to a newer topic {owner.topic} with id {found[TOPIC_ID]}; the topic "
+            f"with id {owner.topic_id} is deleted"
         )
     if table.format_version != FORMAT_VERSION:
         raise TableMismatch(f"{text} was changed to format version {table.format_version}")
@@ -219,20 +219,20 @@ def check_table(table: "Table", name: TableName, owner: TableOwner) -> None:
 
 
 def _misfit(table: "Table") -> str | None:
-    """Why files with our columns do not fit a table; None where they do."""
+    """Why files with Headwater's columns do not fit a table; None if they do."""
     schema = table.schema()
     known = set(ICEBERG.field_ids)
-    for field in ICEBERG.fields:
-        if field.field_id not in schema.field_ids:
-            return f"column {field.name} is gone"
-        there = schema.find_field(field.field_id)
-        widened = isinstance(field.field_type, IntegerType) and there.field_type == LongType()
-        if there.field_type != field.field_type and not widened:
-            return f"column {field.name} is {there.field_type}, not {field.field_type}"
+    for wanted in ICEBERG.fields:
+        if wanted.field_id not in schema.field_ids:
+            return f"column {wanted.name} is gone"
+        there = schema.find_field(wanted.field_id)
+        widened = isinstance(wanted.field_type, IntegerType) and there.field_type == LongType()
+        if there.field_type != wanted.field_type and not widened:
+            return f"column {wanted.name} is {there.field_type}, not {wanted.field_type}"
     for there in schema.fields:
         if there.required and there.field_id not in known:
-            return f"column {there.name} is required and no topic has it"
-    wanted = partition_spec(table.properties.get(PARTITION_BY, "partition"))
-    if not table.spec().compatible_with(wanted):
+            return f"column {there.name} is required, and topics do not have it"
+    spec = partition_spec(table.properties.get(PARTITION_BY, "partition"))
+    if not table.spec().compatible_with(spec):
         return f"it is partitioned by {table.spec()}"
     return None

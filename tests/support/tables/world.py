@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.log.jobs.jobs import DataFile
 from headwater.tables.catalog.catalogs import open_catalog
-from headwater.tables.commit.changes import TopicTable
 from headwater.tables.commit.watermarks import Append, Range
 from headwater.tables.files.parquet import FileTarget, write_range
 from headwater.tables.settings import TableSettings
-from headwater.tables.topic_tables import TableOwner, ensure_table
+from headwater.tables.topic_tables import TableOwner, TopicTable, ensure_table
 from headwater.wire.batches.records import Record, encode_batch
 from headwater.wire.columnar import decode
 
@@ -64,11 +63,7 @@ class TablesWorld:
     def target(self, *, create: bool = True) -> TopicTable:
         """The table in a catalog of its own."""
         catalog = self.catalog()
-        if create:
-            ensure_table(
-                catalog, NAME, self.owner, objects_url=self.objects_url, partitioning="partition"
-            )
-        return TopicTable(
+        target = TopicTable(
             catalog=catalog,
             name=NAME,
             owner=self.owner,
@@ -76,6 +71,9 @@ class TablesWorld:
             random=Random(1),
             sleep=lambda _seconds: None,
         )
+        if create:
+            ensure_table(target, "partition")
+        return target
 
     def write(
         self,

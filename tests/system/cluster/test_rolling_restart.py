@@ -85,8 +85,8 @@ async def test_a_drain_can_be_taken_back(tmp_path: Path) -> None:
     async with place(tmp_path, brokers=[{}, {}]) as cluster:
         await cluster.command("cluster", "drain", "2", "--timeout", "20")
         taken_back = await asyncio.to_thread(cluster.run, "cluster", "drain", "2", "--cancel")
-        assert taken_back.stdout == ("Broker 2 is no longer asked to drain, and serves again.\n")
+        assert taken_back.stdout == ("Cancelled the drain of broker 2; it serves again.\n")
         shown = await asyncio.to_thread(cluster.run, "cluster", "status", "--json")
         assert [each["state"] for each in json.loads(shown.stdout)["brokers"]] == ["serving"] * 2
         again = await asyncio.to_thread(cluster.run, "cluster", "drain", "2", "--cancel")
-        assert again.stdout == "Broker 2 was not asked to drain; nothing was changed.\n"
+        assert again.stdout == "Broker 2 was not draining; nothing was changed.\n"

@@ -204,7 +204,7 @@ def test_help_of_restore_shows_an_example(tmp_path: Path) -> None:
     )
     said = cluster.run("restore", "--help").stdout
     assert "headwater restore --metadata etcd://" in said
-    for said in ("there are no objects at", "there is no snapshot of the metadata among these"):
+    for said in ("there is no object store at", "there is no snapshot of the metadata among these"):
         nothing = cluster.run("restore", check=False)
         assert nothing.returncode == 1
         assert said in nothing.stderr

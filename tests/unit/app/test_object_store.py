@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from headwater.app import object_store
-from headwater.app.object_store import absent_store, patiently, unreadiness
+from headwater.app.object_store import absent_store, retry_while_unavailable, unreadiness
 from headwater.clock import SystemClock
 from headwater.errors import ConfigurationError, ObjectStoreUnavailable, StoreUnavailable
 from headwater.objects.health import StoreHealth, StoreSuspended
@@ -27,7 +27,7 @@ async def test_a_store_that_is_throttled_at_start_is_waited_for(
             raise failure
 
     with caplog.at_level(logging.WARNING):
-        await patiently(work)
+        await retry_while_unavailable(work)
     assert caplog.text.count("Waiting for the object store") == 50
 
 
@@ -36,7 +36,7 @@ async def test_a_store_that_refuses_us_is_not_waited_for() -> None:
         raise StoreUnavailable("access is denied")
 
     with pytest.raises(StoreUnavailable, match="access is denied"):
-        await patiently(work)
+        await retry_while_unavailable(work)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.app.workers import CannotGoOn, RestartDelay, Supervisor, worker_flags
+from headwater.app.workers import RestartDelay, Supervisor, WorkerCannotContinue, worker_flags
 from headwater.config import load
 from headwater.errors import ConfigurationError
 
@@ -58,11 +58,11 @@ def test_the_pause_doubles_up_to_a_limit_and_starts_over_after_a_long_life() -> 
 
 
 async def test_a_worker_that_cannot_go_on_ends_all(tmp_path: Path) -> None:
-    ends = f"import sys; print('ready', flush=True); sys.exit({CannotGoOn.exit_code})"
+    ends = f"import sys; print('ready', flush=True); sys.exit({WorkerCannotContinue.exit_code})"
     supervisor = Supervisor([script(LIVES, tmp_path / "0", 0), script(ends)])
     with pytest.raises(ExceptionGroup) as raised:
         await supervisor.run()
-    assert raised.group_contains(ConfigurationError, match="worker 1 cannot go on")
+    assert raised.group_contains(ConfigurationError, match="worker 1 cannot continue")
 
 
 async def test_a_dead_worker_is_started_again_and_stop_ends_all(tmp_path: Path) -> None:

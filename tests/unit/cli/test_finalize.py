@@ -38,7 +38,7 @@ def test_finalizing_asks_first_and_a_script_says_yes(tmp_path: Path) -> None:
     asyncio.run(make_cluster(tmp_path / "metadata.db", 1))
     refused = finalize(tmp_path)
     assert refused.exit_code == 2
-    assert "it needs --yes" in refused.stderr
+    assert "confirm it with --yes" in refused.stderr
     tried = json.loads(finalize(tmp_path, "--dry-run", "--json").stdout)
     assert tried == {"before": 1, "after": 2, "dry_run": True}
     done = json.loads(finalize(tmp_path, "--yes", "--json").stdout)

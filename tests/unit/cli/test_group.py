@@ -155,7 +155,7 @@ def test_a_reset_says_where_an_offset_does_not_exist(broker: Serving) -> None:
     left_group(broker, "beyond")
     plan = broker.headwater("group", "reset", "beyond", "--to-offset", "99")
     assert plan.stdout == "beyond\t0\t2\t5\t0\n"
-    assert "Outside of the partition, so the nearest is taken: beyond:0 (5 for 99)" in plan.stderr
+    assert "Out of range, so the nearest offset is used: beyond:0 (5 for 99)" in plan.stderr
 
 
 def test_a_reset_takes_the_partitions_that_are_named(broker: Serving) -> None:
@@ -221,7 +221,7 @@ def test_what_does_not_exist_is_named_in_one_line(
 def test_a_partition_that_does_not_exist_is_named(broker: Serving) -> None:
     topic(broker, "short")
     said = failure(broker, "reset", "short-group", "-t", "short:7", "--to-latest")
-    assert said == "topic short has no partition 7; it has 0 to 0"
+    assert said == "topic short has no partition 7; it has partitions 0 to 0"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_partition_that_does_not_exist_is_named(broker: Serving) -> None:
         (["reset", "g", "--to-datetime", "soon"], "'soon' is not an ISO 8601 time"),
         (["reset", "g", "--by-duration", "long"], "'long' is not a duration"),
         (["reset", "g", "--to-latest", "-t", "t:x"], "'t:x' is not TOPIC"),
-        (["delete", "g"], "needs --yes"),
+        (["delete", "g"], "with --yes"),
     ],
 )
 def test_wrong_usage_of_groups_says_why(arguments: list[str], message: str) -> None:

@@ -14,8 +14,8 @@ from headwater.cli.group.reset import (
     ToLatest,
     ToOffset,
     ToTime,
+    out_of_range_note,
     plan,
-    spelt_outside,
 )
 
 PLACE = ("t", 0)
@@ -47,12 +47,12 @@ def test_offsets_that_do_not_exist_are_told_of() -> None:
     bounds = {("t", number): OffsetBounds(3, 9) for number in range(8)}
     moves = plan(ToOffset(11), {}, bounds)
     assert [(each.asked, each.new) for each in moves] == [(11, 9)] * 8
-    told = spelt_outside(moves)
+    told = out_of_range_note(moves)
     assert told is not None
     assert told.endswith(
         "t:0 (9 for 11), t:1 (9 for 11), t:2 (9 for 11), t:3 (9 for 11), t:4 (9 for 11) and 3 more"
     )
-    assert spelt_outside(plan(ToOffset(9), {}, bounds)) is None
+    assert out_of_range_note(plan(ToOffset(9), {}, bounds)) is None
 
 
 def test_a_partition_without_a_committed_offset_can_be_set_but_not_shifted() -> None:
@@ -84,7 +84,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["9999999d", "99999999999d"])
 def test_a_time_before_all_dates_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="longer than dates go back"):
+    with pytest.raises(click.BadParameter, match="is too long"):
         _ago(text)
 
 

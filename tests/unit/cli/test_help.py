@@ -61,9 +61,9 @@ def test_help_shows_the_summary_of_every_command_whole() -> None:
         (["topic", "create", "t", "-c", "retention.ms"], "'retention.ms' is not NAME=VALUE"),
         (["topic", "create", "t", "-p", "0"], "0 is not in the range x>=1"),
         (["topic", "alter", "t"], "give --partitions, --config or --delete-config"),
-        (["topic", "delete", "t"], "needs --yes"),
+        (["topic", "delete", "t"], "with --yes"),
         (["consume", "t", "-o", "yesterday"], "'yesterday' is not earliest, latest"),
-        (["sql", "SELECT 1", "-o", "result.xlsx"], "no format is written to a .xlsx file"),
+        (["sql", "SELECT 1", "-o", "result.xlsx"], "there is no format for a .xlsx file"),
         (["completion", "tcsh"], "'tcsh' is not one of"),
     ],
 )

@@ -98,8 +98,8 @@ def test_consuming_starts_where_it_is_told(broker: Serving) -> None:
     ("arguments", "message"),
     [
         (["absent"], "absent: Unknown topic or partition (UNKNOWN_TOPIC_OR_PART, 3)"),
-        (["bounds", "-p", "4"], "topic bounds has no partition 4; it has 0 to 0"),
-        (["bounds", "-o", "9"], "offset 9 is out of range; partition 0 has 0 to 1"),
+        (["bounds", "-p", "4"], "topic bounds has no partition 4; it has partitions 0 to 0"),
+        (["bounds", "-o", "9"], "offset 9 is out of range; partition 0 has offsets 0 to 1"),
     ],
 )
 def test_what_cannot_be_consumed_is_one_line(

@@ -97,9 +97,9 @@ def test_status_without_data_says_so(broker: Serving, tmp_path: Path) -> None:
     [
         (["status"], "there is no metadata store at"),
         (["cluster", "status"], "there is no metadata store at"),
-        (["restore", "--list"], "there are no objects at"),
-        (["restore", "--dry-run"], "there are no objects at"),
-        (["restore"], "there are no objects at"),
+        (["restore", "--list"], "there is no object store at"),
+        (["restore", "--dry-run"], "there is no object store at"),
+        (["restore"], "there is no object store at"),
     ],
 )
 def test_who_looks_at_a_place_that_is_not_there_does_not_make_it(
@@ -208,7 +208,9 @@ def test_a_store_that_nobody_knows_is_one_line(
 
 def test_listening_everywhere_needs_an_address_for_clients(tmp_path: Path) -> None:
     line = refused("--data", tmp_path / "data", "--listen", "0.0.0.0:0")
-    assert line.startswith("Error: no client can connect to 0.0.0.0: give the address")
+    assert line.startswith(
+        "Error: clients cannot connect to the wildcard address 0.0.0.0; name the address"
+    )
 
 
 def test_a_file_of_settings_is_followed(tmp_path: Path) -> None:

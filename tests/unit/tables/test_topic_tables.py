@@ -9,13 +9,12 @@ from headwater.tables.commit.changes import append_files
 from headwater.tables.names import check_template, table_name
 from headwater.tables.schema import ICEBERG
 from headwater.tables.settings import TableSettings
-from headwater.tables.topic_tables import TableOwner, drop_table, ensure_table, load_table
+from headwater.tables.topic_tables import TableOwner, ensure_table, load_table
 from tests.support.tables.world import NAME, OWNER, TablesWorld, rows, span
 
 
 def ensure(world: TablesWorld, owner: TableOwner = OWNER) -> None:
-    catalog = world.catalog()
-    ensure_table(catalog, NAME, owner, objects_url=world.objects_url, partitioning="partition")
+    ensure_table(replace(world.target(create=False), owner=owner), "partition")
 
 
 def test_a_table_says_whose_it_is_and_guards_its_files(world: TablesWorld) -> None:
@@ -42,7 +41,7 @@ def test_an_existing_table_is_found_again(world: TablesWorld) -> None:
     ("owner", "reason"),
     [
         (replace(OWNER, cluster_id="c2"), "belongs to cluster c1"),
-        (replace(OWNER, topic="orders.eu", topic_id="id-9"), "is that of topic orders"),
+        (replace(OWNER, topic="orders.eu", topic_id="id-9"), "belongs to topic orders"),
         (replace(OWNER, topic_id="id-0", first_stream=50), "is deleted"),
     ],
 )
@@ -76,17 +75,6 @@ def test_a_topic_created_again_gets_a_new_table_and_place(world: TablesWorld) ->
     with pytest.raises(TableMismatch, match="is deleted"):
         append_files(world.target(create=False), [world.append(0, 5, 7)])
     assert rows(later.target()) == span(0, 0, 2)
-
-
-def test_a_deleted_topics_table_leaves_the_catalog_and_not_its_files(world: TablesWorld) -> None:
-    target = world.target()
-    append = world.append(0, 0, 5)
-    append_files(target, [append])
-    assert not drop_table(target.catalog, NAME, replace(OWNER, topic_id="id-2"))
-    assert not drop_table(target.catalog, NAME, replace(OWNER, cluster_id="c2"))
-    assert drop_table(target.catalog, NAME, OWNER)
-    assert not drop_table(target.catalog, NAME, OWNER)
-    assert (world.directory / "objects" / append.files[0].key).exists()
 
 
 def test_a_table_that_someone_dropped_is_an_error_and_comes_back_by_registering(
@@ -133,7 +121,7 @@ def test_a_changed_partitioning_is_refused(world: TablesWorld) -> None:
     with target.catalog.load_table(NAME).update_spec() as update:
         update.remove_field("partition")
     with pytest.raises(TableMismatch, match="it is partitioned by"):
-        load_table(target.catalog, NAME, OWNER)
+        load_table(target)
 
 
 def test_a_catalog_that_is_down_is_a_typed_error(world: TablesWorld) -> None:

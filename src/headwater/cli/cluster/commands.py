@@ -1,6 +1,6 @@
-"""``headwater cluster``: who is in a cluster, and how brokers leave and are upgraded.
+"""``headwater cluster``: show brokers, drain them, and finalize upgrades.
 
-Everything goes through the metadata store, so it works from any machine that reaches it.
+All commands use the metadata store only, so they run on any host that can connect to it.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ Examples:
 
 @click.group(epilog=_EPILOG)
 def cluster() -> None:
-    """Show a cluster's brokers, drain one, finalize an upgrade."""
+    """Show and drain brokers, and finalize upgrades."""
 
 
 @cluster.command(epilog="Example: headwater cluster status --data /var/lib/headwater --json")
 @as_json
 @store_options
 def status(settings: "Settings", *, as_json: bool) -> None:
-    """Show the live brokers, what each is doing, the feature level and the last snapshot."""
+    """Show live brokers, the feature level and the last snapshot."""
     from headwater.cli.cluster.facts import look
 
     facts = asyncio.run(look(settings.metadata_url))
@@ -53,19 +53,19 @@ def status(settings: "Settings", *, as_json: bool) -> None:
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait until it is drained, or serves again; 0 only asks.",
+    help="Time to wait until it is drained (or serves again); 0: do not wait.",
 )
-@click.option("--cancel", is_flag=True, help="Take the request back: the broker serves again.")
+@click.option("--cancel", is_flag=True, help="Cancel the drain: the broker serves again.")
 @as_json
 @store_options
 def drain(
     settings: "Settings", broker: int, timeout: float, *, cancel: bool, as_json: bool
 ) -> None:
-    """Let a broker's clients go to the others, and wait until they have.
+    """Move a broker's clients to other brokers and wait.
 
-    The broker leaves the metadata that clients see, hands its groups over, and sends whoever
-    still asks it for data to the others. It can be stopped once it is drained; a broker that is
-    started again is not draining. The exit code is 1 where it was not drained in time.
+    Metadata no longer names the broker, its groups move to other brokers, and its remaining
+    clients are redirected. Stop the broker once it is drained. A restarted broker is not draining.
+    The exit code is 1 if the broker was not drained in time.
     """
     from headwater.broker.cluster.registration import DRAINED, SERVING
     from headwater.cli.cluster.drain import DrainProgress, cancel_drain, drain_broker
@@ -75,10 +75,10 @@ def drain(
         if as_json:
             print_json(asdict(found))
         elif asked:
-            again = "and serves again" if found.state == SERVING else f"and is {found.state} still"
-            click.echo(f"Broker {broker} is no longer asked to drain, {again}.")
+            again = "it serves again" if found.state == SERVING else f"it is still {found.state}"
+            click.echo(f"Cancelled the drain of broker {broker}; {again}.")
         else:
-            click.echo(f"Broker {broker} was not asked to drain; nothing was changed.")
+            click.echo(f"Broker {broker} was not draining; nothing was changed.")
         return
     with DrainProgress(sys.stderr, broker) as progress:
         found = asyncio.run(drain_broker(settings.metadata_url, broker, timeout, progress.at))
@@ -93,18 +93,18 @@ def drain(
 @cluster.command(
     epilog="Examples: headwater cluster finalize --dry-run; headwater cluster finalize --yes"
 )
-@click.option("--level", type=click.IntRange(min=1), help="[the highest that all brokers speak]")
-@click.option("--dry-run", is_flag=True, help="Say what would be finalized, and change nothing.")
+@click.option("--level", type=click.IntRange(min=1), help="[the highest that all brokers support]")
+@click.option("--dry-run", is_flag=True, help="Show the change only.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @as_json
 @store_options
 def finalize(
     settings: "Settings", level: int | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Let brokers write the formats of the release that all of them run.
+    """Raise the feature level after all brokers are upgraded.
 
-    Do this after the last broker was upgraded and runs well: releases that do not speak the new
-    feature level no longer start afterwards. This cannot be undone.
+    Brokers then write the formats of the new version. Versions that do not support the new feature
+    level cannot start on this cluster afterwards. This cannot be undone.
     """
     from headwater.cli.cluster.facts import finalize_cluster
 
@@ -112,8 +112,8 @@ def finalize(
         planned = asyncio.run(finalize_cluster(settings.metadata_url, level, dry_run=True))
         if planned.before != planned.after:
             confirm(
-                f"Raise the feature level from {planned.before} to {planned.after} for good? "
-                "Older releases will not start on this cluster again."
+                f"Raise the feature level from {planned.before} to {planned.after}? This cannot be "
+                "undone: older versions will not start on this cluster."
             )
     done = asyncio.run(finalize_cluster(settings.metadata_url, level, dry_run=dry_run))
     if as_json:
@@ -121,19 +121,19 @@ def finalize(
     elif done.before == done.after:
         click.echo(f"The cluster is at feature level {done.after}; there is nothing to finalize.")
     elif dry_run:
-        click.echo(f"The cluster would go from feature level {done.before} to {done.after}.")
+        click.echo(f"Would raise the feature level from {done.before} to {done.after}.")
     else:
-        click.echo(f"The cluster is at feature level {done.after} now; it was at {done.before}.")
+        click.echo(f"Raised the feature level from {done.before} to {done.after}.")
 
 
 def _drain_line(found: "BrokerFacts") -> str:
     if found.state == "drained":
-        return f"Broker {found.id} is drained: it can be stopped."
-    left = f"{found.groups} shards of groups left" if found.groups else "its groups are elsewhere"
-    active = "clients still ask it for data" if found.active else "no client asks it for data"
+        return f"Broker {found.id} is drained; you can stop it."
+    left = f"{found.groups} group shards left" if found.groups else "no group shards left"
+    active = "clients still send requests" if found.active else "no client sends requests"
     if found.state != "draining":
-        return f"Broker {found.id} is asked to drain and has not begun yet; --cancel takes it back."
-    return f"Broker {found.id} is draining: {left}, {active}; --cancel takes it back."
+        return f"Broker {found.id} has not begun to drain yet; --cancel cancels the request."
+    return f"Broker {found.id} is draining: {left}, {active}; --cancel cancels the drain."
 
 
 def _print(facts: "ClusterFacts") -> None:
@@ -142,7 +142,7 @@ def _print(facts: "ClusterFacts") -> None:
         f"feature level {facts.level}, restore epoch {facts.epoch}"
     )
     print_table(
-        ["Broker", "Address", "Rack", "State", "Epoch", "Speaks", "Groups' shards"],
+        ["Broker", "Address", "Rack", "State", "Epoch", "Levels", "Group shards"],
         [
             (
                 each.id,
@@ -159,10 +159,10 @@ def _print(facts: "ClusterFacts") -> None:
     )
     if facts.can_finalize is not None:
         click.echo(
-            f"All brokers speak feature level {facts.can_finalize}: "
-            "headwater cluster finalize brings the cluster there."
+            f"All brokers support feature level {facts.can_finalize}; "
+            "run headwater cluster finalize to use it."
         )
     if facts.snapshot is not None:
-        click.echo(f"Last snapshot of the metadata: {facts.snapshot.taken}, {facts.snapshot.key}")
+        click.echo(f"Last metadata snapshot: {facts.snapshot.taken}, {facts.snapshot.key}")
     else:
-        click.echo("No snapshot of the metadata yet.")
+        click.echo("No metadata snapshot yet.")

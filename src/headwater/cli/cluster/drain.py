@@ -1,4 +1,4 @@
-"""Asking a broker to drain through the metadata store, and watching it do so."""
+"""Requesting a broker's drain through the metadata store, and watching it."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,10 +20,10 @@ Watch = Callable[[BrokerFacts], None]
 
 
 async def drain_broker(url: str, broker: int, seconds: float, watch: Watch) -> BrokerFacts:
-    """Ask, and return what the broker says when it is drained or ``seconds`` have passed.
+    """Request a drain and wait until it is done or ``seconds`` have passed.
 
-    Raises ``ConfigurationError`` where it does not live, or where no other broker could take its
-    clients.
+    Raises ``ConfigurationError`` if the broker is not registered, or if no other broker could take
+    its clients.
     """
     async with opened(url) as meta:
         await _ask(meta, broker)
@@ -38,10 +38,10 @@ async def drain_broker(url: str, broker: int, seconds: float, watch: Watch) -> B
 
 
 async def cancel_drain(url: str, broker: int, seconds: float) -> tuple[BrokerFacts, bool]:
-    """Take the request back; also whether there was one.
+    """Cancel a drain; returns the broker's state and whether a drain was requested.
 
-    If there was, returns when the broker serves again or ``seconds`` have passed. Raises
-    ``ConfigurationError`` where the broker does not live.
+    Waits until the broker serves again or ``seconds`` have passed. Raises ``ConfigurationError`` if
+    the broker is not registered.
     """
     key = keys.drain(broker)
 
@@ -75,7 +75,7 @@ async def _ask(meta: MetadataStore, broker: int) -> None:
     others = [each for each in await brokers(meta) if each.id != broker and each.state == SERVING]
     if not others:
         raise ConfigurationError(
-            f"no other broker serves: broker {broker}'s clients have nowhere to go; "
+            f"broker {broker} is the only one that serves, so its clients cannot move; "
             "start another broker first"
         )
     key, registered, now_ms = keys.drain(broker), keys.broker(broker), SystemClock().now_ms()
@@ -93,7 +93,7 @@ async def _ask(meta: MetadataStore, broker: int) -> None:
 
 
 class DrainProgress:
-    """What is left to do, on a terminal; nothing elsewhere."""
+    """The progress of a drain, shown on a terminal only."""
 
     def __init__(self, out: TextIO, broker: int) -> None:
         self._status: Any = None
@@ -101,7 +101,7 @@ class DrainProgress:
         if out.isatty():
             from rich.console import Console
 
-            self._status = Console(file=out).status(f"Asking broker {broker} to drain")
+            self._status = Console(file=out).status(f"Requesting the drain of broker {broker}")
 
     def __enter__(self) -> Self:
         if self._status is not None:
@@ -119,8 +119,8 @@ class DrainProgress:
 
     def at(self, found: BrokerFacts) -> None:
         if self._status is not None:
-            active = "clients still ask it for data" if found.active else "no client asks for data"
+            active = "clients still send requests" if found.active else "no client sends requests"
             self._status.update(
                 f"Broker {self._broker} is {found.state}: "
-                f"{found.groups} shards of groups left, {active}"
+                f"{found.groups} group shards left, {active}"
             )

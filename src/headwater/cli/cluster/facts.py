@@ -1,4 +1,4 @@
-"""What the metadata store says of a cluster's brokers, level and snapshots."""
+"""A cluster's brokers, feature level and snapshots, read from the metadata store."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ from headwater.meta.values import decode
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """A live broker; ``shards`` counts the shards of groups that it coordinates."""
+    """A live broker; ``shards`` is the number of group shards that it coordinates."""
 
     id: int
     address: str
@@ -49,14 +49,14 @@ class ClusterFacts:
     level: int
     epoch: int
     can_finalize: int | None
-    """A higher level that every broker speaks, where there is one."""
+    """A higher level that every broker supports; None if there is none."""
     snapshot: SnapshotFacts | None
     """The newest."""
     brokers: list[BrokerFacts] = field(default_factory=list)
 
 
 def missing_file(url: str) -> Path | None:
-    """The file of an embedded metadata store that is not there: to open it would make it."""
+    """The missing file of an embedded metadata store. Opening the store would create it."""
     if urlsplit(url).scheme != "sqlite":
         return None
     file = sqlite_file(url)
@@ -65,7 +65,7 @@ def missing_file(url: str) -> Path | None:
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[MetadataStore]:
-    """The store that is there; raises ``ConfigurationError`` where none is."""
+    """Open an existing store; raises ``ConfigurationError`` if there is none."""
     if (file := missing_file(url)) is not None:
         raise ConfigurationError(
             f"there is no metadata store at {file}; name its directory with --data"
@@ -78,7 +78,7 @@ async def opened(url: str) -> AsyncIterator[MetadataStore]:
 
 
 async def look(url: str) -> ClusterFacts:
-    """The whole cluster, for ``headwater cluster status``."""
+    """All facts, for ``headwater cluster status``."""
     async with opened(url) as meta:
         stored = await meta.get(keys.CLUSTER)
         record = None if stored is None else decode(ClusterRecord, stored.value)
@@ -130,7 +130,7 @@ async def finalize_cluster(url: str, level: int | None, *, dry_run: bool) -> Fin
 
 
 def moment(milliseconds: int) -> str:
-    """A time as people read it.
+    """A time in UTC.
 
     >>> moment(0)
     '1970-01-01 00:00:00 UTC'

@@ -16,7 +16,7 @@ from headwater.cli.group.facts import (
     type_name,
 )
 from headwater.cli.group.options import complete_group, rule_options, topic_option
-from headwater.cli.group.reset import Rule, choose, commit, plan, read_bounds, spelt_outside
+from headwater.cli.group.reset import Rule, choose, commit, out_of_range_note, plan, read_bounds
 from headwater.cli.terminal.confirm import confirm
 from headwater.cli.terminal.output import as_json, counted, print_json, print_table
 
@@ -41,7 +41,7 @@ def group() -> None:
     "types",
     type=click.Choice(list(TYPES.values()), case_sensitive=False),
     multiple=True,
-    help="Only groups of this protocol; repeatable.",
+    help="Only groups of this type; repeatable.",
 )
 @as_json
 @cluster_options
@@ -90,8 +90,8 @@ def describe_(
 ) -> None:
     """Show groups with their offsets, lag and members.
 
-    Lag is the end of a partition less the committed offset. The total counts the partitions that
-    have one.
+    The lag of a partition is its end minus its committed offset. The total lag covers partitions
+    that have a committed offset.
     """
     if bool(names) == everything:
         raise click.UsageError("give the names of groups, or --all")
@@ -120,7 +120,7 @@ def describe_(
 @click.argument("name", shell_complete=complete_group)
 @topic_option
 @rule_options
-@click.option("--execute", is_flag=True, help="Do it; without this the plan is only shown.")
+@click.option("--execute", is_flag=True, help="Execute the plan; without this it is only shown.")
 @as_json
 @cluster_options
 def reset(
@@ -132,10 +132,10 @@ def reset(
     execute: bool,
     as_json: bool,
 ) -> None:
-    """Move the committed offsets of a group that has no members.
+    """Change the committed offsets of a group without members.
 
-    Prints the plan; nothing changes without --execute. Offsets outside of a partition become its
-    start or end. A group that does not exist is made, where topics are named.
+    Prints a plan; nothing changes without --execute. An offset outside the partition's range is
+    replaced by the partition's start or end. With --topic, a missing group is created.
     """
     admin = cluster.admin()
     _refuse_members(admin, name, new_is_fine=bool(topics))
@@ -144,7 +144,7 @@ def reset(
     bounds = read_bounds(admin, rule, places)
     if not bounds:
         raise click.ClickException(
-            f"group {name} has committed no offsets; say where it is to start with --topic"
+            f"group {name} has no committed offsets; name its topics with --topic"
         )
     moves = plan(rule, committed, bounds)
     if execute:
@@ -155,13 +155,15 @@ def reset(
         )
         return
     print_table(
-        ["Topic", "Partition", "Current", "New", "Lag then"],
+        ["Topic", "Partition", "Current", "New", "New lag"],
         [(each.topic, each.partition, each.current, each.new, each.lag) for each in moves],
     )
-    if (outside := spelt_outside(moves)) is not None:
+    if (outside := out_of_range_note(moves)) is not None:
         click.echo(outside, err=True)
     done = f"Reset {counted(len(moves), 'partition')} of group {name}."
-    click.echo(done if execute else "Nothing was changed; add --execute to do it.", err=True)
+    click.echo(
+        done if execute else "Nothing was changed; add --execute to apply the plan.", err=True
+    )
 
 
 @group.command(epilog="Example: headwater group delete billing --yes")
@@ -193,7 +195,7 @@ def delete(cluster: ClusterClient, names: tuple[str, ...], *, yes: bool, as_json
 
 
 def _group_names(admin: Any, states: tuple[str, ...], types: tuple[str, ...]) -> list[str]:
-    """In order; what a broker that did not answer has is missing, which ends the command."""
+    """The sorted names of groups. Raises if a broker did not answer: its groups are missing."""
     from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 
     wanted: dict[str, Any] = {}
@@ -214,7 +216,7 @@ def _refuse_members(admin: Any, name: str, *, new_is_fine: bool) -> None:
     found = describe_groups(admin, [name])[name]
     if found is None and not new_is_fine:
         raise click.ClickException(
-            f"group {name} does not exist; to make it, say where it is to start with --topic"
+            f"group {name} does not exist; name its topics with --topic to create it"
         )
     if found is not None and found.members:
         members = counted(len(found.members), "member")
@@ -278,17 +280,17 @@ def _print_members(facts: GroupFacts) -> None:
                 each.client,
                 each.host,
                 len(each.partitions),
-                spelt_assignment(each.partitions),
+                format_assignment(each.partitions),
             )
             for each in facts.members
         ],
     )
 
 
-def spelt_assignment(partitions: tuple[tuple[str, int], ...]) -> str | None:
-    """Partitions by topic; None where there are none.
+def format_assignment(partitions: tuple[tuple[str, int], ...]) -> str | None:
+    """Partitions by topic; None if there are none.
 
-    >>> spelt_assignment((("orders", 0), ("orders", 1), ("stock", 2)))
+    >>> format_assignment((("orders", 0), ("orders", 1), ("stock", 2)))
     'orders:0,1 stock:2'
     """
     topics: dict[str, list[str]] = {}

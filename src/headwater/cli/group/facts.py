@@ -1,4 +1,4 @@
-"""What ``headwater group`` finds out about groups, in a few requests for all of them."""
+"""Groups with their members, offsets and lag, read in a few requests for all of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,8 +8,8 @@ import click
 
 from headwater.cli.client import REQUEST_TIMEOUT, describe
 
-Place = tuple[str, int]
-"""A topic and a partition of it."""
+TopicPartitionKey = tuple[str, int]
+"""A topic and one of its partitions."""
 
 STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
@@ -29,23 +29,23 @@ class MemberFacts:
     instance: str | None
     client: str
     host: str
-    partitions: tuple[Place, ...]
+    partitions: tuple[TopicPartitionKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A partition that the group has committed or that a member owns."""
+    """A partition that is assigned to a member or has a committed offset."""
 
     topic: str
     partition: int
     committed: int | None
     end: int | None
-    """None where the topic is gone."""
+    """None if the topic does not exist."""
     member: MemberFacts | None
 
     @property
     def lag(self) -> int | None:
-        """How many offsets are left to consume; None where nothing is committed."""
+        """Offsets left to consume; None without a committed offset."""
         if self.committed is None or self.end is None:
             return None
         return max(0, self.end - self.committed)
@@ -63,7 +63,7 @@ class GroupFacts:
 
     @property
     def lag(self) -> int:
-        """Over all partitions that have a committed offset."""
+        """The sum over all partitions with a committed offset."""
         return sum(each.lag or 0 for each in self.partitions)
 
     def as_json(self) -> dict[str, object]:
@@ -96,7 +96,7 @@ class GroupFacts:
 
 
 def read_groups(admin: Any, names: Sequence[str]) -> list[GroupFacts]:
-    """Everything about ``names``, in their order; one that does not exist ends the command."""
+    """The groups in the order of ``names``. Raises ``ClickException`` for a missing one."""
     described = {
         name: _existing(name, found) for name, found in describe_groups(admin, names).items()
     }
@@ -137,7 +137,7 @@ def describe_groups(admin: Any, names: Sequence[str]) -> dict[str, Any]:
     return described
 
 
-def committed_offsets(admin: Any, name: str) -> dict[Place, int]:
+def committed_offsets(admin: Any, name: str) -> dict[TopicPartitionKey, int]:
     """Every offset that a group has committed."""
     from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 
@@ -155,15 +155,17 @@ def committed_offsets(admin: Any, name: str) -> dict[Place, int]:
     }
 
 
-def end_offsets(admin: Any, places: Iterable[Place]) -> dict[Place, int]:
+def end_offsets(admin: Any, places: Iterable[TopicPartitionKey]) -> dict[TopicPartitionKey, int]:
     """The end of each partition that exists."""
     from confluent_kafka.admin import OffsetSpec
 
     return list_offsets(admin, places, OffsetSpec.latest())
 
 
-def list_offsets(admin: Any, places: Iterable[Place], spec: Any) -> dict[Place, int]:
-    """The offset that ``spec`` names in each partition that exists, in one request a broker."""
+def list_offsets(
+    admin: Any, places: Iterable[TopicPartitionKey], spec: Any
+) -> dict[TopicPartitionKey, int]:
+    """The offset of ``spec`` in each partition that exists, in one request per broker."""
     from confluent_kafka import TopicPartition
 
     topics = admin.list_topics(timeout=REQUEST_TIMEOUT).topics
@@ -172,7 +174,7 @@ def list_offsets(admin: Any, places: Iterable[Place], spec: Any) -> dict[Place, 
         for topic, partition in sorted(places)
         if topic in topics and partition in topics[topic].partitions
     }
-    if not asked:  # librdkafka takes no empty request
+    if not asked:  # librdkafka refuses an empty request
         return {}
     futures = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT)
     return {
@@ -183,8 +185,8 @@ def list_offsets(admin: Any, places: Iterable[Place], spec: Any) -> dict[Place, 
 def state_name(found: Any) -> str:
     """Kafka's name for a group's state.
 
-    librdkafka knows neither of the states that only the new protocol has; Assigning is over
-    within the coordinator's call, so that what it cannot name is Reconciling.
+    librdkafka has no names for the two states of the new protocol. Assigning ends within one call
+    of the coordinator, so an unknown state is Reconciling.
     """
     return STATES.get(found.state.name, "Reconciling")
 
@@ -194,7 +196,7 @@ def type_name(found: Any) -> str:
 
 
 def _existing(name: str, found: Any) -> Any:
-    """A description, or the error that ends a command where there is none."""
+    """The description of an existing group. Raises ``ClickException`` if it is None."""
     if found is None:
         raise click.ClickException(
             f"group {name} does not exist; `headwater group list` shows those that do"
@@ -219,7 +221,9 @@ def _members(found: Any) -> tuple[MemberFacts, ...]:
 
 
 def _lags(
-    members: Sequence[MemberFacts], committed: Mapping[Place, int], ends: Mapping[Place, int]
+    members: Sequence[MemberFacts],
+    committed: Mapping[TopicPartitionKey, int],
+    ends: Mapping[TopicPartitionKey, int],
 ) -> tuple[PartitionLag, ...]:
     owners = {place: member for member in members for place in member.partitions}
     return tuple(

@@ -1,4 +1,4 @@
-"""The options of ``headwater group`` that are more than one line: where to reset to, and what."""
+"""Options of ``headwater group reset``: the rule for new offsets, and the partitions."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _DURATION = re.compile(
 
 
 def rule_options(function: Function) -> Function:
-    """Add the options of which exactly one says where to go; the command gets it as ``rule``."""
+    """Add the options for the new offset; exactly one must be given. It is passed as ``rule``."""
     makers: dict[str, Callable[[Any], Rule]] = {
         "to_offset": ToOffset,
         "to_earliest": lambda _: ToEarliest(),
@@ -32,12 +32,18 @@ def rule_options(function: Function) -> Function:
     @click.option("--to-latest", is_flag=True, default=None, help="The end of each partition.")
     @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="This offset.")
     @click.option(
-        "--to-datetime", metavar="TIME", help="The first record since then: ISO 8601, else local."
+        "--to-datetime",
+        metavar="TIME",
+        help="First record at or after this ISO 8601 time; local time without a zone.",
     )
     @click.option(
-        "--by-duration", metavar="TIME", help="The first record since that long ago: 90m, P1DT12H."
+        "--by-duration",
+        metavar="TIME",
+        help="First record at or after now minus this: 90m, P1DT12H.",
     )
-    @click.option("--shift-by", type=int, metavar="N", help="N further on, or back where negative.")
+    @click.option(
+        "--shift-by", type=int, metavar="N", help="Forward by N offsets; backward if negative."
+    )
     @wraps(function)
     def command(**arguments: Any) -> Any:
         given = {
@@ -67,12 +73,12 @@ topic_option = click.option(
     multiple=True,
     metavar="TOPIC[:PARTITION,...]",
     callback=_read_topics,
-    help="Only this topic, or these partitions of it; repeatable. Else all that are committed.",
+    help="This topic, or these partitions of it; repeatable.  [all that are committed]",
 )
 
 
 def read_topic(text: str, parameter: click.Parameter | None = None) -> tuple[str, frozenset[int]]:
-    """``TOPIC`` or ``TOPIC:0,1``; no partitions stand for all.
+    """``TOPIC`` or ``TOPIC:0,1``. No partitions means all of them.
 
     >>> read_topic("orders:0,2") == ("orders", frozenset({0, 2}))
     True
@@ -84,7 +90,7 @@ def read_topic(text: str, parameter: click.Parameter | None = None) -> tuple[str
 
 
 def read_moment(text: str) -> int:
-    """An ISO 8601 time as milliseconds of the epoch; without a zone it is local.
+    """An ISO 8601 time in epoch milliseconds. A time without a zone is local.
 
     >>> read_moment("2026-01-31T12:00:00Z")
     1769860800000
@@ -99,7 +105,7 @@ def read_moment(text: str) -> int:
 
 
 def read_duration(text: str) -> timedelta:
-    """Kafka's ``P1DT2H30M``, or the same without its letters P and T.
+    """A duration as in Kafka's tools (``P1DT2H30M``), or without the letters P and T.
 
     >>> read_duration("1d2h") == read_duration("P1DT2H")
     True
@@ -119,12 +125,12 @@ def _ago(text: str) -> int:
         return int((datetime.now(UTC) - read_duration(text)).timestamp() * 1000)
     except OverflowError as error:
         raise click.BadParameter(
-            f"{text!r} is longer than dates go back", param_hint="--by-duration"
+            f"{text!r} is too long: the time would be before the year 1", param_hint="--by-duration"
         ) from error
 
 
 def complete_group(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Group names for shell completion; none where no broker answers soon."""
+    """Group names for shell completion; none if no broker answers within a second."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

@@ -1,4 +1,4 @@
-"""Where ``headwater group reset`` moves a group: the rule, the partitions, and the plan."""
+"""The plan of ``headwater group reset``: rules, partitions and new offsets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from headwater.cli.client import REQUEST_TIMEOUT, describe
-from headwater.cli.group.facts import Place, list_offsets
+from headwater.cli.group.facts import TopicPartitionKey, list_offsets
 
-MOST_NAMED = 5
-"""Partitions in one line."""
+MAX_NAMED = 5
+"""Maximum partitions that are named in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ToLatest:
 
 @dataclass(frozen=True, slots=True)
 class ToTime:
-    """The first record that is not older than ``timestamp``, in milliseconds of the epoch."""
+    """The first record at or after ``timestamp``, in epoch milliseconds."""
 
     timestamp: int
 
@@ -45,29 +45,29 @@ Rule = ToOffset | ToEarliest | ToLatest | ToTime | ShiftBy
 
 @dataclass(frozen=True, slots=True)
 class OffsetBounds:
-    """Where a partition begins and ends, and what a rule by time finds in it."""
+    """The first offset and the end of a partition, and the offset for a rule by time."""
 
     earliest: int
     latest: int
     at_time: int | None = None
-    """None where the rule is another, or no record is as late."""
+    """None for other rules, or if every record is older."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition's step of the plan."""
+    """The planned change of one partition's committed offset."""
 
     topic: str
     partition: int
     current: int | None
     asked: int
     new: int
-    """What was asked for, or the nearest that there is."""
+    """The requested offset, or the nearest one in range."""
     latest: int
 
     @property
     def lag(self) -> int:
-        """What is left to consume after the move."""
+        """Offsets left to consume after the reset."""
         return self.latest - self.new
 
     def as_json(self) -> dict[str, object]:
@@ -82,27 +82,29 @@ class Move:
 
 
 def plan(
-    rule: Rule, committed: Mapping[Place, int], bounds: Mapping[Place, OffsetBounds]
+    rule: Rule,
+    committed: Mapping[TopicPartitionKey, int],
+    bounds: Mapping[TopicPartitionKey, OffsetBounds],
 ) -> list[Move]:
-    """A move for each partition in ``bounds``; an offset outside of them becomes the nearest.
+    """A move for each partition. An offset out of range becomes the nearest one in range.
 
     >>> plan(ShiftBy(-5), {("t", 0): 3}, {("t", 0): OffsetBounds(0, 9)})
     [Move(topic='t', partition=0, current=3, asked=-2, new=0, latest=9)]
     """
     moves = []
-    for place, where in sorted(bounds.items()):
-        current = committed.get(place)
-        wanted = _wanted(rule, place, current, where)
+    for partition, where in sorted(bounds.items()):
+        current = committed.get(partition)
+        wanted = _wanted(rule, partition, current, where)
         new = min(max(wanted, where.earliest), where.latest)
-        moves.append(Move(*place, current=current, asked=wanted, new=new, latest=where.latest))
+        moves.append(Move(*partition, current=current, asked=wanted, new=new, latest=where.latest))
     return moves
 
 
-def spelt_outside(moves: Sequence[Move]) -> str | None:
-    """What is said of offsets that were asked for and do not exist; None where all do.
+def out_of_range_note(moves: Sequence[Move]) -> str | None:
+    """A note about requested offsets that are out of range; None if there are none.
 
-    >>> spelt_outside([Move("t", 0, current=3, asked=-2, new=0, latest=9)])
-    'Outside of the partition, so the nearest is taken: t:0 (0 for -2)'
+    >>> out_of_range_note([Move("t", 0, current=3, asked=-2, new=0, latest=9)])
+    'Out of range, so the nearest offset is used: t:0 (0 for -2)'
     """
     outside = [
         f"{each.topic}:{each.partition} ({each.new} for {each.asked})"
@@ -111,14 +113,13 @@ def spelt_outside(moves: Sequence[Move]) -> str | None:
     ]
     if not outside:
         return None
-    more = f" and {len(outside) - MOST_NAMED} more" if len(outside) > MOST_NAMED else ""
-    return (
-        "Outside of the partition, so the nearest is taken: "
-        f"{', '.join(outside[:MOST_NAMED])}{more}"
-    )
+    more = f" and {len(outside) - MAX_NAMED} more" if len(outside) > MAX_NAMED else ""
+    return f"Out of range, so the nearest offset is used: {', '.join(outside[:MAX_NAMED])}{more}"
 
 
-def _wanted(rule: Rule, place: Place, current: int | None, where: OffsetBounds) -> int:
+def _wanted(
+    rule: Rule, partition: TopicPartitionKey, current: int | None, where: OffsetBounds
+) -> int:
     match rule:
         case ToOffset(offset):
             return offset
@@ -131,19 +132,19 @@ def _wanted(rule: Rule, place: Place, current: int | None, where: OffsetBounds) 
         case ShiftBy(count):
             if current is None:
                 raise click.ClickException(
-                    f"{place[0]}:{place[1]} has no committed offset to shift by {count}"
+                    f"{partition[0]}:{partition[1]} has no committed offset to shift by {count}"
                 )
             return current + count
 
 
 def choose(
-    admin: Any, topics: Sequence[tuple[str, frozenset[int]]], committed: Iterable[Place]
-) -> list[Place]:
-    """The partitions to move: of ``topics`` (none named: all of each), else all committed ones."""
+    admin: Any, topics: Sequence[tuple[str, frozenset[int]]], committed: Iterable[TopicPartitionKey]
+) -> list[TopicPartitionKey]:
+    """The partitions to reset: those of ``topics``, or all committed ones if none are given."""
     if not topics:
         return sorted(committed)
     known = admin.list_topics(timeout=REQUEST_TIMEOUT).topics
-    chosen: set[Place] = set()
+    chosen: set[TopicPartitionKey] = set()
     for name, partitions in topics:
         if name not in known:
             raise click.ClickException(f"topic {name} does not exist")
@@ -152,34 +153,36 @@ def choose(
         there = set(known[name].partitions)
         if absent := partitions - there:
             raise click.ClickException(
-                f"topic {name} has no partition {min(absent)}; it has 0 to {max(there)}"
+                f"topic {name} has no partition {min(absent)}; it has partitions 0 to {max(there)}"
             )
         chosen |= {(name, partition) for partition in partitions or there}
     return sorted(chosen)
 
 
-def read_bounds(admin: Any, rule: Rule, places: Sequence[Place]) -> dict[Place, OffsetBounds]:
-    """Each partition's bounds; those of topics that are gone are left out."""
+def read_bounds(
+    admin: Any, rule: Rule, partitions: Sequence[TopicPartitionKey]
+) -> dict[TopicPartitionKey, OffsetBounds]:
+    """The bounds of each partition that exists."""
     from confluent_kafka.admin import OffsetSpec
 
-    earliest = list_offsets(admin, places, OffsetSpec.earliest())
-    latest = list_offsets(admin, places, OffsetSpec.latest())
-    at_time: dict[Place, int] = {}
+    earliest = list_offsets(admin, partitions, OffsetSpec.earliest())
+    latest = list_offsets(admin, partitions, OffsetSpec.latest())
+    at_time: dict[TopicPartitionKey, int] = {}
     if isinstance(rule, ToTime):
-        at_time = list_offsets(admin, places, OffsetSpec.for_timestamp(rule.timestamp))
+        at_time = list_offsets(admin, partitions, OffsetSpec.for_timestamp(rule.timestamp))
     return {
-        place: OffsetBounds(
-            earliest[place],
-            latest[place],
-            found if (found := at_time.get(place, -1)) >= 0 else None,
+        partition: OffsetBounds(
+            earliest[partition],
+            latest[partition],
+            found if (found := at_time.get(partition, -1)) >= 0 else None,
         )
-        for place in places
-        if place in earliest and place in latest
+        for partition in partitions
+        if partition in earliest and partition in latest
     }
 
 
 def commit(admin: Any, group: str, moves: Sequence[Move]) -> None:
-    """Write the plan; raises with one line where the broker refuses any of it."""
+    """Commit the new offsets. Raises ``ClickException`` if the broker refuses any of them."""
     from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
     request = ConsumerGroupTopicPartitions(
@@ -190,7 +193,7 @@ def commit(admin: Any, group: str, moves: Sequence[Move]) -> None:
     if not refused:
         return
     if refused[0].error.code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP):
-        raise click.ClickException(f"group {group} got members meanwhile; nothing was changed")
+        raise click.ClickException(f"group {group} has members by now; nothing was changed")
     raise click.ClickException(
         "; ".join(f"{each.topic}:{each.partition}: {describe(each.error)}" for each in refused)
     )

@@ -1,4 +1,4 @@
-"""``headwater status``: a cluster from its metadata store and its brokers' status pages."""
+"""``headwater status``: counts from the metadata store and from brokers' status pages."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ _PRICE = click.FloatRange(min=0)
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """A registered broker, and its own status page where it serves one."""
+    """A registered broker, and its status page if it serves one."""
 
     id: int
     address: str
@@ -49,14 +49,14 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--cost", is_flag=True, help="Show what the object store costs a month.")
+@click.option("--cost", is_flag=True, help="Estimate the monthly cost of the object store.")
 @click.option(
     "--price-storage",
     type=_PRICE,
     default=S3_STANDARD.storage,
     show_default=True,
     metavar="DOLLARS",
-    help="Of a gigabyte for a month.",
+    help="Per gigabyte and month.",
 )
 @click.option(
     "--price-put",
@@ -64,7 +64,7 @@ Examples:
     default=S3_STANDARD.writes,
     show_default=True,
     metavar="DOLLARS",
-    help="Of a thousand PUT and LIST requests.",
+    help="Per thousand PUT and LIST requests.",
 )
 @click.option(
     "--price-get",
@@ -72,7 +72,7 @@ Examples:
     default=S3_STANDARD.reads,
     show_default=True,
     metavar="DOLLARS",
-    help="Of a thousand GET requests.",
+    help="Per thousand GET requests.",
 )
 @as_json
 @store_options
@@ -87,8 +87,8 @@ def status(
 ) -> None:  # fmt: skip
     """Show a cluster's brokers, data and requests to its stores.
 
-    The counts come from the metadata store, so they need no broker; requests to the stores are
-    shown for brokers that serve --metrics, and so is what they cost.
+    The counts come from the metadata store and need no broker. Requests and their cost are shown
+    for brokers that serve --metrics.
     """
     brokers, found = asyncio.run(_look(settings.metadata_url))
     costs = _costs(brokers, found, Prices(price_storage, price_put, price_get)) if cost else None
@@ -101,17 +101,17 @@ def status(
             print_bill(costs.own, costs.example, costs.load, paid=costs.paid)
             if costs.brokers < len(brokers):
                 click.echo(
-                    f"Only {costs.brokers} of {len(brokers)} brokers are counted: the others do "
-                    "not serve --metrics, or do not answer there."
+                    f"Only {costs.brokers} of {len(brokers)} brokers are included; the others do "
+                    "not serve --metrics or do not answer."
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """A cluster's load, its bill and that of the well-known example, at the same prices."""
+    """A cluster's load and bill, and the bill of a well-known example at the same prices."""
 
     brokers: int
-    """Those that told their part, the only ones that are counted."""
+    """The number of brokers that are included."""
     paid: bool
     prices: Prices
     load: BrokerLoad
@@ -124,7 +124,7 @@ def _costs(brokers: list[BrokerStatus], found: "Survey", prices: Prices) -> Cost
     load = daily_load(pages, found.wal_bytes + found.file_bytes)
     if load is None:
         raise click.ClickException(
-            "no broker tells what it asked of its object store: "
+            "no broker reports its requests to the object store; "
             "start brokers with --metrics HOST:PORT"
         )
     paid = any(page.get("object_store_id") not in ("local", "memory") for page in pages)
@@ -157,7 +157,7 @@ async def _broker(broker_id: int, registration: "Registration") -> BrokerStatus:
 
 
 async def _read_page(address: str) -> dict[str, Any] | None:
-    """A broker's ``/status.json``; None where it does not answer."""
+    """A broker's ``/status.json``; None if it does not answer."""
     from headwater.config import HostPort
 
     where = HostPort.parse(address)

@@ -1,8 +1,8 @@
-"""What a cluster's object store costs a month, from what its brokers asked of it.
+"""The monthly cost of a cluster's object store, from its brokers' request counts.
 
-The arithmetic is that of a cost table known from elsewhere: storage by the gigabyte, requests by
-the thousand, a month of thirty days, no charge for deletes and for transfer within the region.
-``EXAMPLE`` is that table's own cluster, so that both are priced alike and stand side by side.
+Storage is priced per gigabyte and requests per thousand, for a month of 30 days. Deletes and
+transfer within the region are free. ``EXAMPLE`` is a cluster from a published cost table; it is
+priced in the same way and shown beside the own one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,11 @@ class Prices:
     """In dollars."""
 
     storage: float
-    """Of a gigabyte for a month."""
+    """Per gigabyte and month."""
     writes: float
-    """Of a thousand PUT, POST and LIST requests."""
+    """Per thousand PUT, POST and LIST requests."""
     reads: float
-    """Of a thousand GET and HEAD requests."""
+    """Per thousand GET and HEAD requests."""
 
 
 S3_STANDARD = Prices(storage=0.023, writes=0.005, reads=0.0004)
@@ -34,7 +34,7 @@ S3_STANDARD = Prices(storage=0.023, writes=0.005, reads=0.0004)
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What is stored, and what is asked for in a day."""
+    """Stored bytes, and requests and bytes per day."""
 
     stored_bytes: float
     writes: float
@@ -50,7 +50,7 @@ EXAMPLE_TITLE = "100 GB a day, kept 7 days"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One item of a bill: how it is counted, and dollars a month."""
+    """One item of a bill: its calculation, and dollars per month."""
 
     item: str
     calculation: str
@@ -58,7 +58,7 @@ class Line:
 
 
 def bill(load: BrokerLoad, prices: Prices) -> list[Line]:
-    """The items of a month; their sum is the last one.
+    """The items of a monthly bill; the last one is the total.
 
     >>> [f"{line.item} {line.dollars:.2f}" for line in bill(EXAMPLE, S3_STANDARD)]
     ['Storage 16.10', 'Writes 3.75', 'Reads 1.20', 'Total 21.05']
@@ -78,18 +78,18 @@ def _requests(item: str, per_day: float, thousand: float) -> Line:
 
 
 def daily_load(pages: Iterable[dict[str, Any]], stored_bytes: float) -> BrokerLoad | None:
-    """What brokers ask for in a day, each at the pace of its life so far; None without brokers."""
-    paces = [
+    """The daily load, extrapolated from each broker's uptime; None without brokers."""
+    rates = [
         (DAY / page["uptime_s"], page["objects"]) for page in pages if page.get("uptime_s", 0) > 0
     ]
-    if not paces:
+    if not rates:
         return None
     return BrokerLoad(
         stored_bytes=stored_bytes,
-        writes=sum(pace * (asked["puts"] + asked["lists"]) for pace, asked in paces),
-        reads=sum(pace * asked["gets"] for pace, asked in paces),
-        bytes_written=sum(pace * asked["bytes_written"] for pace, asked in paces),
-        bytes_read=sum(pace * asked["bytes_read"] for pace, asked in paces),
+        writes=sum(rate * (asked["puts"] + asked["lists"]) for rate, asked in rates),
+        reads=sum(rate * asked["gets"] for rate, asked in rates),
+        bytes_written=sum(rate * asked["bytes_written"] for rate, asked in rates),
+        bytes_read=sum(rate * asked["bytes_read"] for rate, asked in rates),
     )
 
 
@@ -98,16 +98,16 @@ def print_bill(
 ) -> None:
     """Both bills side by side."""
     print_table(
-        ["Item", "This cluster", "A month", EXAMPLE_TITLE, "A month"],
+        ["Item", "This cluster", "Per month", f"Example: {EXAMPLE_TITLE}", "Per month"],
         [
             (mine.item, mine.calculation, dollars(mine), theirs.calculation, dollars(theirs))
             for mine, theirs in zip(own, example, strict=True)
         ],
-        title="Object store, at the pace since the brokers started"
-        + ("" if paid else "; a local store costs nothing, and on S3 requests would be fewer"),
+        title="Object store, extrapolated from the time since the brokers started"
+        + ("" if paid else " (a local store is free; on S3 there would be fewer requests)"),
     )
     print_table(
-        ["Moved", "A day"],
+        ["Transferred", "Per day"],
         [("Written", byte_size(load.bytes_written)), ("Read", byte_size(load.bytes_read))],
     )
 

@@ -1,6 +1,6 @@
-"""What a cluster holds, counted in its metadata store.
+"""Counts over a cluster's metadata store.
 
-A survey reads every index entry, page by page, so it takes about a second per hundred thousand.
+A survey reads every index entry, page by page; 100,000 entries take about a second.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ DOMAIN = 0
 
 @dataclass(slots=True)
 class Survey:
-    """Counts over the whole cluster; sizes are bytes of record batches as they are kept."""
+    """Counts over the cluster; sizes are bytes of stored record batches."""
 
     cluster_id: str | None = None
     topics: int = 0
@@ -42,7 +42,7 @@ class Survey:
 
 
 async def survey(meta: MetadataStore) -> Survey:
-    """Count everything; raises ``UnknownFormat`` where a newer release wrote something."""
+    """Count everything. Raises ``UnknownFormat`` if a newer version wrote a value."""
     found = Survey()
     cluster = await meta.get(keys.CLUSTER)
     if cluster is not None:
@@ -59,13 +59,13 @@ async def survey(meta: MetadataStore) -> Survey:
     everything = keys.index(DOMAIN, 0), prefix_end(keys.index(DOMAIN, keys.LAST))
     async for entry in scan_all(meta, *everything, page=PAGE):
         found.index_entries += 1
-        place = decode(IndexEntry, entry.value)
-        if place.kind == INLINE:
+        index_entry = decode(IndexEntry, entry.value)
+        if index_entry.kind == INLINE:
             found.inline_entries += 1
-            found.inline_bytes += place.length
-        elif place.kind not in (WAL, HOLE):
+            found.inline_bytes += index_entry.length
+        elif index_entry.kind not in (WAL, HOLE):
             found.files += 1
-            found.file_bytes += place.length
+            found.file_bytes += index_entry.length
     last = ""
     async for entry in scan_all(meta, keys.objects(DOMAIN), page=PAGE):
         key = entry.key.rpartition("/")[0]  # an object may have several parts' records

@@ -1,4 +1,4 @@
-"""``headwater table``: topics as Iceberg tables."""
+"""``headwater table``: compact topics into Iceberg tables, and show these."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from headwater.app.signals import stop_with_parent
-from headwater.cli.store_options import place_options
+from headwater.cli.store_options import location_options
 from headwater.cli.table.clean import clean
 from headwater.cli.table.jobs import run_jobs
 from headwater.cli.table.maintain import maintain
 from headwater.cli.table.rewrite import rewrite
-from headwater.cli.table.running import address_of, run_to_end
+from headwater.cli.table.running import location_of, run_to_end
 from headwater.cli.terminal.output import as_json, byte_size, counted, print_json, print_table
 
 if TYPE_CHECKING:
@@ -27,16 +27,21 @@ _topics = click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 
 @click.group()
 def table() -> None:
-    """Keep topics as Iceberg tables whose files are the log."""
+    """Manage the Iceberg tables of topics."""
 
 
 @table.command(epilog="Examples: headwater table compact orders; headwater table compact --follow")
 @_topics
-@click.option("-f", "--follow", is_flag=True, help="Go on for ever, as data becomes old or large.")
+@click.option(
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Run until interrupted; compact data that is old or large enough.",
+)
 @click.option("--master", metavar="URL", help="Spark's master.  [local[*]]")
 @click.option("--supervised", is_flag=True, hidden=True)
 @as_json
-@place_options
+@location_options
 def compact(
     settings: "Settings",
     *,
@@ -46,10 +51,10 @@ def compact(
     supervised: bool,
     as_json: bool,
 ) -> None:
-    """Turn what topics hold into files of their tables, on Spark.
+    """Compact topics into files of their tables, on Spark.
 
-    All topics where none is named. Brokers go on meanwhile, and serve the files afterwards. A
-    run that was interrupted is taken up by the next one.
+    Without TOPIC: all topics. Brokers can run at the same time, and serve fetches from the files
+    afterwards. The next run continues an interrupted one.
     """
     run_jobs(
         settings,
@@ -77,7 +82,7 @@ def _cancel(task: "asyncio.Task[object]") -> None:
 
 @table.command("list", epilog="Example: headwater table list --json")
 @as_json
-@place_options
+@location_options
 def list_(settings: "Settings", *, as_json: bool) -> None:
     """List the topics with their tables."""
     found = run_to_end(_facts(settings, ()))
@@ -103,9 +108,9 @@ def list_(settings: "Settings", *, as_json: bool) -> None:
 @table.command(epilog="Example: headwater table describe orders")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @as_json
-@place_options
+@location_options
 def describe(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) -> None:
-    """Show tables with their place and how far each partition is."""
+    """Show tables with their location and the progress of each partition."""
     found = run_to_end(_facts(settings, topics))
     if as_json:
         print_json([facts.as_json() for facts in found])
@@ -140,7 +145,7 @@ async def _facts(settings: "Settings", topics: Sequence[str]) -> "list[TableFact
     from headwater.pipeline.metadata_reads import read_topics
     from headwater.pipeline.upkeep.table_facts import read_facts
 
-    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
+    async with open_cluster_stores(location_of(settings), settings.tables) as stores:
         return [
             await read_facts(stores, topic)
             for topic in await read_topics(stores.meta, topics)

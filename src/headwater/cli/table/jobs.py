@@ -1,4 +1,4 @@
-"""Running the pipeline's jobs for a command: stores, Spark, a bar and a summary."""
+"""Running jobs of the pipeline for a command, with a progress bar and a summary."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.table.running import address_of, run_to_end
+from headwater.cli.table.running import location_of, run_to_end
 from headwater.cli.terminal.output import byte_size, counted, print_json
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ Work = Callable[["Compactor"], Awaitable["RunSummary"]]
 def run_jobs(
     settings: "Settings", master: str | None, work: Work, *, done: str, as_json: bool
 ) -> None:
-    """Do some work on Spark and print what was done (``done``: Compacted, and so on).
+    """Run ``work`` and print a summary that begins with ``done``, such as "Compacted".
 
-    Raises ``ClickException`` with what could not be done.
+    Raises ``ClickException`` with the failures.
     """
     from headwater.cli.table.progress import TerminalWatcher
     from headwater.pipeline.spark.session import check_spark
@@ -32,7 +32,7 @@ def run_jobs(
 
     check_spark()
     logs.configure(settings.logging.format, settings.logging.level)
-    # It tells of every file of a table's metadata that it opens.
+    # At the level info, pyiceberg logs every metadata file that it opens.
     logging.getLogger("pyiceberg").setLevel(logging.WARNING)
     with TerminalWatcher(sys.stderr) as watcher:
         summary = run_to_end(_with_compactor(settings, master, work, watcher))
@@ -52,7 +52,7 @@ async def _with_compactor(
     from headwater.pipeline.spark.runner import SparkRunner
 
     own = settings.pipeline
-    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
+    async with open_cluster_stores(location_of(settings), settings.tables) as stores:
         runner = SparkRunner(master or own.master)
         compactor = Compactor(
             meta=stores.meta,
@@ -68,7 +68,7 @@ async def _with_compactor(
         try:
             return await work(compactor)
         finally:
-            # Ends the Spark job under way, which a thread may be waiting for.
+            # Ends a running Spark job; a thread may be waiting for it.
             await asyncio.to_thread(runner.close)
             compactor.close()
 

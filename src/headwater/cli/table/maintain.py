@@ -1,4 +1,4 @@
-"""``headwater table maintain``: files and snapshots of tables that are no longer needed."""
+"""``headwater table maintain``: remove deleted records and old snapshots from tables."""
 
 import sys
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.store_options import place_options
+from headwater.cli.store_options import location_options
 from headwater.cli.terminal.output import as_json, counted, print_json
 
 if TYPE_CHECKING:
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: headwater table maintain --json")
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @as_json
-@place_options
+@location_options
 def maintain(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) -> None:
-    """Take deleted records out of tables, and shorten the tables' history.
+    """Remove deleted records and old snapshots from tables.
 
-    What retention or DeleteRecords removed leaves its table file by file. A file is deleted
-    once no kept snapshot names it. `headwater table compact` does the same for what it compacts.
+    Files whose records were all removed by retention or DeleteRecords leave the table. A file is
+    deleted once no kept snapshot names it. `headwater table compact` does the same for the topics
+    that it compacts.
     """
     from headwater.cli.table.running import run_to_end
     from headwater.cli.terminal.check_progress import CheckProgress
@@ -36,9 +37,9 @@ def maintain(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) ->
         print_json(summary.as_json())
     else:
         click.echo(
-            f"Kept {counted(summary.tables, 'table')}: let {counted(summary.files_let_go, 'file')} "
-            f"go, {summary.files_waiting} wait for snapshots; expired "
-            f"{counted(summary.snapshots_expired, 'snapshot')}, deleted "
+            f"Maintained {counted(summary.tables, 'table')}: released "
+            f"{counted(summary.files_let_go, 'file')}, {summary.files_waiting} wait for snapshots "
+            f"to expire; expired {counted(summary.snapshots_expired, 'snapshot')}, deleted "
             f"{counted(summary.metadata_deleted, 'metadata file')} in {summary.seconds:.1f} s."
         )
     if summary.failures:
@@ -48,9 +49,9 @@ def maintain(settings: "Settings", *, topics: tuple[str, ...], as_json: bool) ->
 async def _maintain(
     settings: "Settings", topics: Sequence[str], progress: "CheckWatcher"
 ) -> "UpkeepSummary":
-    from headwater.cli.table.running import address_of
+    from headwater.cli.table.running import location_of
     from headwater.pipeline.cluster_stores import open_cluster_stores
     from headwater.pipeline.upkeep.maintain import keep_tables
 
-    async with open_cluster_stores(address_of(settings), settings.tables) as stores:
+    async with open_cluster_stores(location_of(settings), settings.tables) as stores:
         return await keep_tables(stores, topics, progress)

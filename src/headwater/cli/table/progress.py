@@ -1,4 +1,4 @@
-"""How far a compaction is: a bar on a terminal, lines of the log elsewhere."""
+"""The progress of a compaction: a bar on a terminal, and log lines."""
 
 import logging
 from typing import TextIO
@@ -8,7 +8,7 @@ from headwater.log.jobs.jobs import Job
 
 logger = logging.getLogger(__name__)
 
-_DOING = {
+_ACTIVITIES = {
     "created": "Reading",
     "written": "Fixing manifests",
     "fixed": "Committing to the tables",
@@ -24,8 +24,8 @@ class TerminalWatcher(ProgressBar):
         super().__init__(out, "Looking for work")
 
     def step(self, job: Job, name: str) -> None:
-        if (doing := _DOING.get(name)) is not None:
-            self.show(f"{doing} {job.topic}-{job.partition}")
+        if (activity := _ACTIVITIES.get(name)) is not None:
+            self.show(f"{activity} {job.topic}-{job.partition}")
         if name == "finished":
             logger.info(
                 "Compacted",
@@ -42,4 +42,4 @@ class TerminalWatcher(ProgressBar):
         self.show("Writing files", done, total)
 
     def waiting(self, reason: str) -> None:
-        logger.warning("Compaction waits: %s", reason)
+        logger.warning("Compaction is waiting", extra={"reason": reason})

@@ -1,10 +1,10 @@
-"""``headwater table rewrite``: large files instead of many small ones."""
+"""``headwater table rewrite``: join small files of tables."""
 
 from typing import TYPE_CHECKING
 
 import click
 
-from headwater.cli.store_options import place_options
+from headwater.cli.store_options import location_options
 from headwater.cli.table.jobs import run_jobs
 from headwater.cli.terminal.output import as_json
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @click.option("--master", metavar="URL", help="Spark's master.  [local[*]]")
 @as_json
-@place_options
+@location_options
 def rewrite(
     settings: "Settings", *, topics: tuple[str, ...], master: str | None, as_json: bool
 ) -> None:
-    """Make large files of the small ones in topics' tables, on Spark.
+    """Rewrite small files of tables into large ones, on Spark.
 
-    All topics where none is named. The records stay as they are; brokers and queries go on
-    meanwhile. A run that was interrupted is taken up by the next one.
+    Without TOPIC: all topics. The records do not change. Brokers and queries can run at the same
+    time. The next run continues an interrupted one.
     """
     run_jobs(
         settings,

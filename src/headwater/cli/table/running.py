@@ -1,4 +1,4 @@
-"""From settings to what jobs of the pipeline take, and running them until they end."""
+"""Running the pipeline from a command: store locations, and signals."""
 
 import asyncio
 import sys
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def address_of(settings: "Settings") -> "StoreLocation":
+def location_of(settings: "Settings") -> "StoreLocation":
     from headwater.pipeline.cluster_stores import StoreLocation
 
     return StoreLocation(
@@ -25,7 +25,7 @@ def address_of(settings: "Settings") -> "StoreLocation":
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run something; a signal ends it, and the process with the code for that."""
+    """Run a coroutine. SIGINT or SIGTERM cancels it and ends the process with code 130."""
 
     async def stoppable() -> T:
         from headwater.app.signals import stop_on_signals

@@ -1,4 +1,4 @@
-"""How far a check or an upkeep is: a bar on a terminal."""
+"""A progress bar for checks, maintenance and restores."""
 
 from typing import TextIO
 
@@ -9,7 +9,7 @@ class CheckProgress(ProgressBar):
     """See ``headwater.pipeline.fsck.report.CheckWatcher``."""
 
     def __init__(self, out: TextIO) -> None:
-        super().__init__(out, "Looking")
+        super().__init__(out, "Starting")
 
     def at(self, doing: str, done: int, total: int) -> None:
         self.show(doing, done, total or None)

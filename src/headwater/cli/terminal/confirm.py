@@ -1,4 +1,4 @@
-"""Asking before what cannot be undone."""
+"""Confirmation of commands that cannot be undone."""
 
 import sys
 
@@ -6,7 +6,7 @@ import click
 
 
 def confirm(question: str) -> None:
-    """Go on only where somebody says yes; a script says so with ``--yes``."""
+    """Ask on a terminal; without one, raise ``UsageError`` that names ``--yes``."""
     if not sys.stdin.isatty():
-        raise click.UsageError("this cannot be undone: without a terminal to ask on it needs --yes")
+        raise click.UsageError("this cannot be undone; without a terminal, confirm it with --yes")
     click.confirm(question, abort=True)

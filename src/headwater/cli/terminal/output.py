@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON for programs."""
+"""Output of commands: tables and JSON."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 
 
 def print_json(value: object) -> None:
-    """One document, indented on a terminal."""
+    """Print one JSON document, indented on a terminal."""
     indent = 2 if sys.stdout.isatty() else None
     click.echo(json.dumps(value, indent=indent, ensure_ascii=False))
 
@@ -18,9 +18,9 @@ def print_json(value: object) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None
 ) -> None:
-    """A table with numbers to the right; plain tab-separated lines where nobody looks.
+    """Print a table on a terminal, and tab-separated lines without a header elsewhere.
 
-    Where the terminal is too narrow, text goes on in the next line, and numbers stay whole.
+    On a narrow terminal text is wrapped; numbers are not.
     """
     if not sys.stdout.isatty():
         for row in rows:
@@ -54,7 +54,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def byte_size(count: float) -> str:
-    """Bytes as people read them.
+    """A number of bytes with a unit.
 
     >>> byte_size(1536)
     '1.5 KiB'

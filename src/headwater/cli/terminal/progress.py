@@ -1,11 +1,11 @@
-"""A bar for long work: on a terminal, and nowhere else."""
+"""A progress bar, shown on a terminal only."""
 
 from types import TracebackType
 from typing import Any, Self, TextIO
 
 
 class ProgressBar:
-    """What is being done, and how much of it is; may be told from any thread."""
+    """The current activity and its progress. Any thread may call ``show``."""
 
     def __init__(self, out: TextIO, first: str) -> None:
         self._first = first
@@ -41,6 +41,6 @@ class ProgressBar:
             self._bar.stop()
 
     def show(self, doing: str, done: int | None = None, total: int | None = None) -> None:
-        """Tell what is being done; the counts stay where none are given."""
+        """Show the activity. Counts that are None stay unchanged."""
         if self._bar is not None:
             self._bar.update(self._task, description=doing, completed=done, total=total)

@@ -41,15 +41,15 @@ def topic() -> None:
     "-p",
     "--partitions",
     type=click.IntRange(min=1),
-    help="How many; the cluster's default when not given.",
+    help="Number of partitions.  [the cluster's default]",
 )
 @click.option(
     "--replication-factor",
     type=click.IntRange(min=1),
-    help="For other Kafka clusters; Headwater keeps its data in the object store.",
+    help="For other Kafka clusters; Headwater stores data in the object store.",
 )
 @_config
-@click.option("--if-not-exists", is_flag=True, help="Do nothing where the topic is there.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic exists.")
 @as_json
 @cluster_options
 def create(
@@ -78,11 +78,11 @@ def create(
     if as_json:
         print_json({"topic": name, "created": created})
     else:
-        click.echo(f"Created topic {name}." if created else f"Topic {name} is there already.")
+        click.echo(f"Created topic {name}." if created else f"Topic {name} already exists.")
 
 
 @topic.command("list", epilog="Example: headwater topic list --json")
-@click.option("--internal", is_flag=True, help="Show the topics of the cluster itself, too.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @as_json
 @cluster_options
 def list_(cluster: ClusterClient, *, internal: bool, as_json: bool) -> None:
@@ -101,7 +101,7 @@ def list_(cluster: ClusterClient, *, internal: bool, as_json: bool) -> None:
 
 @topic.command("describe", epilog="Example: headwater topic describe orders --all-configs")
 @_names
-@click.option("--all-configs", is_flag=True, help="Show defaults, too.")
+@click.option("--all-configs", is_flag=True, help="Include defaults.")
 @as_json
 @cluster_options
 def describe_(
@@ -118,7 +118,7 @@ def describe_(
 
 @topic.command(epilog="Example: headwater topic alter orders --partitions 12 -c retention.ms=-1")
 @_name
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Grow to this many.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="New number of partitions.")
 @_config
 @click.option(
     "-d",
@@ -126,7 +126,7 @@ def describe_(
     "unset",
     multiple=True,
     metavar="NAME",
-    help="Go back to the default; repeatable.",
+    help="Reset this configuration to its default; repeatable.",
 )
 @as_json
 @cluster_options
@@ -177,7 +177,7 @@ def delete(cluster: ClusterClient, names: tuple[str, ...], *, yes: bool, as_json
 
 
 def _check_names(admin: Any, topic: str, names: Sequence[str]) -> None:
-    """Raises ``ClickException`` for a configuration that no topic has: brokers delete any name."""
+    """Raises ``ClickException`` for an unknown configuration, which brokers would accept."""
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     asked = [ConfigResource(ResourceType.TOPIC, topic)]
@@ -217,7 +217,7 @@ def _grow(admin: Any, topic: str, partitions: int, *, validate_only: bool) -> No
 
 
 def _finish(futures: dict[Any, Any]) -> None:
-    """Wait for all; what failed is told in one line, each with its name."""
+    """Wait for all. Raises ``ClickException`` with all failures in one line."""
     from confluent_kafka import KafkaException
 
     failed: list[str] = []

@@ -1,4 +1,4 @@
-"""What ``headwater topic describe`` finds out about topics, in a few requests for all of them."""
+"""Topics with their partitions, offsets and configurations, in a few requests for all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -42,7 +42,7 @@ class TopicFacts:
 
 
 def read_topics(admin: Any, names: Sequence[str], *, all_configs: bool) -> list[TopicFacts]:
-    """Everything about ``names``, in their order; an unknown one ends the command."""
+    """The topics in the order of ``names``. Raises ``ClickException`` for an unknown one."""
     from confluent_kafka import TopicCollection, TopicPartition
     from confluent_kafka.admin import OffsetSpec
 
@@ -76,7 +76,7 @@ def read_topics(admin: Any, names: Sequence[str], *, all_configs: bool) -> list[
 
 
 def _kafka_spelling(topic_id: Any) -> str | None:
-    """An id as Kafka's own tools print it, in the URL-safe alphabet."""
+    """An id as Kafka's tools print it, in URL-safe base64."""
     return str(topic_id).translate(str.maketrans("+/", "-_")) if topic_id else None
 
 

@@ -15,8 +15,9 @@ from headwater.tables.settings import TableSettings
 from headwater.topic_config import topic as topic_configs
 
 if TYPE_CHECKING:
-    from headwater.tables.commit.changes import CommitOutcome, Settled, Settlement, TopicTable
+    from headwater.tables.commit.changes import CommitOutcome, Settled, Settlement
     from headwater.tables.commit.watermarks import Range
+    from headwater.tables.topic_tables import TopicTable
 
 
 class TableCommits:
@@ -59,13 +60,7 @@ class TableCommits:
         from headwater.tables.topic_tables import ensure_table
 
         table = self.table(topic)
-        ensure_table(
-            table.catalog,
-            table.name,
-            table.owner,
-            objects_url=self._objects_url,
-            partitioning=topic_configs.table_partitioning(topic.configs),
-        )
+        ensure_table(table, topic_configs.table_partitioning(topic.configs))
         appends = [
             Append(
                 job=job.id,
@@ -83,15 +78,10 @@ class TableCommits:
 
     def partitioning(self, topic: StoredTopic) -> str:
         """How a topic's table is partitioned: its own way where it exists, else as configured."""
-        from headwater.tables.catalog.errors import catalog_errors
         from headwater.tables.topic_tables import PARTITION_BY, load_table
 
         wanted, table = topic_configs.table_partitioning(topic.configs), self.table(topic)
-        with catalog_errors(f"the table of topic {topic.name}"):
-            if not table.catalog.table_exists(table.name):
-                return wanted
-        there = load_table(table.catalog, table.name, table.owner).properties
-        return there.get(PARTITION_BY, wanted)
+        return load_table(table).properties.get(PARTITION_BY, wanted) if table.exists else wanted
 
     def rewrite(
         self, topic: StoredTopic, jobs: Sequence[Job], may_be_gone: Collection[str]
@@ -123,14 +113,9 @@ class TableCommits:
         if not has_table(table):
             if not keys:
                 return None
-            ensure_table(
-                table.catalog,
-                table.name,
-                # Of the epoch before, so that it takes no commit until it is settled.
-                replace(table.owner, epoch=self.epoch - 1),
-                objects_url=self._objects_url,
-                partitioning=topic_configs.table_partitioning(topic.configs),
-            )
+            # With the previous epoch, so that it refuses commits until it is settled.
+            earlier = replace(table, owner=replace(table.owner, epoch=self.epoch - 1))
+            ensure_table(earlier, topic_configs.table_partitioning(topic.configs))
         return None if is_settled(table) else missing_files(table, keys)
 
     def settle(self, topic: StoredTopic, settlement: "Settlement") -> "Settled":
@@ -157,8 +142,7 @@ class TableCommits:
         # A snapshot that keeps deleted records goes by its age, though it be one of the newest.
         forgetful = replace(self._settings, keep_snapshots=1)
         expire_snapshots(table, forgetful, now_ms=now_ms)
-        loaded = load_table(table.catalog, table.name, table.owner)
-        return unreferenced(loaded, files, objects_url=self._objects_url)
+        return unreferenced(load_table(table), files, objects_url=self._objects_url)
 
     def drop(self, topic_id: str) -> bool:
         """Take the table of a deleted topic out of the catalog; False where there is none.
@@ -220,8 +204,7 @@ class TableCommits:
 
     def table(self, topic: StoredTopic) -> "TopicTable":
         """A topic's table, which need not exist."""
-        from headwater.tables.commit.changes import TopicTable
-        from headwater.tables.topic_tables import TableOwner
+        from headwater.tables.topic_tables import TableOwner, TopicTable
 
         return TopicTable(
             catalog=self.catalog,

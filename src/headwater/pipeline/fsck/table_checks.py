@@ -64,10 +64,10 @@ def read_table(stores: ClusterStores, topic: StoredTopic) -> TableCopy | None:
 
     wanted = stores.tables.table(topic)
     name = dotted(wanted.name)
+    if not wanted.exists:
+        return None
+    table = load_table(wanted)
     with catalog_errors(f"table {name}"):
-        if not wanted.catalog.table_exists(wanted.name):
-            return None
-        table = load_table(wanted.catalog, wanted.name, wanted.owner)
         try:
             live = every_live_file(table)
         except FileNotFoundError as error:

@@ -74,14 +74,11 @@ async def keep_tables(
 
 
 def _keep(stores: ClusterStores, topic: StoredTopic, summary: UpkeepSummary) -> None:
-    from headwater.tables.catalog.errors import catalog_errors
     from headwater.tables.maintenance import delete_orphaned_metadata
-    from headwater.tables.names import dotted
 
     table = stores.tables.table(topic)
-    with catalog_errors(f"table {dotted(table.name)}"):
-        if not table.catalog.table_exists(table.name):
-            return
+    if not table.exists:
+        return
     now_ms = stores.clock.now_ms()
     summary.snapshots_expired += stores.tables.expire(topic, now_ms)
     orphans = delete_orphaned_metadata(table, older_than_ms=ORPHANED_METADATA_MS, now_ms=now_ms)

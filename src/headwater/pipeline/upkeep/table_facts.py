@@ -81,7 +81,6 @@ class TableFacts:
 
 async def read_facts(stores: ClusterStores, topic: StoredTopic) -> TableFacts:
     """The facts of one topic. Raises ``CatalogUnavailable`` or ``TableMismatch``."""
-    from headwater.tables.catalog.errors import catalog_errors
     from headwater.tables.commit.watermarks import watermarks
     from headwater.tables.topic_tables import load_table
     from headwater.topic_config.topic import compaction_target
@@ -92,12 +91,10 @@ async def read_facts(stores: ClusterStores, topic: StoredTopic) -> TableFacts:
         return TableFacts(topic=topic.name, name="", target=target, partitions=partitions)
     wanted = stores.tables.table(topic)
     name = dotted(wanted.name)
-    with catalog_errors(f"table {name}"):
-        there = wanted.catalog.table_exists(wanted.name)
-    if not there:
+    if not wanted.exists:
         partitions = await _partitions(stores, topic, {})
         return TableFacts(topic=topic.name, name=name, target=target, partitions=partitions)
-    table = load_table(wanted.catalog, wanted.name, wanted.owner)
+    table = load_table(wanted)
     snapshot = table.current_snapshot()
     counts = (
         {}

@@ -5,11 +5,9 @@ time as rivals: what landed is found and not done again.
 """
 
 import contextlib
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -23,11 +21,10 @@ from headwater.tables.commit.snapshots import SnapshotChange, check_history, sna
 from headwater.tables.commit.statistics import iceberg_file
 from headwater.tables.commit.watermarks import Append, plan_appends, watermark_property
 from headwater.tables.locations import object_key, object_location
-from headwater.tables.names import TableName, dotted
-from headwater.tables.topic_tables import EPOCH, TOPIC_ID, TableOwner, load_table
+from headwater.tables.names import dotted
+from headwater.tables.topic_tables import EPOCH, TOPIC_ID, TopicTable, load_table
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile as IcebergFile
     from pyiceberg.table import Table
 
@@ -43,18 +40,6 @@ class Settled:
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicTable:
-    """A topic's table in a catalog; the means to change it."""
-
-    catalog: "Catalog"
-    name: TableName
-    owner: TableOwner
-    objects_url: str
-    random: Random = field(default_factory=Random)
-    sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,12 +158,12 @@ def has_table(target: TopicTable) -> bool:
 
 def is_settled(target: TopicTable) -> bool:
     """Whether a table is of the cluster's restore epoch."""
-    return epoch_of(load_table(target.catalog, target.name, target.owner)) >= target.owner.epoch
+    return epoch_of(load_table(target)) >= target.owner.epoch
 
 
 def missing_files(target: TopicTable, keys: Collection[str]) -> list[str]:
     """Those of the keys that the table lacks. Raises as ``append_files``."""
-    table = load_table(target.catalog, target.name, target.owner)
+    table = load_table(target)
     with catalog_errors(f"table {dotted(target.name)}"):
         live = live_files(table, keys, objects_url=target.objects_url)
     return [key for key in keys if key not in live]
@@ -265,7 +250,7 @@ def _change(
     """Load, decide, commit; again from the start where a rival was faster."""
     name = dotted(target.name)
     for pause in islice(BACKOFF.pauses(target.random), ATTEMPTS):
-        table = load_table(target.catalog, target.name, target.owner)
+        table = load_table(target)
         check_history(table, name)
         if not any_epoch and epoch_of(table) != target.owner.epoch:
             raise TableMismatch(

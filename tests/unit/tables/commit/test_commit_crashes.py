@@ -13,7 +13,6 @@ from headwater.errors import CatalogUnavailable
 from headwater.tables.catalog.metadata_catalog import MetadataCatalog
 from headwater.tables.commit.changes import (
     Rewrite,
-    TopicTable,
     append_files,
     remove_files,
     rewrite_files,
@@ -22,6 +21,7 @@ from headwater.tables.commit.live_files import every_live_file
 from headwater.tables.files.durable_io import DurableFileIO
 from headwater.tables.maintenance import delete_orphaned_metadata, expire_snapshots
 from headwater.tables.settings import TableSettings
+from headwater.tables.topic_tables import TopicTable
 from tests.support.tables.world import NAME, TablesWorld, rows, span
 
 CALLS: list[tuple[type, str]] = [

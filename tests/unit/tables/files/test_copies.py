@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.tables.commit.changes import TopicTable, append_files
+from headwater.tables.commit.changes import append_files
 from headwater.tables.commit.watermarks import Append
 from headwater.tables.files.parquet import FileTarget
 from headwater.tables.files.partitioned import write_copies
 from headwater.tables.files.transforms import partition_values
 from headwater.tables.partitioning import partition_spec
 from headwater.tables.schema import ICEBERG
-from headwater.tables.topic_tables import ensure_table
+from headwater.tables.topic_tables import TopicTable, ensure_table
 from headwater.topic_config.table import parse_partitioning
 from headwater.wire.batches.records import Record, encode_batch
 from headwater.wire.columnar import decode
@@ -68,9 +68,10 @@ def test_the_hash_is_the_reference_one() -> None:
 def test_a_copy_has_every_record_in_its_partition(
     world: TablesWorld, partitioning: str, max_open: int
 ) -> None:
-    catalog = world.catalog()
-    ensure_table(catalog, NAME, OWNER, objects_url=world.objects_url, partitioning=partitioning)
-    target = TopicTable(catalog=catalog, name=NAME, owner=OWNER, objects_url=world.objects_url)
+    target = TopicTable(
+        catalog=world.catalog(), name=NAME, owner=OWNER, objects_url=world.objects_url
+    )
+    ensure_table(target, partitioning)
     where = FileTarget(
         objects_url=world.objects_url, key="tables/id-1/data/0/0-40-job-a.parquet", partition=0,
         start=0, end=40, notes={},
@@ -81,7 +82,7 @@ def test_a_copy_has_every_record_in_its_partition(
     assert len({file.key for file in files}) == len(files) > 1
     append_files(target, [Append(job="j", stream=100, start=0, end=40, files=files)])
     assert rows(target) == span(0, 0, 40)
-    table = catalog.load_table(NAME)
+    table = target.catalog.load_table(NAME)
     found = table.scan(row_filter="timestamp < '2023-11-16T00:00:00+00:00'").to_arrow()
     expected = [one.offset for one in records if one.timestamp < 1_700_092_800_000]
     assert sorted(found.column("offset").to_pylist()) == expected
