@@ -15,7 +15,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import prefix_end
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import make_batch, running_engine
-from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
+from tests.support.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
 PARTITIONS = 10
 RECORDS_PER_BATCH = 10

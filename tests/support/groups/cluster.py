@@ -28,7 +28,7 @@ from headwater.meta.store import MetadataStore, Session
 from headwater.meta.values import decode
 from headwater.telemetry.metrics import Metrics
 from tests.support.meta.faulty import FaultyStore
-from tests.unit.simulation.loop import SimulatedLoop, run_simulated
+from tests.support.simulation.loop import SimulatedLoop, run_simulated
 
 _SEEDS = count()
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)

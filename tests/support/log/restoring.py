@@ -17,7 +17,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import WholeObjects, running_engine
-from tests.unit.simulation.world import at_once
+from tests.support.simulation.world import at_once
 
 OBJECTS_ONLY = LogSettings(
     inline_bytes=0, merge_fan_in=2, gc_grace_ms=0, orphan_grace_ms=0, snapshots_kept=2

@@ -19,7 +19,7 @@ from headwater.objects.memory import MemoryObjects
 from headwater.telemetry.metrics import Metrics
 from tests.support.log.harness import make_batch
 from tests.support.log.interrupted import InterruptedObjects, InterruptedStore, Interruption
-from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
+from tests.support.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
 WHOLE = LogSettings(inline_bytes=0)
 

@@ -7,7 +7,7 @@ from headwater.meta.store import MetadataStore
 from tests.support.meta.conformance import put
 
 
-async def eventually(store: MetadataStore, **entries: bytes) -> int:
+async def put_eventually(store: MetadataStore, **entries: bytes) -> int:
     async with asyncio.timeout(20):
         while True:
             try:

@@ -1,10 +1,9 @@
 """A broker process with its data, real clients of it, and its tables."""
 
-import asyncio
 import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -335,11 +334,3 @@ def _consume(consumer: Consumer, topic: str, partition: int) -> list[Row]:
         position = row.offset + 1
     consumer.unassign()
     return rows
-
-
-async def eventually(holds: Callable[[], Awaitable[bool]], *, seconds: float = 30.0) -> None:
-    """Wait until it is true."""
-    deadline = time.monotonic() + seconds
-    while not await holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        await asyncio.sleep(0.2)

@@ -2,9 +2,8 @@
 
 import gc
 import itertools
-import time
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -115,14 +114,6 @@ def create_topic(
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
     admin.create_topics([new], operation_timeout=20)[name].result(30)
     return name
-
-
-def eventually(holds: Callable[[], bool], *, seconds: float = 10.0) -> None:
-    """Metadata may lag behind an answered change, in Apache Kafka as well."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.1)
 
 
 @pytest.fixture

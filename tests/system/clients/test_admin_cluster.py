@@ -6,7 +6,8 @@ from tests.support.interop.admin import Admin, for_each_admin
 from tests.support.interop.clients import LIBRDKAFKA
 from tests.support.interop.members.state import place
 from tests.support.interop.records import numbered
-from tests.system.clients.conftest import eventually, fresh_name
+from tests.support.waiting import wait_until
+from tests.system.clients.conftest import fresh_name
 from tests.system.clients.test_admin_topics import broker_id
 
 
@@ -16,7 +17,7 @@ def test_a_clients_quota_is_set_and_described(bootstrap: str, admin: Admin) -> N
     assert admin.call("quotas", bootstrap, client=client) == {}
     admin.call("set_quota", bootstrap, client=client, rate=1_000_000.0)
     wanted = {"producer_byte_rate": 1_000_000.0}
-    eventually(lambda: admin.call("quotas", bootstrap, client=client) == wanted)
+    wait_until(lambda: admin.call("quotas", bootstrap, client=client) == wanted)
 
 
 @for_each_admin("DescribeLogDirs", "log_dirs")
@@ -27,7 +28,7 @@ def test_the_sizes_of_partitions_are_described(bootstrap: str, topic: str, admin
         sizes = admin.call("log_dirs", bootstrap, broker=broker_id(bootstrap, admin))
         return int(sizes.get(place(topic, 0), 0))
 
-    eventually(lambda: size() > 50 * 100)
+    wait_until(lambda: size() > 50 * 100)
 
 
 @for_each_admin("DescribeProducers", "producers")
@@ -58,4 +59,4 @@ def test_a_partition_stays_where_it_is(bootstrap: str, topic: str, admin: Admin)
     broker = broker_id(bootstrap, admin)
     admin.call("reassign", bootstrap, topic=topic, partition=0, broker=broker)
     asked = {"topic": topic, "partition": 0}
-    eventually(lambda: admin.call("list_reassignments", bootstrap, **asked) == [])
+    wait_until(lambda: admin.call("list_reassignments", bootstrap, **asked) == [])

@@ -16,7 +16,8 @@ from tests.support.interop.admin import Admin, for_each_admin
 from tests.support.interop.capabilities import BOUNDS, BY_TIME, CLUSTER, TIMES
 from tests.support.interop.clients import LIBRDKAFKA
 from tests.support.interop.records import numbered
-from tests.system.clients.conftest import create_topic, eventually, fresh_name
+from tests.support.waiting import wait_until
+from tests.system.clients.conftest import create_topic, fresh_name
 
 
 @for_each_admin(
@@ -26,14 +27,14 @@ def test_a_topic_is_created_grows_and_is_deleted(bootstrap: str, admin: Admin) -
     name = fresh_name("made-by-admin")
     configs = {"retention.ms": "7654321"}
     admin.call("create_topic", bootstrap, topic=name, partitions=2, configs=configs)
-    eventually(lambda: name in admin.call("list_topics", bootstrap))
+    wait_until(lambda: name in admin.call("list_topics", bootstrap))
     assert admin.call("describe_configs", bootstrap, topic=name)["retention.ms"] == "7654321"
     with pytest.raises(Exception, match=r"(?i)exists|TOPIC_ALREADY_EXISTS|36"):
         admin.call("create_topic", bootstrap, topic=name, partitions=2, configs={})
     admin.call("grow_topic", bootstrap, topic=name, partitions=5)
-    eventually(lambda: admin.call("count_partitions", bootstrap, topic=name) == 5)
+    wait_until(lambda: admin.call("count_partitions", bootstrap, topic=name) == 5)
     admin.call("delete_topic", bootstrap, topic=name)
-    eventually(lambda: name not in admin.call("list_topics", bootstrap))
+    wait_until(lambda: name not in admin.call("list_topics", bootstrap))
 
 
 @for_each_admin("Metadata, DeleteTopics by topic id", "describe_topic_by_id", "delete_topic_by_id")
@@ -43,7 +44,7 @@ def test_a_topic_is_described_and_deleted_by_its_id(bootstrap: str, admin: Admin
     described = admin.call("describe_topic_by_id", bootstrap, topic_id=topic_id)
     assert described == {"name": name, "partitions": 3}
     admin.call("delete_topic_by_id", bootstrap, topic_id=topic_id)
-    eventually(lambda: name not in admin.call("list_topics", bootstrap))
+    wait_until(lambda: name not in admin.call("list_topics", bootstrap))
     with pytest.raises(Exception, match=r"(?i)unknown.*topic.*id"):
         admin.call("describe_topic_by_id", bootstrap, topic_id=topic_id)
 
@@ -61,7 +62,7 @@ def test_a_topics_configurations_are_read_and_changed(
     def retention() -> object:
         return admin.call("describe_configs", bootstrap, topic=topic)["retention.ms"]
 
-    eventually(lambda: retention() == "7654321")
+    wait_until(lambda: retention() == "7654321")
 
 
 @pytest.mark.cell("confluent-kafka", "DescribeConfigs, AlterConfigs of topics")

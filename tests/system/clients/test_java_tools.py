@@ -10,7 +10,8 @@ from tests.support.interop.capabilities import TIMES
 from tests.support.interop.clients import LIBRDKAFKA
 from tests.support.interop.records import InteropRecord, numbered
 from tests.support.interop.tools import run, tool
-from tests.system.clients.conftest import TOOLS, create_topic, eventually, fresh_name
+from tests.support.waiting import wait_until
+from tests.system.clients.conftest import TOOLS, create_topic, fresh_name
 
 
 @pytest.mark.cell(TOOLS, "TopicCommand --create")
@@ -75,7 +76,7 @@ def test_a_topic_grows_and_does_not_shrink(bootstrap: str, topic: str) -> None:
 def test_a_deleted_topic_is_listed_no_more(bootstrap: str, topic: str) -> None:
     assert topic in tool("TopicCommand", bootstrap, "--list").split()
     tool("TopicCommand", bootstrap, "--delete", "--topic", topic)
-    eventually(lambda: topic not in tool("TopicCommand", bootstrap, "--list").split())
+    wait_until(lambda: topic not in tool("TopicCommand", bootstrap, "--list").split())
 
 
 @pytest.mark.cell(TOOLS, "ConfigCommand --alter --entity-type topics")
@@ -209,10 +210,10 @@ def test_a_clients_quota_is_set_described_and_removed(bootstrap: str) -> None:
         return tool("kafka.admin.ConfigCommand", bootstrap, *entity, *arguments)
 
     command("--alter", "--add-config", "producer_byte_rate=1000000,request_percentage=50")
-    eventually(lambda: "producer_byte_rate=1000000" in command("--describe"))
+    wait_until(lambda: "producer_byte_rate=1000000" in command("--describe"))
     assert "request_percentage=50" in command("--describe")
     command("--alter", "--delete-config", "producer_byte_rate,request_percentage")
-    eventually(lambda: "producer_byte_rate" not in command("--describe"))
+    wait_until(lambda: "producer_byte_rate" not in command("--describe"))
 
 
 @pytest.mark.cell(TOOLS, "LogDirsCommand --describe")
@@ -243,7 +244,7 @@ def test_a_partition_stays_where_it_is(bootstrap: str, topic: str, tmp_path: Pat
     plan.write_text(json.dumps({"version": 1, "partitions": [where]}))
     command, file = "reassign.ReassignPartitionsCommand", ("--reassignment-json-file", plan)
     assert "Successfully started" in tool(command, bootstrap, "--execute", *file)
-    eventually(lambda: "is completed" in tool(command, bootstrap, "--verify", *file))
+    wait_until(lambda: "is completed" in tool(command, bootstrap, "--verify", *file))
     assert "No partition reassignments found" in tool(command, bootstrap, "--list")
 
 

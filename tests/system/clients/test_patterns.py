@@ -11,7 +11,8 @@ import pytest
 from tests.support.interop.members import GROUP_CLIENTS, GroupClient
 from tests.support.interop.members.group import fill, received, values
 from tests.support.interop.members.state import AssignmentKind, MemberSetup
-from tests.system.clients.conftest import create_topic, eventually, fresh_name
+from tests.support.waiting import wait_until
+from tests.system.clients.conftest import create_topic, fresh_name
 
 TAKES_PATTERNS = ("Java client", "Java client 4.4", "confluent-kafka")
 CAPABILITIES = {
@@ -46,5 +47,5 @@ def test_every_topic_that_matches_is_read(
     member = client.join(joining)
     leaving.callback(member.leave)
     expected = sorted(text for topic in matching for text in values(topic, 0, [0]))
-    eventually(lambda: received([member]) == expected, seconds=40)
+    wait_until(lambda: received([member]) == expected, seconds=40)
     assert not member.state().error

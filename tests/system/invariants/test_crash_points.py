@@ -3,10 +3,9 @@
 Broker 1 ends or stops itself where the test says; broker 2 is well.
 """
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
+from tests.support.waiting import eventually
 from tests.system.invariants.checker import violations
 from tests.system.invariants.cluster import LocalCluster, running_cluster
 from tests.system.invariants.history import History, Produced
@@ -17,13 +16,6 @@ FILLER = b"." * 3_000
 """Enough for an object of its own."""
 STRIKE = (b"STRIKE one" + FILLER, b"STRIKE two" + FILLER)
 NOT_LEADER = 6
-EVENTUALLY_SECONDS = 20.0
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(EVENTUALLY_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.05)
 
 
 async def produce(

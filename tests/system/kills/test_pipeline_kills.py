@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.support.pipeline import tally
-from tests.support.pipeline.cluster import PipelineCluster, eventually
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.drivers import MAINTAIN, Drive, drive
 from tests.support.pipeline.followers import followed
 from tests.support.pipeline.readings.kinds import (
@@ -19,6 +19,7 @@ from tests.support.pipeline.readings.kinds import (
     nothing_is_left,
 )
 from tests.support.pipeline.sizes import rounds
+from tests.support.waiting import eventually
 
 RIVALS = 3
 STORM = 8

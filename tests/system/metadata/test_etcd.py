@@ -21,7 +21,7 @@ from peers.process import free_port
 from peers.toxiproxy import Proxy
 from tests.support.meta.conformance import bind, increment, put, puts, take
 from tests.support.metadata_servers.etcd import EtcdBackend, opened
-from tests.support.metadata_servers.waiting import eventually
+from tests.support.metadata_servers.waiting import put_eventually
 
 prefixes = count(1)
 
@@ -69,7 +69,7 @@ async def test_a_lost_answer_is_unknown_and_the_write_is_there(
     assert entry is not None
     assert entry.value == b"2"
     proxy.remove(toxic)
-    await eventually(through, a=b"3")
+    await put_eventually(through, a=b"3")
 
 
 async def test_a_lost_request_is_unknown_and_nothing_is_there(
@@ -83,7 +83,7 @@ async def test_a_lost_request_is_unknown_and_nothing_is_there(
     assert entry is not None
     assert entry.value == b"1"
     proxy.remove(toxic)
-    await eventually(through, a=b"3")
+    await put_eventually(through, a=b"3")
 
 
 async def test_a_server_that_is_gone_wrote_nothing(

@@ -25,7 +25,7 @@ from peers.process import free_port
 from peers.toxiproxy import Proxy
 from tests.support.meta.conformance import increment, put, take
 from tests.support.metadata_servers.oxia import opened
-from tests.support.metadata_servers.waiting import eventually
+from tests.support.metadata_servers.waiting import put_eventually
 
 prefixes = count(1)
 
@@ -173,7 +173,7 @@ async def test_a_lost_answer_is_unknown_and_a_lost_connection_recovers(
         with pytest.raises(StoreUnavailable):  # its first look is not answered
             await through.transact(0, ["n"], increment("n"))
         proxy.remove(toxic)
-        await eventually(through, n=b"1")
+        await put_eventually(through, n=b"1")
         propose = through._committer._propose
 
         async def swallowed(head: Head, version: int) -> int | None:
@@ -186,7 +186,7 @@ async def test_a_lost_answer_is_unknown_and_a_lost_connection_recovers(
         through._committer._propose = propose  # type: ignore[method-assign]
         proxy.heal()
         assert (await store.transact(0, ["n"], increment("n"))).result == 3
-        await eventually(through, n=b"4")
+        await put_eventually(through, n=b"4")
         proxy.cut()
         async with asyncio.timeout(10):
             while True:
@@ -197,7 +197,7 @@ async def test_a_lost_answer_is_unknown_and_a_lost_connection_recovers(
                 except StoreUnavailable:
                     break
         proxy.heal()
-        await eventually(through, n=b"6")
+        await put_eventually(through, n=b"6")
 
 
 async def test_a_watch_goes_on_after_the_connection_was_cut(

@@ -10,7 +10,7 @@ import pytest
 from headwater.errors import StoreUnavailable, UnknownOutcome
 from headwater.meta.store import KeyChange, MetadataStore
 from tests.support.meta.conformance import bind, put, take
-from tests.support.metadata_servers.waiting import eventually
+from tests.support.metadata_servers.waiting import put_eventually
 from tests.system.cluster.clients import produce, read
 from tests.system.cluster.running import RunningCluster
 from tests.system.metadata.conftest import BACKENDS, BackendServers, OpenedData
@@ -71,7 +71,7 @@ async def test_a_restart_loses_no_change_and_every_outcome_is_true(
     await asyncio.sleep(0.5)
     stop.set()
     await asyncio.gather(*writing)
-    await eventually(store, **{"w/end": b""})
+    await put_eventually(store, **{"w/end": b""})
     async with asyncio.timeout(20):
         await following
     there = {entry.key: entry.revision for entry in (await store.scan("w/", "w0")).entries}

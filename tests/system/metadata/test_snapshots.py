@@ -13,8 +13,8 @@ from headwater.log.restore.snapshots import Snapshotter, horizon
 from headwater.log.settings import LogSettings
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, read_all, running_engine
+from tests.support.simulation.world import at_once
 from tests.system.metadata.conftest import BACKENDS, BackendServers
-from tests.unit.simulation.world import at_once
 
 PARTITIONS = 150
 

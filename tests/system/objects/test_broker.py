@@ -5,8 +5,9 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,14 @@ from peers.postgres import Postgres, start_postgres
 from peers.process import Server, free_port
 from peers.s3_server import S3Server
 from peers.versitygw import start_versitygw
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)  # servers start, fail and come back
 
 BUCKET = "log"
 TOPIC = "events"
+until = partial(wait_until, seconds=150)
+"""A broker may take long to give a store up, and to find it again."""
 LARGE = 200_000
 """Bytes of a record that makes its flush an object, where smaller ones travel with metadata."""
 STORAGE_ERROR = 56
@@ -90,12 +94,6 @@ def broker(s3: S3Server, tmp_path: Path) -> Iterator[BrokerOnS3]:
     broker = start(s3, tmp_path / "data")
     yield broker
     broker.server.stop()
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait for it, for as long as the test has."""
-    while not true():
-        time.sleep(0.2)
 
 
 def test_records_outlive_a_crash_of_the_store(broker: BrokerOnS3, s3: S3Server) -> None:

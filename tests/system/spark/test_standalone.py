@@ -15,13 +15,14 @@ from headwater.log.formats.metadata_values import PARQUET
 from headwater.wire.batches.codecs import Codec
 from peers.s3_server import SECRET_KEY
 from peers.spark import Standalone, descendants, start_standalone
-from tests.support.pipeline.cluster import PipelineCluster, eventually
+from tests.support.pipeline.cluster import PipelineCluster
 from tests.support.pipeline.commands import run_command, start_command
 from tests.support.pipeline.readings import readings
 from tests.support.pipeline.readings.columns import assert_same, in_order
 from tests.support.pipeline.readings.every_reading import iceberg_table
 from tests.support.pipeline.readings.mixed import COLUMNS, RecordBlock
 from tests.support.pipeline.readings.mixed_produce import wire_producer
+from tests.support.waiting import eventually
 
 PARTITIONS = 16
 ROWS = 20_000

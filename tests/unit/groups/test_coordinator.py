@@ -28,7 +28,7 @@ from tests.support.groups.cluster import (
     one_node,
     syncing,
 )
-from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
+from tests.support.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
 
 async def test_a_member_joins_syncs_commits_and_leaves() -> None:

@@ -24,7 +24,7 @@ from headwater.groups.requests import (
 from headwater.wire.error_codes import Code
 from tests.support.groups.cluster import beating, joining, syncing
 from tests.support.groups.world import GroupsWorld
-from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
+from tests.support.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
 SECONDS = 90.0
 

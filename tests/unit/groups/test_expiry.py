@@ -28,7 +28,7 @@ from tests.support.groups.cluster import (
     one_node,
     syncing,
 )
-from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
+from tests.support.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
 
 WEEK = 7 * 86_400_000
 MINUTE = 60_000

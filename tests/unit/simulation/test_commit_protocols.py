@@ -29,10 +29,10 @@ from headwater.meta.oxia.reader import OxiaReader
 from headwater.meta.oxia.trimmer import KEPT_MS, OxiaTrimmer
 from headwater.meta.store import CommitResult, Decide, T, Values, Writes
 from headwater.meta.values import decode
-from tests.unit.simulation.etcd_members import EtcdState, SimulatedMembers
-from tests.unit.simulation.loop import SimulatedLoop, run_simulated
-from tests.unit.simulation.network import Network, Weather, some_weather
-from tests.unit.simulation.oxia_shard import ShardState, SimulatedShard
+from tests.support.simulation.etcd_members import EtcdState, SimulatedMembers
+from tests.support.simulation.loop import SimulatedLoop, run_simulated
+from tests.support.simulation.network import Network, Weather, some_weather
+from tests.support.simulation.oxia_shard import ShardState, SimulatedShard
 
 KEYS = "abcde"
 CLIENTS = 3

@@ -26,9 +26,9 @@ from headwater.meta.store import prefix_end
 from headwater.meta.values import decode
 from headwater.wire.batches.batch import CONTROL, HEADER, batch_sizes, split_batches
 from headwater.wire.batches.records import Record, decode_batch, encode_batch
-from tests.unit.simulation.compactors import DROPPED, SimulatedCatalog, SimulatedCompactor
-from tests.unit.simulation.loop import SimulatedLoop
-from tests.unit.simulation.schedules import (
+from tests.support.simulation.compactors import DROPPED, SimulatedCatalog, SimulatedCompactor
+from tests.support.simulation.loop import SimulatedLoop
+from tests.support.simulation.schedules import (
     begin_faults,
     disturb,
     random_settings,
@@ -36,7 +36,7 @@ from tests.unit.simulation.schedules import (
     run_schedules,
     until_produced,
 )
-from tests.unit.simulation.world import SimulatedCluster
+from tests.support.simulation.world import SimulatedCluster
 
 PARTITIONS = 2
 BATCHES = 20

@@ -26,9 +26,9 @@ from headwater.wire.batches.batch import HEADER, batch_sizes
 from tests.support.log.harness import make_batch, read_all
 from tests.support.meta.guarded import GuardedStore
 from tests.support.meta.lagging import LaggingStore, Lags
-from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop
-from tests.unit.simulation.schedules import random_settings, run_schedules, until_produced
-from tests.unit.simulation.world import Life, SimulatedCluster
+from tests.support.simulation.loop import SimulatedClock, SimulatedLoop
+from tests.support.simulation.schedules import random_settings, run_schedules, until_produced
+from tests.support.simulation.world import Life, SimulatedCluster
 
 PARTITIONS = 2
 BATCHES = 30

@@ -25,8 +25,8 @@ from headwater.meta.store import prefix_end
 from headwater.meta.values import decode
 from headwater.wire.batches.batch import HEADER, Batch, batch_sizes
 from tests.support.log.harness import make_batch, payloads, read_all
-from tests.unit.simulation.loop import SimulatedLoop
-from tests.unit.simulation.schedules import (
+from tests.support.simulation.loop import SimulatedLoop
+from tests.support.simulation.schedules import (
     begin_faults,
     disturb,
     random_settings,
@@ -34,7 +34,7 @@ from tests.unit.simulation.schedules import (
     run_schedules,
     until_produced,
 )
-from tests.unit.simulation.world import SimulatedCluster
+from tests.support.simulation.world import SimulatedCluster
 
 PARTITIONS = 2
 PRODUCERS = 3

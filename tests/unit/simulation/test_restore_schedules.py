@@ -40,9 +40,9 @@ from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.values import decode
 from headwater.wire.batches.batch import split_batches
 from headwater.wire.batches.records import Record, encode_batch
-from tests.unit.simulation.loop import SimulatedLoop
-from tests.unit.simulation.sagas import Catalog, SagaDriver, tasks_in_memory
-from tests.unit.simulation.schedules import (
+from tests.support.simulation.loop import SimulatedLoop
+from tests.support.simulation.sagas import Catalog, SagaDriver, tasks_in_memory
+from tests.support.simulation.schedules import (
     begin_faults,
     disturb,
     random_settings,
@@ -50,8 +50,8 @@ from tests.unit.simulation.schedules import (
     run_schedules,
     until_produced,
 )
+from tests.support.simulation.world import SimulatedBroker, SimulatedCluster, at_once
 from tests.unit.simulation.test_compaction_schedules import records_of
-from tests.unit.simulation.world import SimulatedBroker, SimulatedCluster, at_once
 
 PARTITIONS = 2
 BATCHES = 25

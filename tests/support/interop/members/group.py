@@ -10,7 +10,8 @@ from tests.support.interop.clients import LIBRDKAFKA
 from tests.support.interop.members import GROUP_CLIENTS, GroupClient, InteropMember
 from tests.support.interop.members.state import AssignmentKind, InteropOffset, MemberSetup, place
 from tests.support.interop.records import InteropRecord
-from tests.system.clients.conftest import create_topic, eventually, fresh_name
+from tests.support.waiting import wait_until
+from tests.system.clients.conftest import create_topic, fresh_name
 
 PARTITIONS = 6
 EACH = 5
@@ -73,7 +74,7 @@ class GroupOfOneClient:
         return member
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
-        eventually(holds, seconds=40)
+        wait_until(holds, seconds=40)
 
 
 def ends(topic: str, rounds: int, metadata: str = "") -> dict[str, InteropOffset]:

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 
 from headwater.log.formats.metadata_values import PARQUET
-from tests.support.pipeline.cluster import CODECS, PipelineCluster, eventually, make_compactor
+from tests.support.pipeline.cluster import CODECS, PipelineCluster, make_compactor
+from tests.support.waiting import eventually
 from tests.system.spark.conftest import SharedSpark
 
 

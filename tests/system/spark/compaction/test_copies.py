@@ -7,7 +7,8 @@ from headwater.pipeline.fsck.report import NoCheckWatcher
 from headwater.pipeline.metadata_reads import read_topics
 from headwater.pipeline.upkeep.maintain import keep_tables
 from headwater.tables.settings import TableSettings
-from tests.support.pipeline.cluster import PipelineCluster, eventually
+from tests.support.pipeline.cluster import PipelineCluster
+from tests.support.waiting import eventually
 from tests.system.spark.conftest import SharedSpark
 
 CONFIGS = {

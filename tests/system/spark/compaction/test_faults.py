@@ -22,7 +22,6 @@ from tests.support.pipeline import drivers, tally
 from tests.support.pipeline.cluster import (
     PipelineCluster,
     Row,
-    eventually,
     make_compactor,
     table_rows,
 )
@@ -38,6 +37,7 @@ from tests.support.pipeline.readings.kinds import (
     nothing_is_left,
 )
 from tests.support.pipeline.sizes import some
+from tests.support.waiting import eventually
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 

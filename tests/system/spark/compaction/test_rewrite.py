@@ -15,7 +15,8 @@ from headwater.pipeline.compaction.planner import REWRITE, StreamView
 from headwater.pipeline.compaction.summary import STEPS, RunSummary, Watcher
 from headwater.pipeline.spark.runner import Runner
 from headwater.pipeline.upkeep.rewrite_plan import plan_rewrite
-from tests.support.pipeline.cluster import PipelineCluster, eventually, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, make_compactor
+from tests.support.waiting import eventually
 from tests.system.spark.compaction.test_faults import Meanwhile, elsewhere
 from tests.system.spark.conftest import SharedSpark
 

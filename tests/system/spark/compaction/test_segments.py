@@ -11,7 +11,8 @@ from headwater.pipeline.fsck.report import FindingKind
 from headwater.pipeline.metadata_reads import read_topics
 from headwater.pipeline.upkeep.table_facts import read_facts
 from headwater.wire.batches.batch import batch_sizes
-from tests.support.pipeline.cluster import InProcessRunner, PipelineCluster, eventually
+from tests.support.pipeline.cluster import InProcessRunner, PipelineCluster
+from tests.support.waiting import eventually
 from tests.system.spark.compaction.test_faults import Meanwhile, elsewhere
 from tests.system.spark.conftest import SharedSpark
 

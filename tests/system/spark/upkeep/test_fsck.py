@@ -36,10 +36,10 @@ from tests.support.pipeline.cluster import (
     InProcessRunner,
     PipelineCluster,
     address_of,
-    eventually,
     make_compactor,
     start_cluster,
 )
+from tests.support.waiting import eventually
 from tests.system.spark.conftest import SharedSpark
 
 COMMAND = Path(sys.executable).with_name("headwater")

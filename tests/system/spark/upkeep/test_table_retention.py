@@ -8,7 +8,8 @@ from pathlib import Path
 from headwater.pipeline.fsck.report import NoCheckWatcher
 from headwater.pipeline.upkeep.maintain import UpkeepSummary, keep_tables
 from headwater.tables.settings import TableSettings
-from tests.support.pipeline.cluster import PipelineCluster, eventually
+from tests.support.pipeline.cluster import PipelineCluster
+from tests.support.waiting import eventually
 
 COMMAND = Path(sys.executable).with_name("headwater")
 SHORT = TableSettings(snapshot_age_ms=0)

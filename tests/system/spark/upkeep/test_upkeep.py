@@ -3,7 +3,8 @@
 from headwater.log.formats.metadata_values import PARQUET
 from headwater.pipeline.compaction.summary import RunSummary
 from headwater.tables.settings import TableSettings
-from tests.support.pipeline.cluster import PipelineCluster, eventually, make_compactor
+from tests.support.pipeline.cluster import PipelineCluster, make_compactor
+from tests.support.waiting import eventually
 
 FORGETFUL = TableSettings(keep_snapshots=1, snapshot_age_ms=0, max_snapshots=1)
 

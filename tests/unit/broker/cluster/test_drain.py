@@ -21,7 +21,8 @@ from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Writes
 from headwater.meta.values import encode
 from headwater.telemetry.metrics import Metrics
-from tests.unit.broker.cluster.test_membership import eventually, ids
+from tests.support.waiting import eventually
+from tests.unit.broker.cluster.test_membership import ids
 
 
 class DrainingMember:

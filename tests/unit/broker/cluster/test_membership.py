@@ -17,6 +17,7 @@ from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from tests.support.broker.running import RunningBroker
 from tests.support.meta.faulty import FaultyStore, MetadataFaults
+from tests.support.waiting import eventually
 
 TTL = 0.5
 
@@ -55,15 +56,6 @@ class MembershipWorld:
             yield member, store
         finally:
             await store.close()
-
-
-async def eventually(condition: object) -> None:
-    assert callable(condition)
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not happen")
 
 
 def ids(member: Membership) -> list[int]:

@@ -21,7 +21,8 @@ from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.values import Value, decode, encode
 from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import RunningBroker, running_broker
-from tests.unit.broker.cluster.test_membership import eventually, ids
+from tests.support.waiting import eventually
+from tests.unit.broker.cluster.test_membership import ids
 
 INTERNAL = "INTERNAL"
 BOTH = (ListenerAddress(INTERNAL, "10.0.0.1", 9093), ListenerAddress(PLAINTEXT, "public", 9092))

@@ -16,7 +16,7 @@ from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, read_all, running_engine
 from tests.support.log.writing import TroubledLogWriter, outcomes, simulate
 from tests.support.meta.faulty import FaultyStore, MetadataFaults
-from tests.unit.simulation.loop import SimulatedLoop, run_simulated
+from tests.support.simulation.loop import SimulatedLoop, run_simulated
 
 
 def test_fence_after_a_lost_answer_leaves_the_outcome_open() -> None:

@@ -9,7 +9,7 @@ from headwater.meta.oxia.keyspace import OxiaKeyspace, encode_stored
 from headwater.meta.oxia.reader import OxiaReader
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.oxia.shard import OxiaShard
-from tests.unit.simulation.oxia_shard import ShardState
+from tests.support.simulation.oxia_shard import ShardState
 
 
 class Counted(OxiaShard):

@@ -13,7 +13,7 @@ from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.oxia.shard import OxiaShard
 from headwater.meta.oxia.trimmer import KEPT_MS, OxiaTrimmer
 from headwater.meta.store import Writes
-from tests.unit.simulation.oxia_shard import ShardState
+from tests.support.simulation.oxia_shard import ShardState
 
 
 class SuspendableShard(OxiaShard):

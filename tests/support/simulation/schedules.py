@@ -13,8 +13,8 @@ from headwater.log.reclaim.orphans import fence
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits
-from tests.unit.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
-from tests.unit.simulation.world import SimulatedCluster
+from tests.support.simulation.loop import SimulatedClock, SimulatedLoop, run_simulated
+from tests.support.simulation.world import SimulatedCluster
 
 PRODUCING_SECONDS = 3600
 """Far longer than producers need, whatever the faults."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from headwater.meta.oxia.keyspace import ABSENT
 from headwater.meta.oxia.rpc import oxia_pb2 as pb
 from headwater.meta.oxia.shard import OxiaShard
-from tests.unit.simulation.network import Network
+from tests.support.simulation.network import Network
 
 
 class ShardState:

@@ -5,7 +5,7 @@ from typing import Any
 from headwater.meta.etcd.members import EtcdMembers
 from headwater.meta.etcd.methods import RANGE, TXN
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
-from tests.unit.simulation.network import Network
+from tests.support.simulation.network import Network
 
 
 class EtcdState:

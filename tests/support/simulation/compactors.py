@@ -19,7 +19,7 @@ from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.reclaim.releases import TableReleases
 from headwater.wire.columnar import decode
 from tests.support.log.compaction import StepwiseCompactor
-from tests.unit.simulation.world import Life, SimulatedCluster, at_once
+from tests.support.simulation.world import Life, SimulatedCluster, at_once
 
 DROPPED = b"drop"
 """Records whose value begins so are not kept by compaction, as those of aborted transactions."""

@@ -1,11 +1,13 @@
 """An event loop on simulated time: sleeping costs nothing and every run is the same."""
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Coroutine, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class HasFileno(Protocol):
@@ -72,3 +74,13 @@ def run_simulated(main: "Coroutine[Any, Any, T]", loop: SimulatedLoop) -> T:
     """Run a coroutine on the loop to its end, then close it."""
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(main)
+
+
+def on_simulated_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """An asynchronous test in which sleeping costs nothing, and no time passes in work."""
+
+    @functools.wraps(test)
+    def run(*arguments: P.args, **named: P.kwargs) -> None:
+        run_simulated(test(*arguments, **named), SimulatedLoop())
+
+    return run

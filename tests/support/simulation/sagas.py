@@ -26,7 +26,7 @@ from headwater.pipeline.settings import PipelineSettings
 from headwater.pipeline.spark.runner import Done
 from headwater.tables.commit.changes import CommitOutcome, Settled, Settlement
 from headwater.tables.commit.watermarks import Append, plan_appends, watermark_property, watermarks
-from tests.unit.simulation.world import Life, SimulatedCluster
+from tests.support.simulation.world import Life, SimulatedCluster
 
 T = TypeVar("T")
 
