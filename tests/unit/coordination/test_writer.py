@@ -21,6 +21,7 @@ from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import CommitResult, Decide, Limits, T, Writes
 from headwater.telemetry.metrics import Metrics
+from tests.support.simulation.loop import on_simulated_time
 
 
 class Troubled(MemoryStore):
@@ -102,6 +103,7 @@ class TroubledShardWriter:
         await self.store.close()
 
 
+@on_simulated_time
 async def test_what_waits_while_a_transaction_is_under_way_shares_the_next_one() -> None:
     bench = TroubledShardWriter()
     shards = [await bench.shard(number) for number in range(3)]
@@ -118,6 +120,7 @@ async def test_what_waits_while_a_transaction_is_under_way_shares_the_next_one()
     await bench.close()
 
 
+@on_simulated_time
 async def test_the_last_of_several_changes_of_a_key_wins() -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
@@ -138,6 +141,7 @@ async def test_the_last_of_several_changes_of_a_key_wins() -> None:
     await bench.close()
 
 
+@on_simulated_time
 async def test_a_store_of_few_operations_gets_more_transactions_in_the_same_order() -> None:
     bench = TroubledShardWriter(Limits(operations=6))
     shard = await bench.shard(0)
@@ -151,6 +155,7 @@ async def test_a_store_of_few_operations_gets_more_transactions_in_the_same_orde
     await bench.close()
 
 
+@on_simulated_time
 async def test_a_group_is_marked_while_it_is_written_in_several_transactions() -> None:
     bench = TroubledShardWriter(Limits(operations=6))
     shard = await bench.shard(3)
@@ -173,6 +178,7 @@ async def test_a_group_is_marked_while_it_is_written_in_several_transactions() -
     await bench.close()
 
 
+@on_simulated_time
 async def test_a_lost_lease_fails_its_shard_and_spares_the_others() -> None:
     bench = TroubledShardWriter()
     mine, lost = await bench.shard(1), await bench.shard(2)
@@ -187,6 +193,7 @@ async def test_a_lost_lease_fails_its_shard_and_spares_the_others() -> None:
 
 
 @pytest.mark.parametrize("lands", [True, False])
+@on_simulated_time
 async def test_a_lost_answer_is_found_out_and_what_lands_late_changes_nothing(
     *, lands: bool
 ) -> None:
@@ -209,6 +216,7 @@ async def test_a_lost_answer_is_found_out_and_what_lands_late_changes_nothing(
     await bench.close()
 
 
+@on_simulated_time
 async def test_a_short_silence_of_the_store_is_waited_out() -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
@@ -219,6 +227,7 @@ async def test_a_short_silence_of_the_store_is_waited_out() -> None:
     await bench.close()
 
 
+@on_simulated_time
 async def test_a_long_silence_fails_the_shard_and_all_that_it_has_queued() -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
@@ -233,6 +242,7 @@ async def test_a_long_silence_fails_the_shard_and_all_that_it_has_queued() -> No
     await bench.close()
 
 
+@on_simulated_time
 async def test_a_full_store_is_not_tried_again() -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
@@ -243,6 +253,7 @@ async def test_a_full_store_is_not_tried_again() -> None:
     await bench.close()
 
 
+@on_simulated_time
 async def test_a_waiting_client_that_went_away_hinders_nobody() -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
@@ -255,6 +266,7 @@ async def test_a_waiting_client_that_went_away_hinders_nobody() -> None:
     await bench.close()
 
 
+@on_simulated_time
 async def test_what_is_too_large_for_the_store_fails_alone() -> None:
     bench = TroubledShardWriter(Limits(operations=128, value_bytes=1_000))
     one, two = await bench.shard(0), await bench.shard(1)
@@ -276,6 +288,7 @@ async def test_what_is_too_large_for_the_store_fails_alone() -> None:
     await bench.close()
 
 
+@on_simulated_time
 async def test_a_large_group_is_written_in_parts_or_not_at_all() -> None:
     bench = TroubledShardWriter(Limits(operations=128, value_bytes=2**20))
     shard = await bench.shard(3)
@@ -298,6 +311,7 @@ async def test_a_large_group_is_written_in_parts_or_not_at_all() -> None:
     await bench.close()
 
 
+@on_simulated_time
 async def test_a_failure_that_nobody_foresaw_fails_its_batch_and_not_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

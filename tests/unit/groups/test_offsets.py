@@ -23,6 +23,7 @@ from tests.support.groups.cluster import (
     one_node,
     syncing,
 )
+from tests.support.simulation.loop import on_simulated_time
 
 ORDERS = ("orders", 0)
 
@@ -34,6 +35,7 @@ async def stable(node: Node, group: str, **more: object) -> str:
     return member_id
 
 
+@on_simulated_time
 async def test_a_commit_without_a_group_makes_one_that_only_has_offsets() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         assert await node.groups.commit(committing("g", {ORDERS: 3})) == {ORDERS: 0}
@@ -49,6 +51,7 @@ async def test_a_commit_without_a_group_makes_one_that_only_has_offsets() -> Non
 @pytest.mark.parametrize(
     ("version", "code"), [(8, Code.ILLEGAL_GENERATION), (9, Code.GROUP_ID_NOT_FOUND)]
 )
+@on_simulated_time
 async def test_a_member_of_a_group_that_is_not_there_commits_nothing(
     version: int, code: int
 ) -> None:
@@ -64,6 +67,7 @@ async def test_a_member_of_a_group_that_is_not_there_commits_nothing(
         assert await node.groups.list() == []
 
 
+@on_simulated_time
 async def test_nobody_is_a_member_of_a_group_that_only_has_offsets() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         await node.groups.commit(committing("g", {ORDERS: 3}))
@@ -71,6 +75,7 @@ async def test_nobody_is_a_member_of_a_group_that_only_has_offsets() -> None:
         assert await node.groups.commit(stranger) == {ORDERS: Code.UNKNOWN_MEMBER_ID}
 
 
+@on_simulated_time
 async def test_strangers_and_old_generations_do_not_commit_to_a_living_group() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         me = await stable(node, "g")
@@ -83,6 +88,7 @@ async def test_strangers_and_old_generations_do_not_commit_to_a_living_group() -
             assert await node.groups.commit(request) == {ORDERS: code}
 
 
+@on_simulated_time
 async def test_a_member_commits_while_the_group_prepares_a_rebalance() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         me = await stable(node, "g")
@@ -95,6 +101,7 @@ async def test_a_member_commits_while_the_group_prepares_a_rebalance() -> None:
         await other
 
 
+@on_simulated_time
 async def test_metadata_epoch_and_time_are_kept() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         given = CommittedOffset(offset=5, leader_epoch=7, metadata="näher", expires_ms=9)
@@ -110,6 +117,7 @@ async def test_metadata_epoch_and_time_are_kept() -> None:
         assert kept.committed_ms > 0
 
 
+@on_simulated_time
 async def test_long_metadata_and_unknown_partitions_are_refused_one_by_one() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         offsets = {
@@ -129,6 +137,7 @@ async def test_long_metadata_and_unknown_partitions_are_refused_one_by_one() -> 
         assert [line.group for line in await node.groups.list()] == ["g"]
 
 
+@on_simulated_time
 async def test_a_topic_made_again_does_not_inherit_offsets() -> None:
     topics = SharedTopics(orders=1)
     async with one_node(topics) as node:
@@ -143,6 +152,7 @@ async def test_a_topic_made_again_does_not_inherit_offsets() -> None:
         assert found[ORDERS].offset == 1
 
 
+@on_simulated_time
 async def test_names_of_any_kind_keep_apart() -> None:
     store, names = (
         MemoryStore(),
@@ -166,6 +176,7 @@ async def test_names_of_any_kind_keep_apart() -> None:
             assert [line.group for line in await node.groups.list()] == sorted(names)
 
 
+@on_simulated_time
 async def test_many_topics_are_read_at_once() -> None:
     topics = SharedTopics(**{f"t{number}": 1 for number in range(20)})
     async with one_node(topics) as node:
@@ -177,6 +188,7 @@ async def test_many_topics_are_read_at_once() -> None:
         }
 
 
+@on_simulated_time
 async def test_offsets_of_topics_in_use_are_not_deleted() -> None:
     async with one_node(SharedTopics(orders=1, old=1)) as node:
         assert await node.groups.delete_offsets("g", [ORDERS]) == (Code.GROUP_ID_NOT_FOUND, {})
@@ -197,12 +209,14 @@ async def test_offsets_of_topics_in_use_are_not_deleted() -> None:
         assert await node.groups.delete("g") == 0
 
 
+@on_simulated_time
 async def test_offsets_of_a_living_group_of_another_protocol_are_not_deleted() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         await stable(node, "g", protocol_type="connect")
         assert await node.groups.delete_offsets("g", [ORDERS]) == (Code.NON_EMPTY_GROUP, {})
 
 
+@on_simulated_time
 async def test_a_deleted_group_that_comes_back_begins_anew() -> None:
     store, topics = MemoryStore(), SharedTopics(orders=2)
     async with one_node(topics, meta=store) as node:
@@ -216,6 +230,7 @@ async def test_a_deleted_group_that_comes_back_begins_anew() -> None:
         assert {where: each.offset for where, each in found.items()} == {("orders", 1): 1}
 
 
+@on_simulated_time
 async def test_a_member_with_an_epoch_commits_with_a_version_that_knows_epochs() -> None:
     async with one_node(SharedTopics(t=1)) as node:
         joined = await node.groups.consumer_heartbeat("g", beating("a", 0))
@@ -225,6 +240,7 @@ async def test_a_member_with_an_epoch_commits_with_a_version_that_knows_epochs()
         assert await node.groups.commit(request) == {("t", 0): Code.NONE}
 
 
+@on_simulated_time
 async def test_a_late_commit_holds_for_what_the_member_had_and_has() -> None:
     topics = SharedTopics(t=2)
     async with one_node(topics) as node:

@@ -20,10 +20,12 @@ from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, payloads, poll, read_all, running_engine
 from tests.support.log.late_store import LateStore
 from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, values
+from tests.support.simulation.loop import on_simulated_time
 
 T = TypeVar("T")
 
 
+@on_simulated_time
 async def test_a_broker_that_took_a_name_keeps_its_commits() -> None:
     store, objects = LateStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(store, objects, housekeeping=False) as engine:
@@ -56,6 +58,7 @@ class StoppingStore(LateStore):
         return await super().transact(domain, keys, decide)
 
 
+@on_simulated_time
 async def test_a_fenced_name_does_not_come_back() -> None:
     """Its objects were deleted as orphans: what it committed then would not be there."""
     place, store = RestorePlace(whole=True), StoppingStore()
@@ -79,6 +82,7 @@ async def test_a_fenced_name_does_not_come_back() -> None:
             await done
 
 
+@on_simulated_time
 async def test_a_restored_cluster_is_not_wiped_again() -> None:
     place = RestorePlace()
     async with place.engine() as engine:
@@ -93,6 +97,7 @@ async def test_a_restored_cluster_is_not_wiped_again() -> None:
         assert [payload for _, payload in await read_all(engine, "t")] == [b"a"]
 
 
+@on_simulated_time
 async def test_a_restored_log_is_not_set_back() -> None:
     place = RestorePlace()
     async with place.engine() as engine:
@@ -125,6 +130,7 @@ class RefusingStore(LateStore):
         return await super().transact(domain, keys, decide)
 
 
+@on_simulated_time
 async def test_a_commit_that_lands_after_it_was_given_up_is_read_without_another() -> None:
     store, objects = RefusingStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(store, objects) as engine:

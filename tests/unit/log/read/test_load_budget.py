@@ -9,6 +9,7 @@ from headwater.log.read.piece_loader import PieceLoader
 from headwater.log.read.pieces import Piece, PieceCache
 from headwater.log.read.sources import Extent
 from headwater.telemetry.metrics import Counter
+from tests.support.simulation.loop import on_simulated_time
 
 LIMIT = 1_000
 
@@ -41,6 +42,7 @@ def entry_of(length: int) -> IndexEntry:
     )
 
 
+@on_simulated_time
 async def test_cold_reads_of_many_consumers_stay_within_the_bound() -> None:
     source = Slow()
     loader = PieceLoader(
@@ -62,6 +64,7 @@ async def test_cold_reads_of_many_consumers_stay_within_the_bound() -> None:
     assert source.under_way == 0
 
 
+@on_simulated_time
 async def test_a_read_that_is_cancelled_makes_room_for_those_behind_it() -> None:
     budget = LoadBudget(LIMIT)
     order: list[int] = []

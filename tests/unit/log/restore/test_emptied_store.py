@@ -15,6 +15,7 @@ from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
 from headwater.producer_ids import StoredProducerIds
 from tests.support.log.harness import append, make_batch, running_engine
+from tests.support.simulation.loop import on_simulated_time
 
 
 def empty(store: MemoryStore) -> None:
@@ -34,6 +35,7 @@ LOSSES = {"was emptied": empty, "was restored and is at epoch 1": begin_epoch}
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@on_simulated_time
 async def test_a_running_broker_ends_and_acknowledges_nothing(loss: str) -> None:
     """It would give offsets again that records which are still in objects have."""
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
@@ -53,6 +55,7 @@ async def test_a_running_broker_ends_and_acknowledges_nothing(loss: str) -> None
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@on_simulated_time
 async def test_a_broker_that_writes_nothing_ends_as_soon_as_it_hears_of_it(loss: str) -> None:
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(store, objects, housekeeping=False) as engine:
@@ -65,6 +68,7 @@ async def test_a_broker_that_writes_nothing_ends_as_soon_as_it_hears_of_it(loss:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@on_simulated_time
 async def test_no_name_to_write_under_is_taken(loss: str) -> None:
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(store, objects, housekeeping=False) as engine:
@@ -76,6 +80,7 @@ async def test_no_name_to_write_under_is_taken(loss: str) -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@on_simulated_time
 async def test_no_producer_id_is_given_again(loss: str) -> None:
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(store, objects, housekeeping=False) as engine:
@@ -84,6 +89,7 @@ async def test_no_producer_id_is_given_again(loss: str) -> None:
             await StoredProducerIds(store, engine._context.cluster).allocate()
 
 
+@on_simulated_time
 async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.cluster_record.CHECK_SECONDS", 0.01)
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
@@ -98,6 +104,7 @@ async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@on_simulated_time
 async def test_it_is_noticed_where_no_change_tells_of_it(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
