@@ -10,9 +10,12 @@ PAUSE_SECONDS = 0.05
 
 
 async def eventually(
-    holds: Callable[[], bool | Awaitable[bool]], *, seconds: float = LIMIT_SECONDS
+    holds: Callable[[], bool | Awaitable[bool]],
+    *,
+    seconds: float = LIMIT_SECONDS,
+    pause: float = PAUSE_SECONDS,
 ) -> None:
-    """Return when it holds; fail if it does not within ``seconds``."""
+    """Return when it holds, looking every ``pause``; fail if it does not within ``seconds``."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while True:
@@ -22,7 +25,7 @@ async def eventually(
         if found:
             return
         assert loop.time() < deadline, f"it did not come true within {seconds} s"
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(pause)
 
 
 def wait_until(holds: Callable[[], bool], *, seconds: float = LIMIT_SECONDS) -> None:

@@ -9,6 +9,7 @@ import pytest
 from headwater.app.workers import RestartDelay, Supervisor, WorkerCannotContinue, worker_flags
 from headwater.config import load
 from headwater.errors import ConfigurationError
+from tests.support.waiting import eventually
 
 LIVES = """
 import pathlib, sys
@@ -70,8 +71,7 @@ async def test_a_dead_worker_is_started_again_and_stop_ends_all(tmp_path: Path) 
     supervisor = Supervisor([script(LIVES, log, deaths) for deaths, log in enumerate(logs)])
     running = asyncio.create_task(supervisor.run())
     await supervisor.wait_ready()
-    while logs[1].read_text() != "started\nstarted\n":
-        await asyncio.sleep(0.01)
+    await eventually(lambda: logs[1].read_text() == "started\nstarted\n")
     supervisor.stop()
     await running
     assert logs[0].read_text() == "started\n"

@@ -31,6 +31,7 @@ from tests.support.log.harness import (
     read_once,
     running_engine,
 )
+from tests.support.simulation.loop import on_simulated_time
 
 SMALL = LogSettings(inline_bytes=0)
 
@@ -47,6 +48,7 @@ def objects() -> MemoryObjects:
     return MemoryObjects(clock=SystemClock())
 
 
+@on_simulated_time
 async def test_offsets_are_dense_and_records_come_back(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -60,6 +62,7 @@ async def test_offsets_are_dense_and_records_come_back(
 
 
 @pytest.mark.parametrize("inline_bytes", [0, 1 << 20])
+@on_simulated_time
 async def test_another_broker_reads_what_was_acknowledged(
     meta: MemoryStore, objects: MemoryObjects, inline_bytes: int
 ) -> None:
@@ -77,6 +80,7 @@ async def test_another_broker_reads_what_was_acknowledged(
                 assert payloads(read) == [(number, b"%d" % number)]
 
 
+@on_simulated_time
 async def test_appends_of_one_turn_share_a_flush_and_keep_their_order(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -88,6 +92,7 @@ async def test_appends_of_one_turn_share_a_flush_and_keep_their_order(
         assert objects.traffic.puts == 1
 
 
+@on_simulated_time
 async def test_a_read_in_the_middle_of_a_batch_returns_the_whole_batch(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -97,6 +102,7 @@ async def test_a_read_in_the_middle_of_a_batch_returns_the_whole_batch(
         assert payloads(await read_once(engine, "t", 0, 7)) == [(0, b"a")]
 
 
+@on_simulated_time
 async def test_max_bytes_limits_whole_batches_but_gives_at_least_one(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -108,6 +114,7 @@ async def test_max_bytes_limits_whole_batches_but_gives_at_least_one(
         assert len(payloads(await read_once(engine, "t", 0, 0, 161 * 3 + 160))) == 3
 
 
+@on_simulated_time
 async def test_offsets_outside_of_the_log_are_out_of_range(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -125,6 +132,7 @@ async def test_offsets_outside_of_the_log_are_out_of_range(
         assert await engine.delete_records(topic, 0, -1) == 10
 
 
+@on_simulated_time
 async def test_a_long_poll_is_woken_by_another_brokers_commit(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -142,6 +150,7 @@ async def test_a_long_poll_is_woken_by_another_brokers_commit(
         assert payloads(await read_once(two, "t", 0, 0)) == [(0, b"x")]
 
 
+@on_simulated_time
 async def test_retry_through_another_broker_gets_the_first_offset(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -164,6 +173,7 @@ async def test_retry_through_another_broker_gets_the_first_offset(
             await append(two, "t", [make_batch(producer_id=7, epoch=0, sequence=7)])
 
 
+@on_simulated_time
 async def test_a_duplicate_inside_a_flush_is_left_out_of_the_chunk(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -182,6 +192,7 @@ async def test_a_duplicate_inside_a_flush_is_left_out_of_the_chunk(
             assert await read_all(other, "t") == expected
 
 
+@on_simulated_time
 async def test_a_deleted_topic_refuses_appends_in_flight_and_leaves_nothing(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -203,6 +214,7 @@ async def test_a_deleted_topic_refuses_appends_in_flight_and_leaves_nothing(
         assert len([info async for info in objects.list("wal/")]) == 1
 
 
+@on_simulated_time
 async def test_a_topic_can_be_created_once(meta: MemoryStore, objects: MemoryObjects) -> None:
     async with (
         running_engine(meta, objects) as one,
@@ -217,6 +229,7 @@ async def test_a_topic_can_be_created_once(meta: MemoryStore, objects: MemoryObj
         assert len(set(grown.streams)) == 5
 
 
+@on_simulated_time
 async def test_merging_keeps_every_record_and_shrinks_the_index(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -246,6 +259,7 @@ async def test_merging_keeps_every_record_and_shrinks_the_index(
         assert topic.streams
 
 
+@on_simulated_time
 async def test_large_chunks_are_read_in_pieces(meta: MemoryStore, objects: MemoryObjects) -> None:
     settings = LogSettings(read_bytes=100_000)
     async with running_engine(meta, objects, settings=settings) as engine:
@@ -263,6 +277,7 @@ async def test_large_chunks_are_read_in_pieces(meta: MemoryStore, objects: Memor
         assert payloads(read)[0][1][:4] == b"0050"
 
 
+@on_simulated_time
 async def test_retention_by_size_and_time_moves_log_start(
     meta: MemoryStore, objects: MemoryObjects
 ) -> None:
@@ -281,6 +296,7 @@ async def test_retention_by_size_and_time_moves_log_start(
         assert (big.log_start, big.high_watermark) == (7, 10)
 
 
+@on_simulated_time
 async def test_a_fenced_broker_takes_a_new_name_and_its_orphans_go(meta: MemoryStore) -> None:
     objects = WholeObjects(clock=SystemClock())
     settings = LogSettings(inline_bytes=0, orphan_grace_ms=0, gc_grace_ms=0)
@@ -300,6 +316,7 @@ async def test_a_fenced_broker_takes_a_new_name_and_its_orphans_go(meta: MemoryS
         assert await read_all(engine, "t") == [(0, b"a"), (1, b"b")]
 
 
+@on_simulated_time
 async def test_released_memory_is_read_again(meta: MemoryStore, objects: MemoryObjects) -> None:
     async with running_engine(meta, objects, housekeeping=False) as engine:
         await engine.topics.create("t", 1, {})

@@ -18,10 +18,12 @@ from headwater.meta.values import decode
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, read_all, running_engine
 from tests.support.log.interrupted import InterruptedStore, Interruption
+from tests.support.simulation.loop import on_simulated_time
 
 OLD = 1_000_000
 
 
+@on_simulated_time
 async def test_one_stream_that_fails_does_not_keep_the_others_from_retention() -> None:
     meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     interruption = Interruption()
@@ -41,6 +43,7 @@ async def test_one_stream_that_fails_does_not_keep_the_others_from_retention() -
         assert starts == [0, 1, 1]
 
 
+@on_simulated_time
 async def test_a_chunk_that_cannot_be_read_is_left_out_of_a_merge() -> None:
     meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     settings = LogSettings(inline_bytes=0, object_bytes=1, merge_fan_in=2)
@@ -70,6 +73,7 @@ async def entries_of(meta: MemoryStore, stream: int) -> list[IndexEntry]:
     return [decode(IndexEntry, entry.value) for entry in found.entries]
 
 
+@on_simulated_time
 async def test_small_entries_behind_many_large_ones_are_merged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -89,6 +93,7 @@ async def test_small_entries_behind_many_large_ones_are_merged(
 
 
 @pytest.mark.parametrize("count", [1, 5, 32, 33, 64, 100])
+@on_simulated_time
 async def test_the_newest_entries_are_found_in_order_and_without_data(count: int) -> None:
     meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(meta, objects, housekeeping=False) as engine:
@@ -101,6 +106,7 @@ async def test_the_newest_entries_are_found_in_order_and_without_data(count: int
         assert all(entry.data is None for entry in newest)
 
 
+@on_simulated_time
 async def test_records_of_a_deleted_topic_cannot_be_deleted() -> None:
     meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(meta, objects, housekeeping=False) as engine:
@@ -112,6 +118,7 @@ async def test_records_of_a_deleted_topic_cannot_be_deleted() -> None:
         assert engine._streams.get(topic.streams[0]) is None
 
 
+@on_simulated_time
 async def test_block_indexes_dropped_meanwhile_do_not_fail_a_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -131,6 +138,7 @@ async def test_block_indexes_dropped_meanwhile_do_not_fail_a_read(
             assert read.size > 40_000
 
 
+@on_simulated_time
 async def test_an_entry_whose_object_is_gone_is_an_error_and_not_the_end() -> None:
     meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     settings = LogSettings(inline_bytes=0, cache_bytes=0)

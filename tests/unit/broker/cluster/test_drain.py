@@ -21,6 +21,7 @@ from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Writes
 from headwater.meta.values import encode
 from headwater.telemetry.metrics import Metrics
+from tests.support.simulation.loop import on_simulated_time
 from tests.support.waiting import eventually
 from tests.unit.broker.cluster.test_membership import ids
 
@@ -76,6 +77,7 @@ def ask(database: MemoryDatabase, broker_id: int, epoch: int) -> None:
     database.apply(Writes(puts={keys.drain(broker_id): encode(request)}))
 
 
+@on_simulated_time
 async def test_a_broker_that_drains_is_shown_to_nobody_and_says_when_it_is_done() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1), DrainingMember(database, 2)
@@ -102,6 +104,7 @@ async def test_a_broker_that_drains_is_shown_to_nobody_and_says_when_it_is_done(
         assert second.member.state == SERVING
 
 
+@on_simulated_time
 async def test_a_request_to_an_earlier_process_of_the_broker_is_forgotten() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1), DrainingMember(database, 2)
@@ -115,6 +118,7 @@ async def test_a_request_to_an_earlier_process_of_the_broker_is_forgotten() -> N
             assert again.member.state == SERVING
 
 
+@on_simulated_time
 async def test_the_only_broker_serves_on_whatever_it_is_asked() -> None:
     database = MemoryDatabase()
     only = DrainingMember(database, 1)
@@ -127,6 +131,7 @@ async def test_the_only_broker_serves_on_whatever_it_is_asked() -> None:
         assert only.groups == 3
 
 
+@on_simulated_time
 async def test_a_broker_that_stops_lets_its_clients_go_first() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1), DrainingMember(database, 2)
@@ -137,6 +142,7 @@ async def test_a_broker_that_stops_lets_its_clients_go_first() -> None:
         await eventually(lambda: ids(first.member) == [1])
 
 
+@on_simulated_time
 async def test_brokers_that_stop_together_wait_for_no_client() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1), DrainingMember(database, 2)
@@ -162,6 +168,7 @@ def services(broker: DrainingMember, **settings: object) -> Services:
     return cast("Services", SimpleNamespace(cluster=broker.member, settings=own))
 
 
+@on_simulated_time
 async def test_only_the_owner_serves_where_that_is_enforced() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1, "a"), DrainingMember(database, 2, "b")
@@ -175,6 +182,7 @@ async def test_only_the_owner_serves_where_that_is_enforced() -> None:
         check_served_here(strict, elsewhere, "a", PLAINTEXT)
 
 
+@on_simulated_time
 async def test_a_consumer_is_sent_to_the_broker_of_its_rack_where_there_is_one() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1, "a"), DrainingMember(database, 2, "b")

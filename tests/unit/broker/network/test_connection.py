@@ -21,6 +21,7 @@ from tests.support.broker.running import (
     running_broker,
     still_serves,
 )
+from tests.support.waiting import eventually
 
 
 async def send_raw(broker: RunningBroker, data: bytes) -> WireClient:
@@ -198,11 +199,7 @@ async def test_reset_in_a_long_poll_leaves_nothing_behind(broker: RunningBroker)
     await client.send(1, 11, **fetch_fields("t", 0, max_wait=30_000), **SESSIONLESS)
     await still_serves(broker)
     client.writer.transport.abort()
-    for _ in range(500):
-        await asyncio.sleep(0.01)
-        if not broker.server.connections:
-            break
-    assert not broker.server.connections
+    await eventually(lambda: not broker.server.connections)
     await still_serves(broker)
 
 

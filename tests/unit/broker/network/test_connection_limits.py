@@ -22,6 +22,7 @@ from headwater.broker.network.connection_limits import (
 from headwater.broker.network.server import listen
 from headwater.broker.settings import BrokerSettings
 from tests.support.broker.running import RunningBroker, WireClient, request_frame, running_broker
+from tests.support.waiting import eventually
 from tests.unit.broker.configs.test_dynamic_configs import BROKER, SET, alter, describe
 
 SOMAXCONN = int(Path("/proc/sys/net/core/somaxconn").read_text())
@@ -81,7 +82,7 @@ async def test_one_address_gets_as_many_connections_as_it_may_have(broker: Runni
     assert await closed(third)
     await third.close()
     await first.close()
-    await asyncio.sleep(0.05)
+    await eventually(lambda: broker.server.connections == 1)
     fourth = await broker.connect()
     assert (await fourth.call(18, 0)).error_code == 0
     await fourth.close()
@@ -147,9 +148,8 @@ async def test_a_client_that_reads_no_answers_is_cut_in_time() -> None:
             await loop.sock_connect(client, ("127.0.0.1", broker.port))
             asked = request_frame(18, 0, 1) * 100_000
             asking = asyncio.ensure_future(loop.sock_sendall(client, asked))
-            async with asyncio.timeout(10):
-                while not broker.services.metrics.connections_cut["idle"].value:
-                    await asyncio.sleep(0.05)
+            cut = broker.services.metrics.connections_cut["idle"]
+            await eventually(lambda: bool(cut.value))
             await asyncio.gather(asking, return_exceptions=True)
         assert broker.server.connections == 0
 
@@ -225,9 +225,7 @@ async def test_a_process_without_descriptors_says_so_once_and_accepts_later(
     )
     accepting.start()
     _, writer = await asyncio.open_connection(*listener.getsockname())
-    async with asyncio.timeout(5):
-        while not taken:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: bool(taken))
     accepting.stop()
     writer.close()
     taken[0].close()

@@ -15,6 +15,7 @@ from tests.support.broker.running import (
     running_broker,
     still_serves,
 )
+from tests.support.waiting import eventually
 
 
 async def test_slow_reader_is_not_served_ahead_of_its_reading(broker: RunningBroker) -> None:
@@ -67,10 +68,9 @@ async def test_without_room_nothing_is_taken_in_until_there_is(broker: RunningBr
     async with running_broker(engine) as full:
         client = await full.connect()
         await client.send(0, 9, **produce_fields("t", batch(b"a")))
-        await asyncio.sleep(0.05)
         (connection,) = full.server._connections
+        await eventually(lambda: not connection._reading)
         assert engine.appended == 0
-        assert not connection._reading
         engine.free.set()
         assert (await client.receive(0, 9))[1].responses[0].partition_responses[0].error_code == 0
         await client.close()
@@ -83,9 +83,8 @@ async def test_without_room_a_request_to_produce_is_not_even_read(broker: Runnin
         size = 50_000_000
         client.writer.write(struct.pack(">ihh", size, 0, 9))
         client.writer.write(bytes(size - 4))
-        await asyncio.sleep(0.05)
         (connection,) = full.server._connections
-        assert not connection._reading
+        await eventually(lambda: not connection._reading)
         assert connection._buffer.capacity < size // 2
         client.writer.transport.abort()
 
@@ -110,9 +109,8 @@ async def test_too_many_unanswered_requests_stop_the_reading() -> None:
         await client.send(1, 11, **fetch_fields("t", 0, max_wait=30_000), **SESSIONLESS)
         for _ in range(50):
             await client.send(18, 0)
-        await asyncio.sleep(0.05)
         (connection,) = broker.server._connections
-        assert not connection._reading
+        await eventually(lambda: not connection._reading)
         await broker.call(0, 9, **produce_fields("t", batch(b"a")))
         await client.receive(1, 11)
         for _ in range(50):

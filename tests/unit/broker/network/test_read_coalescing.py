@@ -29,6 +29,7 @@ from tests.support.broker.running import (
     produce_fields,
     running_broker,
 )
+from tests.support.waiting import eventually
 
 INTERVAL_MS = 400
 PAID = LogSettings(flush_interval_ms=INTERVAL_MS, flush_bytes=200_000)
@@ -121,8 +122,7 @@ async def test_a_thousand_requests_of_one_client_share_a_flush() -> None:
         for _ in range(1_000):
             await client.send(0, 9, **produce_fields("t", one))
         (connection,) = broker.server._connections
-        while len(connection._backlog.unanswered) < 1_000:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: len(connection._backlog.unanswered) == 1_000)
         assert flushes.value == before
         closing = asyncio.create_task(engine.close())  # which flushes
         for number in range(1_000):
@@ -143,8 +143,7 @@ async def test_a_client_with_much_under_way_is_not_read_on() -> None:
         sent = [batch(b"x" * 10_000), batch(b"x" * 30_000)] * 20
         for one in sent:
             await client.send(0, 9, **produce_fields("t", one))
-        while connection._reading:
-            await asyncio.sleep(0.005)
+        await eventually(lambda: not connection._reading)
         assert len(connection._backlog.unanswered) < len(sent)
         assert all(request.body is None for request in connection._backlog.unanswered)
         assert broker.services.backpressure.room
@@ -191,8 +190,7 @@ async def test_a_rest_ends_with_the_last_answer(paid: RunningBroker) -> None:
     await paid.create_topic("t", headwater_latency="cheap")
     client, other = await _begin(paid, "t"), await paid.connect()
     await client.send(0, 9, **produce_fields("t", batch(b"a")))
-    await asyncio.sleep(0.01)
-    assert paid.server._coalescer._delayed
+    await eventually(lambda: bool(paid.server._coalescer._delayed), pause=0.001)
     await other.send(0, 9, **produce_fields("t", batch(b"x" * PAID.flush_bytes)))
     for each in (client, other):
         await each.receive(0, 9)
@@ -224,8 +222,7 @@ async def test_only_who_waits_for_the_flush_rests() -> None:
     engine.inline_eligible_appends += 1
     coalescer.delay_reads(hurrying, before)
     assert (waiting.wanted, hurrying.wanted) == ([LOW_WATERMARK_BYTES], [])
-    await asyncio.sleep(0.03)
-    assert waiting.wanted == [LOW_WATERMARK_BYTES, 1]
+    await eventually(lambda: waiting.wanted == [LOW_WATERMARK_BYTES, 1])
 
 
 async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: list[int]) -> None:
@@ -235,8 +232,7 @@ async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: 
     await asyncio.sleep(0.01)
     reads.clear()
     await client.send(0, 9, **produce_fields("t", batch(b"x" * (LOW_WATERMARK_BYTES + 1000))))
-    await asyncio.sleep(0.01)
-    assert sum(reads) >= LOW_WATERMARK_BYTES
+    await eventually(lambda: sum(reads) >= LOW_WATERMARK_BYTES)
     for _ in range(2):
         await client.receive(0, 9)
     await client.close()
@@ -252,14 +248,12 @@ async def test_a_client_that_goes_while_it_rests_leaves_the_others_alone(
     await clients[0].call(0, 9, **produce_fields("t", batch(b"first")))
     for client in clients:
         await client.send(0, 9, **produce_fields("t", batch(b"a")))
-    await asyncio.sleep(0.01)
-    assert len(paid.server._coalescer._delayed) == 3
+    await eventually(lambda: len(paid.server._coalescer._delayed) == 3, pause=0.001)
     at_once = struct.pack("ii", 1, 0)
     going = clients.pop().writer
     going.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
     going.transport.abort()
-    await asyncio.sleep(0.01)
-    assert paid.server.connections == 2
+    await eventually(lambda: paid.server.connections == 2)
     for client in clients:
         await client.send(0, 9, **produce_fields("t", batch(b"b")))
         for _ in range(2):

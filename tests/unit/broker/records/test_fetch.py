@@ -1,4 +1,3 @@
-import asyncio
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -14,6 +13,7 @@ from tests.support.broker.running import (
     fetch_fields,
     produce_fields,
 )
+from tests.support.waiting import eventually
 
 SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
 
@@ -226,14 +226,10 @@ async def test_sessions_end_with_their_connection(broker: RunningBroker) -> None
     assert len(sessions) == 2
     assert (await session(second, moved.session_id, 1, **many())).error_code == 0
     await first.close()
-    async with asyncio.timeout(5):
-        while len(sessions) != 1:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: len(sessions) == 1)
     assert (await session(second, moved.session_id, 2, **many())).error_code == 0
     await second.close()
-    async with asyncio.timeout(5):
-        while len(sessions):
-            await asyncio.sleep(0.01)
+    await eventually(lambda: not len(sessions))
     assert sessions.partitions == 0
 
 

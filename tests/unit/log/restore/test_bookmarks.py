@@ -14,6 +14,7 @@ from headwater.meta.store import Writes
 from headwater.objects.memory import MemoryObjects
 from tests.support.log.harness import append, make_batch, read_all
 from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, values
+from tests.support.simulation.loop import on_simulated_time
 from tests.unit.log.restore.test_rival_clusters import PagedObjects, YieldingObjects
 
 WENT_BACK = "went back to an earlier state: .* run headwater restore"
@@ -32,6 +33,7 @@ async def objects_below(objects: MemoryObjects, prefix: str) -> list[str]:
     return [info.key async for info in objects.list(prefix)]
 
 
+@on_simulated_time
 async def test_a_store_older_than_the_last_snapshot_is_refused_and_a_restore_goes_on() -> None:
     place = RestorePlace(whole=True)
     record = await place.claim()
@@ -54,6 +56,7 @@ async def test_a_store_older_than_the_last_snapshot_is_refused_and_a_restore_goe
         await place.snapshot()
 
 
+@on_simulated_time
 async def test_a_store_that_went_back_deletes_nothing() -> None:
     place = RestorePlace(whole=True)
     await place.claim()
@@ -75,6 +78,7 @@ async def test_a_store_that_went_back_deletes_nothing() -> None:
     assert await objects_below(place.objects, "") == before
 
 
+@on_simulated_time
 async def test_a_store_that_goes_back_during_a_collection_deletes_nothing_more() -> None:
     place = RestorePlace(whole=True)
     place.objects = objects = PagedObjects(clock=place.clock)
@@ -98,6 +102,7 @@ async def test_a_store_that_goes_back_during_a_collection_deletes_nothing_more()
     assert await objects_below(objects, "wal/") == files
 
 
+@on_simulated_time
 async def test_a_running_broker_notices_that_its_store_went_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -116,6 +121,7 @@ async def test_a_running_broker_notices_that_its_store_went_back(
     assert ended.group_contains(ConfigurationError, match=WENT_BACK)
 
 
+@on_simulated_time
 async def test_an_emptied_store_is_told_from_one_that_went_back() -> None:
     place = RestorePlace()
     record = await place.claim()
@@ -125,6 +131,7 @@ async def test_an_emptied_store_is_told_from_one_that_went_back() -> None:
         await check_bookmark(place.meta, place.objects, record)
 
 
+@on_simulated_time
 async def test_brokers_that_start_at_once_do_not_refuse_each_other() -> None:
     place = RestorePlace()
     place.objects = YieldingObjects(clock=place.clock)

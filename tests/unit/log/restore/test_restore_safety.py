@@ -16,8 +16,10 @@ from headwater.meta.store import Writes
 from headwater.meta.values import decode, encode
 from tests.support.log.harness import append, make_batch, read_all
 from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, values
+from tests.support.simulation.loop import on_simulated_time
 
 
+@on_simulated_time
 async def test_a_broken_off_restore_lets_no_broker_start_and_can_be_run_again() -> None:
     place = RestorePlace()
     async with place.engine() as engine:
@@ -37,6 +39,7 @@ async def test_a_broken_off_restore_lets_no_broker_start_and_can_be_run_again() 
         assert values(await read_all(engine, "t")) == [b"kept"]
 
 
+@on_simulated_time
 async def test_a_dry_run_says_the_same_and_writes_nothing() -> None:
     place = RestorePlace()
     async with place.engine() as engine:
@@ -49,6 +52,7 @@ async def test_a_dry_run_says_the_same_and_writes_nothing() -> None:
     assert told == await place.restore()
 
 
+@on_simulated_time
 async def test_a_store_that_is_in_use_is_not_restored_into() -> None:
     place = RestorePlace()
     async with place.engine():
@@ -61,6 +65,7 @@ async def test_a_store_that_is_in_use_is_not_restored_into() -> None:
         await place.restore()
 
 
+@on_simulated_time
 async def test_what_a_broker_counted_in_an_emptied_store_is_not_in_the_way() -> None:
     place = RestorePlace()
     async with place.engine():
@@ -71,6 +76,7 @@ async def test_what_a_broker_counted_in_an_emptied_store_is_not_in_the_way() -> 
     assert await place.meta.get(keys.NEXT_BROKER_EPOCH) is None
 
 
+@on_simulated_time
 async def test_an_empty_metadata_store_in_the_place_of_a_lost_one_deletes_nothing() -> None:
     place = RestorePlace(whole=True)
     async with place.engine() as engine:
@@ -89,6 +95,7 @@ async def test_an_empty_metadata_store_in_the_place_of_a_lost_one_deletes_nothin
     assert [info.key async for info in place.objects.list("wal/")]
 
 
+@on_simulated_time
 async def test_a_metadata_store_that_comes_back_after_a_restore_deletes_nothing() -> None:
     place = RestorePlace(whole=True)
     async with place.engine() as engine:
@@ -112,6 +119,7 @@ async def test_a_metadata_store_that_comes_back_after_a_restore_deletes_nothing(
     assert [info.key async for info in place.objects.list("snapshots/")] == snapshots
 
 
+@on_simulated_time
 async def test_a_broker_that_was_left_running_ends_after_a_restore_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
