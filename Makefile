@@ -20,7 +20,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 HEADWATER_CHAOS_SIZE ?= 1
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test types units format interop hostile cluster backends stores faults chaos chaosfaults chaosfuzz chaospipeline pipeline demo bench docs stubs lock clean
+.PHONY: help serve test types units coverage format interop hostile cluster backends stores faults chaos chaosfaults chaosfuzz chaospipeline pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -44,6 +44,10 @@ types: .venv/.test
 units: .venv/.test
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile $(ARGS)
 
+coverage: .venv/.test ## Run the tests and say how much of src they run; a page for each file in .cache/coverage
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --cov --cov-report=term:skip-covered \
+		--cov-report=html:.cache/coverage $(ARGS)
+
 format: .venv/.test ## Format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -62,7 +66,7 @@ backends: .venv/.test ## Prove the metadata stores on real servers
 	$(BIN)/python -m pytest -q tests/system/metadata $(ARGS)
 
 stores: .venv/.test ## Prove the object stores on a real S3 server
-	$(BIN)/python -m pytest -q tests/system/objects --ignore=tests/system/objects/test_minio.py $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/objects -m "not minio" $(ARGS)
 
 faults: .venv/.test ## Prove that nothing is lost: a minute of faults with each metadata store on S3
 	$(BIN)/python -m pytest -q tests/system/faults $(ARGS)
@@ -70,7 +74,7 @@ faults: .venv/.test ## Prove that nothing is lost: a minute of faults with each 
 chaos: chaosfaults chaospipeline chaosfuzz ## Prove what takes long: all of the next three; -j2 runs two at a time
 
 chaosfaults: .venv/.spark ## Prove MinIO, and ten minutes of faults by metadata store on two S3 servers
-	$(BIN)/python -m pytest -q tests/system/objects/test_minio.py $(ARGS)
+	$(BIN)/python -m pytest -q tests/system/objects -m minio $(ARGS)
 	HEADWATER_FAULT_SECONDS=300 HEADWATER_FAULT_OBJECTS=versitygw,minio \
 		$(BIN)/python -m pytest -q tests/system/faults $(ARGS)
 

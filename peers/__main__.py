@@ -1,11 +1,13 @@
 """``python -m peers``: install the peers, run Apache Kafka in the foreground, or one of its tools.
 
-python -m peers install
+python -m peers install [NAME...]
 python -m peers kafka DATA [PORT]
 python -m peers tool TopicCommand --bootstrap-server 127.0.0.1:9092 --list
 """
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from peers import (
@@ -24,18 +26,28 @@ from peers import (
 )
 from peers.install import InstallError
 
+INSTALL: dict[str, Callable[[], object]] = {
+    "kafka": kafka.install,
+    "kcat": kcat.install,
+    "java": java.install,
+    "newest-java": java.install_newest,
+    "go": partial(go.install, "franz"),
+    "node": node.install,
+    "versitygw": versitygw.install,
+    "iceberg-rest": iceberg_rest.install,
+    "etcd": etcd.install,
+    "toxiproxy": toxiproxy.install,
+    "postgres": postgres.install,
+    "oxia": oxia.install,
+    "minio": minio.install,
+}
+
 
 def main(words: list[str]) -> int:
     match words:
-        case ["install"]:
-            kafka.install()
-            kcat.install()
-            java.install()
-            java.install_newest()
-            go.install("franz")
-            node.install()
-            for store in (versitygw, iceberg_rest, etcd, toxiproxy, postgres, oxia, minio):
-                store.install()
+        case ["install", *names]:
+            for name in names or INSTALL:
+                INSTALL[name]()
             return 0
         case ["kafka", data, *port]:
             server = kafka.start_kafka(Path(data), port=int(port[0]) if port else None)

@@ -1,4 +1,4 @@
-"""The same on MinIO, whose build takes minutes: ``make chaos`` runs it."""
+"""The same on MinIO."""
 
 import re
 import urllib.request
@@ -23,7 +23,7 @@ from peers.s3_server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from tests.support.objects.conformance import ObjectStoreConformance
 from tests.system.objects.changed_bytes import refuses_what_changed
 
-pytestmark = pytest.mark.usefixtures("s3_credentials")
+pytestmark = [pytest.mark.minio, pytest.mark.usefixtures("s3_credentials")]
 
 
 @pytest.fixture(scope="session")
