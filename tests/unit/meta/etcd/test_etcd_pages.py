@@ -10,8 +10,8 @@ from headwater.meta.etcd import store as etcd
 from headwater.meta.etcd.address import parse_etcd_address
 from headwater.meta.etcd.rpc import etcd_pb2 as pb
 from headwater.meta.store import Writes
-from tests.unit.simulation.etcd_members import EtcdState, SimulatedMembers
-from tests.unit.simulation.network import Network, Weather
+from tests.support.simulation.etcd_members import EtcdState, SimulatedMembers
+from tests.support.simulation.network import Network, Weather
 
 KEYS = 3_000
 PAGE = 25
