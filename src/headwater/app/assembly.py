@@ -37,7 +37,7 @@ from headwater.config import HostPort, Settings
 from headwater.engine import StorageEngine
 from headwater.errors import ConfigurationError, StoreError
 from headwater.extras import missing_modules, require_extra
-from headwater.groups.coordinator import Coordinator
+from headwater.groups.coordinator import GroupCoordinator
 from headwater.log.engine import open_cluster
 from headwater.log.read.parquet.detection import has_parquet_files
 from headwater.log.reclaim.orphans import fence
@@ -83,7 +83,7 @@ class BrokerProcess:
         self._engine: StorageEngine
         self._producer_ids: StoredProducerIds
         self._membership: Membership
-        self._groups: Coordinator
+        self._groups: GroupCoordinator
         self._drainer: Drainer
         self._server: Server
         self.address: HostPort
@@ -206,7 +206,7 @@ class BrokerProcess:
         await self._membership.join()
         self._open.push_async_callback(self._membership.leave)
         self._open.push_async_callback(self._engine.close)
-        self._groups = Coordinator(
+        self._groups = GroupCoordinator(
             meta=self._meta,
             members=self._membership,
             topics=self._engine.topics,

@@ -7,20 +7,20 @@ from uuid import UUID
 
 from headwater.broker.network.replies import Values
 from headwater.broker.services import RequestContext
-from headwater.groups.requests import Assignment, Client
+from headwater.groups.requests import Assignment, ClientIdentity
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NO_ID: Final = UUID(int=0)
 
 
-def client_of(context: RequestContext) -> Client:
+def client_of(context: RequestContext) -> ClientIdentity:
     """The client of a request; Kafka writes its host with a leading slash.
 
     >>> from headwater.broker.network.client_session import ClientSession
     >>> client_of(RequestContext(9, "app", ClientSession("PLAINTEXT", 1, peer="127.0.0.1:40000")))
     Client(id='app', host='/127.0.0.1')
     """
-    return Client(context.client_id or "", "/" + context.session.peer.rpartition(":")[0])
+    return ClientIdentity(context.client_id or "", "/" + context.session.peer.rpartition(":")[0])
 
 
 def milliseconds(time: timedelta) -> int:

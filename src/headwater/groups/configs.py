@@ -1,7 +1,7 @@
-"""What can be set for one group: Kafka's group configurations, kept in the metadata store.
+"""Configs of single groups, as in Kafka; they are stored in the metadata store.
 
-``GroupConfigs`` is one broker's copy of them, which a watch keeps up to date. A coordinator asks
-it whenever it needs a time, so that a change holds from the members' next heartbeat on.
+``GroupConfigs`` is a broker's copy of them, which a watch keeps up to date. The coordinator reads
+it at every heartbeat, so that a change takes effect with the members' next heartbeats.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,10 +25,10 @@ HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """One configuration, a time in milliseconds; ``broker_name`` is its default's name.
+    """One config, in milliseconds; ``broker_name`` is the broker config with its default.
 
-    ``low`` and ``high`` are Kafka's limits. An operator whose own default lies outside of them
-    has moved them.
+    ``low`` and ``high`` are Kafka's limits. If the broker's default is outside of them, the limit
+    is moved to the default.
     """
 
     name: str
@@ -67,7 +67,7 @@ GROUP_CONFIGS: Final[Mapping[str, GroupConfig]] = {
             default=lambda settings: settings.consumer_heartbeat_interval_ms,
             low=5_000,
             high=15_000,
-            doc="How often members of the new protocol are told to report.",
+            doc="Interval between heartbeats of members of the new protocol.",
         ),
         GroupConfig(
             name=SESSION_TIMEOUT,
@@ -75,12 +75,12 @@ GROUP_CONFIGS: Final[Mapping[str, GroupConfig]] = {
             default=lambda settings: settings.consumer_session_timeout_ms,
             low=45_000,
             high=60_000,
-            doc="Silence after which a member of the new protocol counts as gone.",
+            doc="Time without a heartbeat after which a member of the new protocol is removed.",
         ),
     )
 }
-"""Every configuration by name. Those of share and streams groups, which are not served, and of
-how long an assignment is put off, which it never is here, are unknown."""
+"""Every config by name. Kafka's configs of share and streams groups, which are not supported, and
+of delayed assignments, which do not exist here, are unknown."""
 
 
 def check_group_configs(configs: Mapping[str, str], settings: GroupSettings) -> None:
@@ -90,12 +90,12 @@ def check_group_configs(configs: Mapping[str, str], settings: GroupSettings) -> 
         if config is None:
             raise InvalidConfig(f"Unknown group config name: {name}")
         config.check(value, settings)
-    session, heartbeat = (_number(configs, name, settings) for name in GROUP_TIMES)
+    session, heartbeat = (_number(configs, name, settings) for name in _TIMES)
     if session <= heartbeat:
         raise InvalidConfig(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
 
 
-GROUP_TIMES: Final = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)
+_TIMES: Final = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)
 
 
 def _number(configs: Mapping[str, str], name: str, settings: GroupSettings) -> int:
@@ -104,7 +104,7 @@ def _number(configs: Mapping[str, str], name: str, settings: GroupSettings) -> i
 
 
 class GroupConfigs:
-    """Every group's configurations: ``load``, then keep ``run`` in a task."""
+    """The configs of all groups. Call ``load``, then keep ``run`` in a task."""
 
     def __init__(self, meta: MetadataStore, settings: GroupSettings) -> None:
         self._meta = meta
@@ -117,25 +117,26 @@ class GroupConfigs:
         self.refresh = self._mirror.refresh
 
     def session_timeout_ms(self, group: str) -> int:
-        """Silence after which a member of a consumer group counts as gone."""
+        """Milliseconds without a heartbeat after which a member of a consumer group is removed."""
         return _number(self.of(group), SESSION_TIMEOUT, self._settings)
 
     def heartbeat_interval_ms(self, group: str) -> int:
-        """How often the members of a consumer group are told to report."""
+        """Milliseconds between heartbeats of the members of a consumer group."""
         return _number(self.of(group), HEARTBEAT_INTERVAL, self._settings)
 
     def of(self, group: str) -> Mapping[str, str]:
-        """What is set for a group; defaults are not in it."""
+        """The configs that are set for a group, without defaults."""
         return self._by_group.get(group, {})
 
     def groups(self) -> Sequence[str]:
-        """The groups for which something is set."""
+        """The groups with configs of their own."""
         return sorted(self._by_group)
 
     async def change(self, group: str, change: ConfigChange, *, refresh: bool = True) -> None:
-        """Replace what is set for a group; every broker follows. Raises what ``change`` raises.
+        """Change the configs of a group in the store. Raises what ``change`` raises.
 
-        This one has done so at the return, or after ``refresh`` if it is called apart.
+        Other brokers follow by their watches. This broker uses the new configs on return, or with
+        ``refresh=False`` when the caller has called ``refresh``.
         """
         check_group_id(group)
         await change_configs(self._meta, keys.group_configs(group), change)

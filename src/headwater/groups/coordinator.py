@@ -1,4 +1,4 @@
-"""The coordinator of groups: each request finds its group's machine or offsets."""
+"""The coordinator of groups: passes each request to its group's machine or offsets."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -9,9 +9,8 @@ from headwater.errors import CoordinatorNotAvailable, KafkaError, StoreError
 from headwater.groups import offsets
 from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.consumer.group import ConsumerGroup
-from headwater.groups.driver import Driver
 from headwater.groups.group import OFFSETS_MARK, Group
-from headwater.groups.kinds import HAS_OFFSETS
+from headwater.groups.loading import HAS_OFFSETS
 from headwater.groups.requests import (
     ClassicDescription,
     CommitRequest,
@@ -24,17 +23,18 @@ from headwater.groups.requests import (
     JoinRequest,
     LeaveReply,
     LeavingMember,
-    Listed,
+    ListedGroup,
     Partition,
     SyncReply,
     SyncRequest,
 )
+from headwater.groups.runtime import CoordinatorRuntime
 from headwater.wire.error_codes import Code
 from headwater.work_budget import Turn, yield_turn
 
 
-class Coordinator(Driver):
-    """The ``GroupService`` of one broker; see ``Driver`` for how it is made, run and closed."""
+class GroupCoordinator(CoordinatorRuntime):
+    """The ``GroupService`` of one broker; ``CoordinatorRuntime`` says how to run and close it."""
 
     def coordinator(self, key: str) -> int:
         return self._owner.coordinator(key)
@@ -49,7 +49,7 @@ class Coordinator(Driver):
             entry.machine = self._new_classic(group)
         machine = self._machine(entry)
         if isinstance(machine, ConsumerGroup):
-            effects = machine.join(ticket, request, self._image, now, now_ms)
+            effects = machine.join(ticket, request, self._topic_patterns, now, now_ms)
         else:
             effects = machine.join(ticket, request, now, now_ms)
         self._apply(entry, effects)
@@ -87,7 +87,7 @@ class Coordinator(Driver):
         self, group: str, request: ConsumerHeartbeatRequest
     ) -> ConsumerHeartbeatReply:
         if request.epoch >= 0:
-            delay = self._pace.delay(group, request.member_id, self._loop.time())
+            delay = self._heartbeat_limiter.delay(group, request.member_id, self._loop.time())
             if delay:
                 await asyncio.sleep(delay)
         entry = await self._group_with_patterns(group, request.topic_regex)
@@ -95,7 +95,7 @@ class Coordinator(Driver):
         settings, machine = self._settings_of(group), entry.machine
         if isinstance(machine, ClassicGroup):
             reply, effects = ConsumerGroup.upgrade(
-                machine, request, self._image, settings, self._rng, now, now_ms
+                machine, request, self._topic_patterns, settings, self._rng, now, now_ms
             )
         else:
             if not isinstance(machine, ConsumerGroup):
@@ -105,7 +105,7 @@ class Coordinator(Driver):
                     return await self._answer(entry, gone)
                 machine = ConsumerGroup(group, settings, self._rng)
             machine.settings = settings
-            reply, effects = machine.heartbeat(request, self._image, now, now_ms)
+            reply, effects = machine.heartbeat(request, self._topic_patterns, now, now_ms)
             if effects.records:
                 entry.machine = machine
         self._apply(entry, effects)
@@ -119,19 +119,19 @@ class Coordinator(Driver):
         code = offsets.check_commit(shard.entries.get(request.group), request, now)
         entry = shard.entry(request.group)
         late = None
-        if code in offsets.BY_EPOCH and isinstance(entry.machine, ConsumerGroup):
+        if code in offsets.EPOCH_ERRORS and isinstance(entry.machine, ConsumerGroup):
             late = partial(entry.machine.check_late_commit, request.member_id, request.epoch)
         elif code != Code.NONE:
             return await self._answer(entry, dict.fromkeys(request.offsets, code))
-        most = self._settings.offset_metadata_max_bytes
+        max_bytes = self._settings.offset_metadata_max_bytes
         changes, codes = offsets.commit(
-            entry, request, self._topics, metadata_max=most, now_ms=now_ms, late=late
+            entry, request, self._topics, metadata_max=max_bytes, now_ms=now_ms, late=late
         )
         if not changes:
             return await self._answer(entry, codes)
         if not entry.has_offsets:
             entry.has_offsets = True
-            # First, so that no offset is ever without it, whatever a transaction holds.
+            # First, so that it is written before or with the offsets if the write is split.
             changes = {entry.records_prefix + OFFSETS_MARK: HAS_OFFSETS, **changes}
         self._sweeper.note_commit(entry)
         codes = await self._writer.commit(ShardWrite(shard, changes), codes)
@@ -155,7 +155,7 @@ class Coordinator(Driver):
         found: Mapping[Partition, CommittedOffset]
         if entry is None or not entry.has_offsets:
             found = dict.fromkeys(partitions or (), offsets.NOTHING_COMMITTED)
-            if entry is not None:  # its offsets' removal may not be durable yet
+            if entry is not None:  # the deletion of its offsets may not be durable yet
                 return await self._answer(entry, (Code.NONE, found))
         else:
             try:
@@ -167,7 +167,7 @@ class Coordinator(Driver):
                     min_revision=shard.write_revision,
                 )
             except (StoreError, KafkaError) as error:
-                raise CoordinatorNotAvailable(f"offsets cannot be read: {error}") from error
+                raise CoordinatorNotAvailable(f"offsets could not be read: {error}") from error
         self._owner.check_lease(shard)
         return Code.NONE, found
 
@@ -187,7 +187,7 @@ class Coordinator(Driver):
 
     # Administration
 
-    async def list(self) -> Sequence[Listed]:
+    async def list(self) -> Sequence[ListedGroup]:
         listed = []
         turn = Turn()
         for shard in await self._owner.obtain_all():
@@ -200,10 +200,10 @@ class Coordinator(Driver):
                 if not group.exists:
                     continue
                 if machine is None:
-                    listed.append(Listed(group.name, "", "Empty", "classic"))
+                    listed.append(ListedGroup(group.name, "", "Empty", "classic"))
                 else:
                     listed.append(
-                        Listed(group.name, machine.protocol_type, machine.state, machine.kind)
+                        ListedGroup(group.name, machine.protocol_type, machine.state, machine.kind)
                     )
         return sorted(listed, key=lambda line: line.group)
 
@@ -227,7 +227,7 @@ class Coordinator(Driver):
         shard = await self._shard(group)
         entry = shard.entries.get(group)
         if entry is not None and isinstance(entry.machine, ConsumerGroup):
-            return await self._answer(entry, entry.machine.describe(self._image))
+            return await self._answer(entry, entry.machine.describe(self._topic_patterns))
         self._owner.check_lease(shard)
         known = entry is not None and entry.exists
         message = f"Group {group} " + ("is not a consumer group." if known else "not found.")
@@ -251,7 +251,7 @@ class Coordinator(Driver):
         return ClassicGroup(name, self._settings, self._rng, self._clock.now_ms())
 
     def _machine(self, entry: Group) -> ClassicGroup | ConsumerGroup:
-        """The group's machine; a blank one, which refuses as Kafka does, where there is none."""
+        """The group's machine; without one, an empty one, which refuses requests as Kafka does."""
         machine = entry.machine
         if isinstance(machine, ClassicGroup | ConsumerGroup):
             return machine

@@ -6,22 +6,22 @@ from typing import Any, Final
 from headwater.coordination.shards import Shard, ShardKind
 from headwater.coordination.writes import ShardWrite, copy_of
 from headwater.errors import KafkaError
-from headwater.groups.machine import Machine, Ticket
+from headwater.groups.machine import GroupMachine, Ticket
 from headwater.meta import keys
 from headwater.meta.store import prefix_end
 
 OFFSETS_MARK: Final = "+offsets"
-"""A group's record that says that it has committed offsets; no machine may use such a name."""
+"""The name of a record that exists while the group has committed offsets; reserved."""
 
 TORN_MARK: Final = "+torn"
-"""A group's record while changes of it that belong together are written in several transactions.
+"""The name of a record that exists while one change is written in several transactions.
 
-Who finds it has some of the changes and not the others; nobody was told of any.
+If a coordinator finds it on loading, only a part of the change was written, and no client was told.
 """
 
 
 class Group:
-    """One group of a held shard: its machine if it has one, and what is under way for it.
+    """One group of an owned shard: its machine, if it has one, and its waiting requests.
 
     A group without a machine only has offsets.
     """
@@ -42,7 +42,7 @@ class Group:
     def __init__(self, shard: "Shard[Group]", name: str) -> None:
         self.shard = shard
         self.name = name
-        self.machine: Machine | None = None
+        self.machine: GroupMachine | None = None
         self.records: set[str] = set()
         """The names of the machine's records."""
         self.has_offsets = False
@@ -51,11 +51,11 @@ class Group:
         self.tickets: dict[Ticket, asyncio.Future[Any]] = {}
         self.last_write: ShardWrite | None = None
         self.scheduled: float | None = None
-        """The time of its alarm; only the timers write it."""
+        """The time of its alarm; only ``Timers`` writes it."""
 
     @property
     def exists(self) -> bool:
-        """A client may know of it."""
+        """A client may have seen the group."""
         return self.has_offsets or bool(self.records) or self.populated
 
     @property
@@ -64,7 +64,7 @@ class Group:
 
     @property
     def deadline(self) -> float | None:
-        """When the machine wants to be called next, on the loop's clock."""
+        """When the machine's next timer is due, on the loop's clock."""
         return None if self.machine is None else self.machine.deadline
 
     @property
@@ -80,7 +80,7 @@ class Group:
         )
 
     def removal(self) -> ShardWrite:
-        """What deletes the group with all that it has; requests to come find none."""
+        """Make the group empty; returns the write that deletes all of its records and offsets."""
         prefixes = (self.records_prefix, self.offsets_prefix)
         self.machine = None
         self.records.clear()
@@ -94,7 +94,7 @@ class Group:
         for future in tickets.values():
             if not future.done():
                 future.set_exception(copy_of(error))
-                future.exception()  # the request itself may get the error in another way
+                future.exception()  # the request may get the error in another way
 
 
 GROUPS: Final = ShardKind(noun="group", lease_prefix=keys.COORDINATORS, count=64, make=Group)

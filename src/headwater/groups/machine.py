@@ -1,24 +1,24 @@
-"""What a group is to its coordinator: a pure machine.
+"""The interface of a group's state machine.
 
-A machine takes requests and the time in, and gives replies and records out. It never waits,
-reads a clock or touches a store, so that every rule can be tested as plain calls.
+A machine takes requests and the time, and returns replies and records. It never waits, reads a
+clock or accesses a store, so that every rule can be tested with plain function calls.
 
-The contract between a machine and the coordinator that drives it:
+The contract between a machine and its coordinator:
 
-- A call changes the machine at once and returns ``Effects``. What must outlive the coordinator
-  is in ``records``: small values by name, below the group's own key. ``restore`` of all records
-  gives the same group again; the members' timers then start anew.
-- The coordinator writes records in the order of the calls, in transactions that compare its
-  lease, and hands a reply out only after every record of that group that was given before it or
-  with it is durable. So a machine may go on from a state that is not yet written: nobody
-  learns of it before it is. Where a write fails, all machines of that shard are dropped, every
-  waiting request gets NOT_COORDINATOR, and the groups are read again.
-- A machine refuses a request that would make its records larger than ``groups.bounds`` allows,
-  and does not change. If a record is larger all the same, that one machine is dropped, its
-  waiting requests get UNKNOWN_SERVER_ERROR, and the group is read again.
-- A request that cannot be answered yet keeps its ``Ticket``; a later call's ``replies`` carry
+- A call changes the machine at once and returns ``Effects``. State that must survive the
+  coordinator is in ``records``: small values by name, under the group's key prefix. Restoring a
+  machine from all of its records gives the same group; its members' timers start anew.
+- The coordinator writes the records in the order of the calls, in transactions that compare its
+  lease. It sends a reply only when all records that the group returned before it or with it are
+  durable. A machine may therefore continue from a state that is not written yet: no client sees
+  it earlier. If a write fails, all machines of the shard are dropped, every waiting request gets
+  NOT_COORDINATOR, and the groups are read again.
+- A machine refuses a request that would make its records larger than ``groups.bounds`` allows, and
+  does not change. If a record is too large nevertheless, only that machine is dropped, its waiting
+  requests get UNKNOWN_SERVER_ERROR, and the group is read again.
+- A request that cannot be answered yet keeps its ``Ticket``; the ``replies`` of a later call answer
   it. A machine answers every ticket exactly once.
-- ``deadline`` is when the machine wants ``expire`` to be called next, on the monotonic clock.
+- ``deadline`` is the time on the monotonic clock at which ``expire`` must be called next.
 """
 
 from dataclasses import dataclass, field
@@ -26,14 +26,14 @@ from enum import Enum
 from typing import Any, Final, NewType, Protocol
 
 Ticket = NewType("Ticket", int)
-"""Names a request that waits for its reply."""
+"""Identifies a request that waits for its reply."""
 
 
 class Superseded(Enum):
-    """The reply to a request whose client gave up and asked the same again elsewhere.
+    """The reply to a request that its client has sent again on another connection.
 
-    Its connection ends without an answer: what the client had queued behind the request, such as a
-    commit, must not take effect after newer ones.
+    The old connection is closed without an answer. Requests that the client queued behind it, such
+    as a commit, must not take effect after newer ones.
     """
 
     SUPERSEDED = "superseded"
@@ -44,42 +44,42 @@ SUPERSEDED: Final = Superseded.SUPERSEDED
 
 @dataclass(slots=True)
 class Effects:
-    """What a call gives out."""
+    """The replies and records that a call returns."""
 
     replies: list[tuple[Ticket, Any]] = field(default_factory=list)
     records: dict[str, bytes | None] = field(default_factory=dict)
-    """By name; None deletes. Names use ``[A-Za-z0-9._~%/-]`` only: quote what clients chose."""
-    become: "Machine | None" = None
-    """Takes this machine's place from the next call on; its records are in ``records``."""
+    """By name; None deletes. Names use ``[A-Za-z0-9._~%/-]`` only: quote ids of clients."""
+    become: "GroupMachine | None" = None
+    """Replaces this machine from the next call on; its records are in ``records``."""
 
 
-class Machine(Protocol):
-    """What the coordinator needs of every kind of group, beside the requests' own methods."""
+class GroupMachine(Protocol):
+    """The methods that both kinds of groups share; requests have methods of their own."""
 
     @property
     def kind(self) -> str:
-        """``classic`` or ``consumer``, as ListGroups gives it."""
+        """``classic`` or ``consumer``, as in ListGroups."""
         ...
 
     @property
     def state(self) -> str:
-        """Kafka's name of it, as ListGroups gives it: ``Empty``, ``Stable``, ..."""
+        """Kafka's name of the state, as in ListGroups: ``Empty``, ``Stable``, ..."""
         ...
 
     @property
     def protocol_type(self) -> str:
-        """``consumer`` for consumers, what the members gave otherwise, "" where none did."""
+        """``consumer`` for consumers; otherwise the members' protocol type, "" without one."""
         ...
 
     @property
     def empty(self) -> bool:
-        """No members: the group may be deleted and its offsets expire."""
+        """True without members: the group may be deleted, and its offsets expire."""
         ...
 
     @property
     def empty_since_ms(self) -> int | None:
-        """Wall-clock time at which the last member left; None while there are members, or where
-        nobody knows it.
+        """Wall-clock time at which the last member left; None if there are members or the time is
+        unknown.
         """
         ...
 
@@ -87,26 +87,26 @@ class Machine(Protocol):
     def deadline(self) -> float | None: ...
 
     def expire(self, now: float, now_ms: int) -> Effects:
-        """Do everything that was due by ``now``."""
+        """Fire every timer that was due by ``now``."""
         ...
 
     def subscribed_to(self, topic: str) -> bool:
-        """A member reads that topic, so that its offsets must not be deleted (86)."""
+        """Whether a member reads the topic, so that its offsets must not be deleted (error 86)."""
         ...
 
     def is_modern(self, member_id: str) -> bool:
-        """Whether a member of that id speaks the consumer protocol (KIP-848)."""
+        """Whether the member uses the consumer protocol (KIP-848)."""
         ...
 
     def check_commit(self, member_id: str, instance_id: str | None, epoch: int, now: float) -> int:
-        """The error code for an offset commit of that member; 0 where it may be written.
+        """The error code for an offset commit of a member; 0 allows it.
 
-        ``epoch`` is the generation or the member epoch; -1 with an empty ``member_id`` stands
-        for a client that is not a member, which only an empty group accepts. A member that
-        commits is alive: its session starts anew.
+        ``epoch`` is the generation or the member epoch. A client that is not a member sends -1 and
+        an empty ``member_id``; only an empty group accepts that. A commit restarts the member's
+        session timeout.
         """
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
-        """The error code for an offset fetch that names a member; 0 where it may be read."""
+        """The error code for an offset fetch of a member; 0 allows it."""
         ...

@@ -1,7 +1,7 @@
-"""Committed offsets: their values in the store, and what may be committed and deleted.
+"""Committed offsets: their stored values, and the rules for committing and deleting them.
 
-An offset belongs to a topic's id and not to its name: those of a topic that was deleted and
-created again are not given out, and go with the next sweep.
+An offset belongs to a topic id, not to a topic name. If a topic was deleted and created again, the
+old offsets are not returned, and the next sweep deletes them.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,22 +20,22 @@ from headwater.meta.store import Entry, MetadataStore, prefix_end
 from headwater.meta.values import Value, decode, encode
 from headwater.wire.error_codes import Code
 
-TOPICS_READ_APART: Final = 8
-"""More topics than these are read with all that the group committed."""
+MAX_TOPICS_READ_SEPARATELY: Final = 8
+"""For more topics than this, all offsets of the group are read with one scan."""
 
 NOTHING_COMMITTED: Final = CommittedOffset()
-"""What stands for every partition without an offset."""
+"""The answer for a partition without a committed offset."""
 
-MEMBER_EPOCHS_SINCE: Final = 9
-"""The version of OffsetCommit that knows member epochs and error 69."""
+MEMBER_EPOCHS_VERSION: Final = 9
+"""The version of OffsetCommit from which on it has member epochs and error 69."""
 
 
-BY_EPOCH: Final = (Code.STALE_MEMBER_EPOCH, Code.ILLEGAL_GENERATION)
-"""Refusals of a whole commit for its epoch alone."""
+EPOCH_ERRORS: Final = (Code.STALE_MEMBER_EPOCH, Code.ILLEGAL_GENERATION)
+"""Errors of a commit whose only fault is its epoch."""
 
 
 class OffsetRecord(Value):
-    """What a group committed for one partition of one topic."""
+    """The stored offset of a group for one partition."""
 
     offset: int
     topic: bytes
@@ -46,12 +46,12 @@ class OffsetRecord(Value):
 
 
 def check_commit(group: Group | None, request: CommitRequest, now: float) -> int:
-    """The error code for all of a commit; 0 where its offsets may be written.
+    """The error code for a whole commit; 0 allows it.
 
-    Without a group, or in one that only has offsets, clients commit that are no members.
+    If there is no group, or it only has offsets, only clients that are not members may commit.
     """
     if group is not None and group.machine is not None:
-        if request.version < MEMBER_EPOCHS_SINCE and group.machine.is_modern(request.member_id):
+        if request.version < MEMBER_EPOCHS_VERSION and group.machine.is_modern(request.member_id):
             return Code.UNSUPPORTED_VERSION
         return group.machine.check_commit(
             request.member_id, request.instance_id, request.epoch, now
@@ -60,7 +60,7 @@ def check_commit(group: Group | None, request: CommitRequest, now: float) -> int
         return Code.NONE
     if group is not None and group.exists:
         return Code.UNKNOWN_MEMBER_ID
-    if request.version >= MEMBER_EPOCHS_SINCE:
+    if request.version >= MEMBER_EPOCHS_VERSION:
         return Code.GROUP_ID_NOT_FOUND
     return Code.ILLEGAL_GENERATION
 
@@ -76,7 +76,7 @@ def commit(
 ) -> tuple[dict[str, bytes | None], dict[Partition, int]]:
     """The changes to write, and each partition's error code.
 
-    ``late`` judges each partition of a commit whose epoch the member has left behind.
+    ``late`` gives the error code of each partition for a commit with an earlier member epoch.
     """
     changes: dict[str, bytes | None] = {}
     codes: dict[Partition, int] = {}
@@ -108,13 +108,13 @@ def commit(
 
 
 def check_delete(group: Group | None) -> int:
-    """The error code for all of an OffsetDelete."""
+    """The error code for a whole OffsetDelete; 0 allows it."""
     if group is None or not group.exists:
         return Code.GROUP_ID_NOT_FOUND
     machine = group.machine
     if machine is None or machine.empty or machine.kind != "classic":
         return Code.NONE
-    # Only a consumer's subscription says which of its topics are in use.
+    # Only the subscriptions of consumers say which topics are in use.
     return Code.NONE if machine.protocol_type == "consumer" else Code.NON_EMPTY_GROUP
 
 
@@ -142,9 +142,9 @@ async def read(
     *,
     min_revision: int = 0,
 ) -> Mapping[Partition, CommittedOffset]:
-    """The offsets of those partitions, or of all that were committed, as the store has them.
+    """Read the offsets of the partitions, or with None all committed offsets, from the store.
 
-    Raises ``StoreError``, and ``KafkaStorageError`` where a topic cannot be looked up.
+    Raises ``StoreError``, and ``KafkaStorageError`` if a topic cannot be looked up.
     """
     found: dict[Partition, CommittedOffset] = {}
     wanted = None if partitions is None else set(partitions)
@@ -157,10 +157,10 @@ async def read(
                 continue
             name = partition[0]
             if name not in known:
-                known[name] = await existing(topics, name)
+                known[name] = await find_topic(topics, name)
             topic, record = known[name], decode(OffsetRecord, entry.value)
             if topic is not None and topic.id.bytes != record.topic:
-                topic = known[name] = await newer(topics, topic, record)
+                topic = known[name] = await current_topic(topics, topic, record)
             if topic is not None and topic.id.bytes == record.topic:
                 found[partition] = _committed(record)
     if partitions is not None:
@@ -171,7 +171,7 @@ async def read(
 
 def _prefixes(group_prefix: str, wanted: set[Partition] | None) -> list[str]:
     names = set() if wanted is None else {name for name, _ in wanted}
-    if wanted is None or len(names) > TOPICS_READ_APART:
+    if wanted is None or len(names) > MAX_TOPICS_READ_SEPARATELY:
         return [group_prefix]
     return [keys.offsets_of_topic(group_prefix, name) for name in sorted(names)]
 
@@ -187,21 +187,21 @@ def _committed(record: OffsetRecord) -> CommittedOffset:
 
 
 def partition_of(entry: Entry) -> Partition:
-    """The topic and partition that an offset's key names."""
+    """The topic and partition in the key of a committed offset."""
     _, topic, number = entry.key.rsplit("/", 2)
     return unquote(topic), int(number)
 
 
-async def newer(topics: Topics, topic: Topic, record: OffsetRecord) -> Topic:
-    """The topic that an offset is of, where it exists and the cache is behind; else ``topic``."""
+async def current_topic(topics: Topics, topic: Topic, record: OffsetRecord) -> Topic:
+    """The topic of an offset if it exists and the cache is out of date, else ``topic``."""
     try:
         return await topics.find_by_id(UUID(bytes=record.topic))
     except UnknownTopicId:
         return topic
 
 
-async def existing(topics: Topics, name: str) -> Topic | None:
-    """The topic of that name, asking the store where the cache knows nothing."""
+async def find_topic(topics: Topics, name: str) -> Topic | None:
+    """The topic with that name; reads the store if the cache does not have it."""
     try:
         return await topics.find(name)
     except UnknownTopicOrPartition:

@@ -1,6 +1,6 @@
-"""Requests and replies of groups, apart from any version of the wire format.
+"""Requests and replies of groups, independent of the versions of the wire protocol.
 
-Handlers translate; machines know only these. ``error`` is a ``Code``.
+Handlers translate between them and Kafka's messages. ``error`` is a ``Code``.
 """
 
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """Who sent a request, as DescribeGroups shows it."""
+class ClientIdentity:
+    """The client that sent a request, as DescribeGroups shows it."""
 
     id: str
     host: str
@@ -18,9 +18,9 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """JoinGroup. ``protocols`` in the client's order of preference."""
+    """JoinGroup. ``protocols`` are in the client's order of preference."""
 
-    client: Client
+    client: ClientIdentity
     member_id: str
     instance_id: str | None
     session_timeout_ms: int
@@ -29,14 +29,14 @@ class JoinRequest:
     protocols: tuple[tuple[str, bytes], ...]
     reason: str | None = None
     requires_known_member_id: bool
-    """From version 4 on a dynamic member without an id is given one first (79)."""
+    """True from version 4 on: a dynamic member without an id first gets one with error 79."""
     supports_skipping_assignment: bool
-    """From version 9 on."""
+    """True from version 9 on."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """One line of what the leader is told."""
+    """A member in the leader's JoinGroup reply."""
 
     member_id: str
     instance_id: str | None
@@ -89,7 +89,7 @@ class LeavingMember:
 
 @dataclass(frozen=True, slots=True)
 class LeaveReply:
-    """One (member id, instance id, error) for each that was to leave, in order."""
+    """LeaveGroup; ``members`` has (member id, instance id, error) for each requested member."""
 
     error: int = 0
     members: tuple[tuple[str, str | None, int], ...] = ()
@@ -103,10 +103,10 @@ Assignment = dict[UUID, tuple[int, ...]]
 class ConsumerHeartbeatRequest:
     """ConsumerGroupHeartbeat: None means "as before"."""
 
-    client: Client
+    client: ClientIdentity
     member_id: str
     epoch: int
-    """0 joins, -1 leaves, -2 leaves for a while (static)."""
+    """0 joins, -1 leaves, -2 leaves temporarily (static members)."""
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
@@ -115,7 +115,7 @@ class ConsumerHeartbeatRequest:
     assignor: str | None = None
     owned: Assignment | None = None
     version: int = 1
-    """From version 1 on the member chooses its own id."""
+    """From version 1 on, the member chooses its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class ConsumerHeartbeatReply:
 class ClassicMemberDescription:
     member_id: str
     instance_id: str | None
-    client: Client
+    client: ClientIdentity
     metadata: bytes
     assignment: bytes
 
@@ -155,7 +155,7 @@ class ConsumerMemberDescription:
     instance_id: str | None
     rack_id: str | None
     epoch: int
-    client: Client
+    client: ClientIdentity
     topic_names: tuple[str, ...]
     topic_regex: str
     assigned: Assignment
@@ -178,7 +178,7 @@ class ConsumerDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedGroup:
     """One line of ListGroups."""
 
     group: str
@@ -189,14 +189,14 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """What a client committed for one partition; ``offset`` is -1 where it never did."""
+    """The committed offset of one partition; ``offset`` is -1 if there is none."""
 
     offset: int = -1
     leader_epoch: int = -1
     metadata: str = ""
     committed_ms: int = 0
     expires_ms: int | None = None
-    """Set by old clients' own retention times only."""
+    """Set only if an old client requested a retention time."""
 
 
 Partition = tuple[str, int]
@@ -205,7 +205,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """OffsetCommit; topics are resolved, unknown ones answered, by the handler."""
+    """OffsetCommit; the handler has resolved the topics and answered unknown ones."""
 
     group: str
     member_id: str = ""

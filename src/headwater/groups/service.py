@@ -1,8 +1,8 @@
-"""What the broker's handlers ask of the groups; ``coordinator.Coordinator`` is it.
+"""The interface of groups for the broker's handlers; ``GroupCoordinator`` implements it.
 
-Methods that name one group raise ``NotCoordinator`` where another broker has it or this one's
-lease has run out, and ``CoordinatorNotAvailable`` where the metadata store does not answer.
-Errors of the protocol itself are in the replies.
+Methods for one group raise ``NotCoordinator`` if another broker coordinates it or this broker's
+lease has expired, and ``CoordinatorNotAvailable`` if the metadata store does not answer. Errors of
+the group protocols are in the replies.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ from headwater.groups.requests import (
     JoinRequest,
     LeaveReply,
     LeavingMember,
-    Listed,
+    ListedGroup,
     Partition,
     SyncReply,
     SyncRequest,
@@ -29,7 +29,7 @@ from headwater.groups.requests import (
 
 
 class GroupService(CoordinatorLookup, Protocol):
-    """All groups whose coordinator this broker is, or may become."""
+    """The groups that this broker coordinates, or may coordinate."""
 
     async def join(self, group: str, request: JoinRequest) -> JoinReply: ...
 
@@ -55,19 +55,19 @@ class GroupService(CoordinatorLookup, Protocol):
         member_id: str | None = None,
         epoch: int = -1,
     ) -> tuple[int, Mapping[Partition, CommittedOffset]]:
-        """The group's error code and offsets; ``partitions`` None gives all that were committed."""
+        """The group's error code and offsets; with ``partitions`` None, all committed offsets."""
         ...
 
     async def delete_offsets(
         self, group: str, partitions: Collection[Partition]
     ) -> tuple[int, Mapping[Partition, int]]: ...
 
-    async def list(self) -> Sequence[Listed]:
-        """The groups of all shards that this broker holds, by name."""
+    async def list(self) -> Sequence[ListedGroup]:
+        """The groups of all shards that this broker owns, sorted by name."""
         ...
 
     async def describe_classic(self, group: str) -> ClassicDescription:
-        """Of a consumer group too, as Kafka describes it to old clients."""
+        """Also describes consumer groups, as Kafka does for old clients."""
         ...
 
     async def describe_consumer(self, group: str) -> ConsumerDescription: ...

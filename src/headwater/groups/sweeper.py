@@ -1,8 +1,8 @@
-"""Removing offsets that have had their time, and groups that have nothing left.
+"""Deletes expired offsets, and groups without members and offsets.
 
-A sweep reads offsets from the store while clients go on to commit. It takes away nothing that it
-did not read: what was submitted before it began is durable before it reads, an answer of the
-store from before that is refused, and groups that commit after that are left to the next sweep.
+A sweep reads the offsets from the store while clients continue to commit. It never deletes an
+offset that it has not read: it starts when all earlier writes are durable, it refuses answers of
+the store that are older, and it skips groups that commit during the sweep.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 MINUTE_MS: Final = 60_000
 
 
-class Sweeper:
-    """Sweeps the shards that ``shards`` gives, each time that the interval has passed."""
+class OffsetSweeper:
+    """Sweeps all shards that ``shards`` returns, once per interval."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Sweeper:
         self._writer = writer
         self._shards = shards
         self._committed_since: dict[Shard[Group], set[str]] = {}
-        """By shard that is being swept: the groups that committed since its sweep began."""
+        """By shard with a running sweep: the groups that have committed since the sweep began."""
 
     async def run(self) -> None:
         while True:
@@ -54,18 +54,21 @@ class Sweeper:
                 try:
                     await self.sweep(shard)
                 except (StoreError, KafkaError) as error:
-                    logger.warning("offsets of shard %d are not swept: %s", shard.number, error)
+                    logger.warning(
+                        "Could not sweep the offsets of a shard",
+                        extra={"shard": shard.number, "error": error},
+                    )
 
     def note_commit(self, group: Group) -> None:
-        """Leave the group out of a sweep that is under way: it commits offsets."""
+        """Exclude the group from a running sweep of its shard, because it commits offsets."""
         committed = self._committed_since.get(group.shard)
         if committed is not None:
             committed.add(group.name)
 
     async def sweep(self, shard: Shard[Group]) -> None:
-        """Remove what may go from one shard."""
-        busy: set[str] = set()
-        self._committed_since[shard] = busy
+        """Delete the expired offsets and the empty groups of one shard."""
+        committing: set[str] = set()
+        self._committed_since[shard] = committing
         try:
             await self._writer.flush(shard)
             seen = set()
@@ -78,28 +81,32 @@ class Sweeper:
                 if shard.resigned:
                     return
                 group = shard.entries.get(name)
-                if group is None or name in busy:
+                if group is None or name in committing:
                     continue
                 keep = self._settings.offsets_retention_minutes * MINUTE_MS
-                due = expiry.due(group.machine, entries, topics, self._clock.now_ms(), keep)
-                if len(due) == len(entries):
-                    self._without_offsets(group, due)
-                elif due:
-                    self._writer.submit(ShardWrite(shard, dict.fromkeys(due)))
+                expired = expiry.expired_keys(
+                    group.machine, entries, topics, self._clock.now_ms(), keep
+                )
+                if len(expired) == len(entries):
+                    self._delete_last_offsets(group, expired)
+                elif expired:
+                    self._writer.submit(ShardWrite(shard, dict.fromkeys(expired)))
             for group in list(shard.entries.values()):
-                if group.name not in seen and group.name not in busy:
-                    self._without_offsets(group, ())
+                if group.name not in seen and group.name not in committing:
+                    self._delete_last_offsets(group, ())
             await self._writer.flush(shard)
             for group in list(shard.entries.values()):
                 shard.forget_if_empty(group)
         finally:
             self._committed_since.pop(shard, None)
 
-    def _without_offsets(self, group: Group, keys: Iterable[str]) -> None:
-        """A group loses its last offsets; with no members either it goes altogether."""
+    def _delete_last_offsets(self, group: Group, keys: Iterable[str]) -> None:
+        """Delete a group's last offsets, and the group itself if it has no members either."""
         machine = group.machine
-        awaited = bool(group.tickets) or (machine is not None and machine.deadline is not None)
-        if group.exists and not group.populated and not awaited:
+        has_waiting_requests = bool(group.tickets) or (
+            machine is not None and machine.deadline is not None
+        )
+        if group.exists and not group.populated and not has_waiting_requests:
             self._writer.submit(group.removal())
         elif group.has_offsets:
             group.has_offsets = False

@@ -15,7 +15,7 @@ from headwater.groups.requests import (
     JoinRequest,
     LeaveReply,
     LeavingMember,
-    Listed,
+    ListedGroup,
     Partition,
     SyncReply,
     SyncRequest,
@@ -86,8 +86,8 @@ class FakeGroups:
         )
         return reply
 
-    async def list(self) -> Sequence[Listed]:
-        listed: Sequence[Listed] = self._answer("list", ())
+    async def list(self) -> Sequence[ListedGroup]:
+        listed: Sequence[ListedGroup] = self._answer("list", ())
         return listed
 
     async def describe_classic(self, group: str) -> ClassicDescription:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.machine import Effects, Ticket
 from headwater.groups.requests import (
-    Client,
+    ClientIdentity,
     HeartbeatRequest,
     JoinReply,
     JoinRequest,
@@ -80,7 +80,7 @@ class DrivenGroup:
         self.tickets += 1
         ticket = Ticket(self.tickets)
         request = JoinRequest(
-            client=Client(client, "/127.0.0.1"),
+            client=ClientIdentity(client, "/127.0.0.1"),
             member_id=member_id,
             instance_id=instance,
             session_timeout_ms=session_ms,

@@ -12,10 +12,10 @@ from headwater.coordination.leases import Lease
 from headwater.engine import ConfigChange, Topic
 from headwater.errors import UnknownTopicId, UnknownTopicOrPartition
 from headwater.groups.configs import GroupConfigs
-from headwater.groups.coordinator import Coordinator
+from headwater.groups.coordinator import GroupCoordinator
 from headwater.groups.group import GROUPS
 from headwater.groups.requests import (
-    Client,
+    ClientIdentity,
     CommitRequest,
     CommittedOffset,
     ConsumerHeartbeatRequest,
@@ -161,7 +161,7 @@ class Node:
         self.ttl = ttl
         self.member = MembershipView(brokers, node_id, exclusive=exclusive)
         self.metrics = Metrics()
-        self.groups = Coordinator(
+        self.groups = GroupCoordinator(
             meta=meta,
             members=self.member,
             topics=topics,
@@ -266,7 +266,7 @@ def stores(count: int) -> list[MemoryStore]:
 
 def joining(member_id: str = "", **more: object) -> JoinRequest:
     values: dict[str, object] = {
-        "client": Client("app", "/127.0.0.1"),
+        "client": ClientIdentity("app", "/127.0.0.1"),
         "member_id": member_id,
         "instance_id": None,
         "session_timeout_ms": 30_000,
@@ -293,7 +293,7 @@ def syncing(member_id: str, generation: int, **assignments: bytes) -> SyncReques
 def beating(member_id: str, epoch: int, *, topic: str = "t") -> ConsumerHeartbeatRequest:
     """A heartbeat of a member that reads one topic and says all that it has."""
     return ConsumerHeartbeatRequest(
-        client=Client("app", "/127.0.0.1"),
+        client=ClientIdentity("app", "/127.0.0.1"),
         member_id=member_id,
         epoch=epoch,
         rebalance_timeout_ms=60_000,

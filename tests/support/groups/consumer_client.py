@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from headwater.groups.consumer.embedded import read_assignment
+from headwater.groups.consumer.consumer_protocol import read_assignment
 from headwater.groups.machine import Effects, Ticket
 from headwater.groups.requests import (
     Assignment,

@@ -8,7 +8,7 @@ from kio.schema.consumer_protocol_subscription.v1 import data as v1
 from kio.serial import entity_writer
 
 from headwater.groups.classic.group import ClassicGroup
-from headwater.groups.consumer.embedded import read_assignment
+from headwater.groups.consumer.consumer_protocol import read_assignment
 from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.machine import Effects, Ticket
 from headwater.groups.requests import (

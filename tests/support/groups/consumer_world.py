@@ -6,17 +6,17 @@ from uuid import UUID
 
 from headwater.engine import Topic
 from headwater.groups.consumer.group import ConsumerGroup
-from headwater.groups.consumer.patterns import Matched, match
+from headwater.groups.consumer.patterns import PatternMatch, match
 from headwater.groups.machine import Effects
 from headwater.groups.requests import (
     Assignment,
-    Client,
+    ClientIdentity,
     ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
 )
 from headwater.groups.settings import GroupSettings
 
-CLIENT = Client("client", "/127.0.0.1")
+CLIENT = ClientIdentity("client", "/127.0.0.1")
 GROUP = "g"
 
 
@@ -54,7 +54,7 @@ class ChangeableTopics:
     def names(self) -> Iterable[str]:
         return list(self._by_name)
 
-    def matched(self, pattern: str) -> Matched:
+    def matched(self, pattern: str) -> PatternMatch:
         return match(pattern, frozenset(self._by_name))
 
     def of(self, name: str) -> Topic:

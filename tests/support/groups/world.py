@@ -15,7 +15,7 @@ from headwater.errors import (
     StoreError,
     UnknownOutcome,
 )
-from headwater.groups.coordinator import Coordinator
+from headwater.groups.coordinator import GroupCoordinator
 from headwater.groups.group import GROUPS
 from headwater.groups.settings import GroupSettings
 from headwater.meta.memory import MemoryDatabase, MemoryStore
@@ -164,7 +164,7 @@ class CoordinatingBroker:
         self._listeners: list[Callable[[], None]] = []
         rng = Random(world.rng.random())
         self.meta = ProcessStore(world.database, self.process, rng, world.faults, world.late)
-        self.groups = Coordinator(
+        self.groups = GroupCoordinator(
             meta=self.meta,
             members=self,
             topics=world.topics,
@@ -191,7 +191,7 @@ class CoordinatingBroker:
         for changed in self._listeners:
             changed()
 
-    async def call(self, request: Callable[[Coordinator], Awaitable[T]]) -> T:
+    async def call(self, request: Callable[[GroupCoordinator], Awaitable[T]]) -> T:
         """Send a request; it is read when the process runs, and lost where it dies."""
         await self.process.turn()
         return await request(self.groups)
@@ -264,7 +264,7 @@ class GroupsWorld:
         return None if entry is None else decode(Lease, entry.value).broker
 
     async def ask(
-        self, group: str, request: Callable[[Coordinator], Awaitable[T]]
+        self, group: str, request: Callable[[GroupCoordinator], Awaitable[T]]
     ) -> tuple[CoordinatingBroker, T]:
         """Find the coordinator as a client does, and send it a request, until one answers."""
         while True:

@@ -12,7 +12,12 @@ from kio.index import load_request_schema
 from headwater.broker.apis import APIS
 from headwater.broker.authorizer import Operation, Resource
 from headwater.broker.network.client_session import ClientSession
-from headwater.groups.requests import Client, ConsumerDescription, ConsumerMemberDescription, Listed
+from headwater.groups.requests import (
+    ClientIdentity,
+    ConsumerDescription,
+    ConsumerMemberDescription,
+    ListedGroup,
+)
 from headwater.wire.messages.api_versions import ADVERTISED, LOWEST_SERVED_PRODUCE, ApiKey
 from headwater.wire.messages.schema import ENTITY, fields_of
 from tests.support.broker.fake_groups import FakeGroups
@@ -50,7 +55,7 @@ def no_topic(right: Right) -> bool:
 async def broker_with(allowed: Callable[[Right], bool]) -> AsyncIterator[RunningBroker]:
     """It has a topic ``t`` and a group ``g``."""
     groups = FakeGroups()
-    groups.answers["list"] = [Listed("g", "consumer", "Stable", "classic")]
+    groups.answers["list"] = [ListedGroup("g", "consumer", "Stable", "classic")]
     async with running_broker(groups=groups, authorizer=Rights(allowed)) as broker:
         await broker.create_topic("t")
         yield broker
@@ -335,7 +340,7 @@ async def test_a_group_is_described_to_clients_that_may_describe_its_members_top
     async with broker_with(no_topic) as broker:
         member = ConsumerMemberDescription(
             member_id="m", instance_id=None, rack_id=None, epoch=1, topic_names=("t",),
-            client=Client("app", "/127.0.0.1"), topic_regex="", member_type=1,
+            client=ClientIdentity("app", "/127.0.0.1"), topic_regex="", member_type=1,
             assigned={known(broker): (0,)}, target={},
         )  # fmt: skip
         groups = broker.services.groups

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import CoordinatorLoading, GroupTooLarge, InvalidGroupId
-from headwater.groups import driver
+from headwater.groups import runtime
 from headwater.groups.bounds import (
     GROUP_ID_MAX_BYTES,
     GROUP_MAX_BYTES,
@@ -105,7 +105,7 @@ def test_consumer_member_that_says_too_much_is_refused_and_the_group_goes_on() -
     for member in ("b", "a"):
         reply = world.join(member, names)
         assert reply.error == Code.UNKNOWN_SERVER_ERROR
-        assert "larger" in (reply.message or "")
+        assert "too large" in (reply.message or "")
     assert world.join("b", ["t"] * (MAX_TOPICS + 1)).error == Code.INVALID_REQUEST
     assert world.records == before
     assert world.beat("a", 1).error == 0
@@ -216,7 +216,7 @@ def test_group_whose_record_would_be_too_large_stays_as_it_was_alone(
     limits: Limits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So few bytes that a group reaches them before ``MAX_ASSIGNMENT_WORK``.
-    monkeypatch.setattr(driver, "VALUE_MAX_BYTES", 2**19)
+    monkeypatch.setattr(runtime, "VALUE_MAX_BYTES", 2**19)
 
     @simulated
     async def scenario(cluster: CoordinatorCluster) -> None:

@@ -6,13 +6,13 @@ from itertools import product
 import pytest
 
 from headwater.errors import RequestSuperseded
-from headwater.groups import heartbeat_pace
+from headwater.groups import heartbeat_limiter
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.requests import (
     CommittedOffset,
     HeartbeatRequest,
     LeavingMember,
-    Listed,
+    ListedGroup,
 )
 from headwater.meta.memory import MemoryStore
 from headwater.wire.error_codes import Code
@@ -47,7 +47,7 @@ async def test_a_member_joins_syncs_commits_and_leaves() -> None:
         assert code == 0
         assert found["orders", 0].offset == 7
         assert found["orders", 1] == CommittedOffset()
-        assert await groups.list() == [Listed("g", "consumer", "Stable", "classic")]
+        assert await groups.list() == [ListedGroup("g", "consumer", "Stable", "classic")]
         left = await groups.leave("g", [LeavingMember(me, None)])
         assert left.members == ((me, None, 0),)
         assert (await groups.describe_classic("g")).state == "Empty"
@@ -120,7 +120,7 @@ async def test_a_group_changes_its_kind_with_its_members_in_it() -> None:
         await node.groups.sync("g", syncing(me, 1, **{me: b""}))
         reply = await node.groups.consumer_heartbeat("g", beating("new", 0))
         assert reply.error == 0
-        assert await node.groups.list() == [Listed("g", "consumer", "Reconciling", "consumer")]
+        assert await node.groups.list() == [ListedGroup("g", "consumer", "Reconciling", "consumer")]
         described = await node.groups.describe_consumer("g")
         assert {member.member_id for member in described.members} == {me, "new"}
     async with one_node(topics, meta=store) as node:
@@ -137,7 +137,7 @@ async def test_a_heartbeat_to_no_group_makes_none() -> None:
         for name, epoch in product(("simple", "nothing"), (3, -1, -2)):
             reply = await node.groups.consumer_heartbeat(name, beating("m", epoch))
             assert reply.error == Code.GROUP_ID_NOT_FOUND
-        assert await node.groups.list() == [Listed("simple", "", "Empty", "classic")]
+        assert await node.groups.list() == [ListedGroup("simple", "", "Empty", "classic")]
         assert (await node.groups.consumer_heartbeat("simple", beating("m", 0))).error == 0
         assert [line.kind for line in await node.groups.list()] == ["consumer"]
         _, found = await node.groups.fetch("simple", None)
@@ -207,11 +207,11 @@ def test_member_that_reports_without_pause_is_slowed_down_alone() -> None:
 async def test_members_whose_pace_is_remembered_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(heartbeat_pace, "MAX_MEMBERS", 2)
-    pace = heartbeat_pace.HeartbeatPace()
-    for _ in range(2 * heartbeat_pace.BURST):
+    monkeypatch.setattr(heartbeat_limiter, "MAX_MEMBERS", 2)
+    pace = heartbeat_limiter.HeartbeatLimiter()
+    for _ in range(2 * heartbeat_limiter.BURST):
         last = pace.delay("g", "a", 0.0)
-    assert last == heartbeat_pace.MAX_DELAY
+    assert last == heartbeat_limiter.MAX_DELAY
     for member in "bc":
         assert pace.delay("g", member, 0.0) == 0.0
     assert pace.delay("g", "a", 0.0) == 0.0

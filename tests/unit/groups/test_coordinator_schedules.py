@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from headwater.groups.coordinator import Coordinator
+from headwater.groups.coordinator import GroupCoordinator
 from headwater.groups.requests import (
     Assignment,
     CommitRequest,
@@ -102,7 +102,7 @@ class EndlessMember:
                 await self.offsets.check()
                 await asyncio.sleep(self.world.rng.uniform(0, 2))
 
-    async def _beat(self, request: HeartbeatRequest, groups: Coordinator) -> int:
+    async def _beat(self, request: HeartbeatRequest, groups: GroupCoordinator) -> int:
         return await groups.heartbeat(self.group.name, request)
 
     async def _join(self) -> int | None:

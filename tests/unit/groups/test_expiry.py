@@ -8,7 +8,7 @@ import pytest
 
 from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.classic.records import member_name
-from headwater.groups.coordinator import Coordinator
+from headwater.groups.coordinator import GroupCoordinator
 from headwater.groups.expiry import expired
 from headwater.groups.machine import Effects, Ticket
 from headwater.groups.offsets import OffsetRecord
@@ -124,7 +124,7 @@ async def sweep(node: Node) -> None:
         await node.groups._sweeper.sweep(shard)
 
 
-async def names(groups: Coordinator) -> list[str]:
+async def names(groups: GroupCoordinator) -> list[str]:
     return [line.group for line in await groups.list()]
 
 
@@ -208,7 +208,7 @@ async def test_members_of_a_living_group_lose_no_offsets_but_those_of_other_topi
 
 
 async def test_a_large_shard_is_swept_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.groups.expiry.PAGE", 3)
+    monkeypatch.setattr("headwater.groups.expiry.PAGE_KEYS", 3)
     topics = SharedTopics(t=10)
     settings = GroupSettings(offsets_retention_minutes=0)
     async with one_node(topics, settings=settings) as node:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.groups.classic.group import ClassicGroup
-from headwater.groups.consumer.embedded import write_assignment
+from headwater.groups.consumer.consumer_protocol import write_assignment
 from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.requests import JoinReply, LeavingMember
 from tests.support.groups.consumer_mixed import MixedWorld, subscription

@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.groups.classic.subscription import subscribed_topics
-from headwater.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
+from headwater.groups.consumer.consumer_protocol import (
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
 from headwater.wire.error_codes import Code
 from tests.support.groups.classic_harness import DrivenGroup
 from tests.support.groups.consumer_mixed import MixedWorld
@@ -48,7 +52,7 @@ def test_no_count_that_metadata_claims_is_believed(count: int) -> None:
 READ_IN_LITTLE_MEMORY = """
 import resource
 from headwater.groups.classic.subscription import subscribed_topics
-from headwater.groups.consumer.embedded import read_subscription
+from headwater.groups.consumer.consumer_protocol import read_subscription
 resource.setrlimit(resource.RLIMIT_AS, (2 * 2**30, 2 * 2**30))
 for data in (b"\\0\\1\\x7f\\xff\\xff\\xff", b'{"topics": ["orders"]}'):
     print(read_subscription(data), subscribed_topics([data]))

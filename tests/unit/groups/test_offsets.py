@@ -10,7 +10,7 @@ from headwater.groups.requests import (
     CommitRequest,
     CommittedOffset,
     LeavingMember,
-    Listed,
+    ListedGroup,
 )
 from headwater.meta.memory import MemoryStore
 from headwater.wire.error_codes import Code
@@ -39,7 +39,7 @@ async def stable(node: Node, group: str, **more: object) -> str:
 async def test_a_commit_without_a_group_makes_one_that_only_has_offsets() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         assert await node.groups.commit(committing("g", {ORDERS: 3})) == {ORDERS: 0}
-        assert await node.groups.list() == [Listed("g", "", "Empty", "classic")]
+        assert await node.groups.list() == [ListedGroup("g", "", "Empty", "classic")]
         assert await node.groups.describe_classic("g") == ClassicDescription(state="Empty")
         consumer = await node.groups.describe_consumer("g")
         assert consumer.error == Code.GROUP_ID_NOT_FOUND

@@ -16,9 +16,9 @@ from headwater.errors import (
     UnknownOutcome,
 )
 from headwater.groups.consumer import records as consumer
-from headwater.groups.consumer.members import Facts, Holding
+from headwater.groups.consumer.members import ConsumerFacts, CurrentAssignment
 from headwater.groups.group import GROUPS
-from headwater.groups.requests import Client
+from headwater.groups.requests import ClientIdentity
 from headwater.meta import keys
 from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import CommitResult, Decide, Entry, Scan, T, Writes
@@ -118,11 +118,11 @@ def two_holders() -> dict[str, bytes]:
     group = consumer.GroupRecord(epoch=1, assignment_epoch=1)
     records = {consumer.GROUP: consumer.encode_group(group, {})}
     for member in ("a", "b"):
-        holding = Holding(epoch=1, assigned={UUID(int=1): {0: 1}})
+        current = CurrentAssignment(epoch=1, assigned={UUID(int=1): {0: 1}})
         records[consumer.member_name(member)] = consumer.encode_facts(
-            member, Facts(client=Client("", ""))
+            member, ConsumerFacts(client=ClientIdentity("", ""))
         )
-        records[consumer.current_name(member)] = consumer.encode_holding(holding)
+        records[consumer.current_name(member)] = consumer.encode_current(current)
     return records
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from headwater.errors import CoordinatorNotAvailable, StoreUnavailable
-from headwater.groups.consumer.embedded import write_assignment
+from headwater.groups.consumer.consumer_protocol import write_assignment
 from headwater.groups.group import GROUPS
 from headwater.groups.requests import JoinReply, LeavingMember
 from headwater.groups.settings import GroupSettings

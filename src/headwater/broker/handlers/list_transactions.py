@@ -16,7 +16,7 @@ from headwater.broker.network.dispatch import Api
 from headwater.broker.network.replies import Values
 from headwater.broker.request_fields import optional_field
 from headwater.broker.services import RequestContext, Services
-from headwater.groups.consumer.patterns import fault_in
+from headwater.groups.consumer.patterns import pattern_fault
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 
@@ -31,7 +31,7 @@ _STATES: Final = frozenset(
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
     """No transactions, and the unknown states of the filter."""
     pattern = optional_field(request, "transactional_id_pattern", default=None)
-    if pattern and await asyncio.to_thread(fault_in, pattern) is not None:
+    if pattern and await asyncio.to_thread(pattern_fault, pattern) is not None:
         return {"error_code": Code.INVALID_REGULAR_EXPRESSION}
     return {
         "unknown_state_filters": [

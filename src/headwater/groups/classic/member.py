@@ -1,4 +1,4 @@
-"""A member of a classic group: what it said of itself, and what it waits for."""
+"""A member of a classic group: its subscription, and its waiting requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,19 +6,19 @@ from typing import Any
 
 from headwater.groups.bounds import member_bytes
 from headwater.groups.machine import Ticket
-from headwater.groups.requests import Client, JoinRequest
+from headwater.groups.requests import ClientIdentity, JoinRequest
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Names and metadata in the member's order of preference, each name once."""
+"""Names and metadata in the member's order of preference; each name occurs once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberState:
-    """Everything about a member that outlives its coordinator."""
+    """The stored state of a member."""
 
     member_id: str
     instance_id: str | None = None
-    client: Client
+    client: ClientIdentity
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: Protocols
@@ -28,41 +28,41 @@ class ClassicMemberState:
 
     @property
     def size(self) -> int:
-        """About how many bytes the member's record has without its assignment."""
+        """Estimated bytes of the member's record, without its assignment."""
         return stored_bytes(self.member_id, self.instance_id, self.client, self.protocols)
 
     def metadata(self, protocol: str) -> bytes:
-        """What the member said for that protocol; empty where it does not know it."""
+        """The member's metadata for a protocol; empty if the member does not support it."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
 
 @dataclass(slots=True)
-class Member:
-    """A member and its requests that wait for their replies."""
+class ClassicMember:
+    """A member and its waiting requests."""
 
     state: ClassicMemberState
     joining: Ticket | None = None
     syncing: Ticket | None = None
     is_new: bool = False
-    """It has not been in any generation, so that it may not even know its id."""
+    """It has not been in any generation, so that its client may not know its member id."""
     saved: ClassicMemberState | None = None
-    """As the records have it."""
+    """The state in the member's last record."""
 
     @property
     def kept_alive(self) -> bool:
-        """It waits for us, so that it need not send heartbeats."""
+        """It waits for a reply, so that it does not need to send heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
 def stored_bytes(
-    member_id: str, instance_id: str | None, client: Client, protocols: Protocols
+    member_id: str, instance_id: str | None, client: ClientIdentity, protocols: Protocols
 ) -> int:
-    """About how many bytes a member with these has in the store, without its assignment."""
+    """Estimated bytes of a member's record, without its assignment."""
     return member_bytes((member_id, instance_id, client.id, client.host), protocols)
 
 
 def distinct_protocols(request: JoinRequest) -> Protocols:
-    """The request's protocols; of a name that is given twice the first counts, as in Kafka."""
+    """The request's protocols; if a name occurs twice, the first one counts, as in Kafka."""
     first: dict[str, bytes] = {}
     for name, metadata in request.protocols:
         first.setdefault(name, metadata)
@@ -70,11 +70,11 @@ def distinct_protocols(request: JoinRequest) -> Protocols:
 
 
 def choose_protocol(members: Iterable[ClassicMemberState], present: str | None = None) -> str:
-    """The protocol with the most votes of those that all members know.
+    """The protocol with the most votes among those that all members support.
 
-    Each member votes for the first of its protocols that is a candidate. ``present`` wins a tie,
-    so that a vote alone never moves a group. Members with nothing in common are an error of the
-    caller: joins that would lead there are refused.
+    Each member votes for the first of its protocols that is a candidate. ``present`` wins a tie, so
+    that the protocol does not change without need. The members must have a protocol in common;
+    joins that would violate this are refused.
     """
     lists: list[Sequence[str]] = [[name for name, _ in state.protocols] for state in members]
     candidates = set(lists[0]).intersection(*lists[1:])

@@ -1,9 +1,9 @@
-"""What of a classic group is in the metadata store.
+"""The stored form of a classic group.
 
-One record for the group and one for each member, so that a generation in which few assignments
-change writes little. The group's record sums up the members' records: where a store's limits
-made the coordinator write one generation in several transactions and it died between them, the
-sum is wrong, nobody was told of that generation, and the members join again.
+There is one record for the group and one for each member, so that a generation that changes few
+assignments writes little. The group's record has a checksum of the members' records. A large
+generation may be written in several transactions. If the coordinator dies between them, the
+checksum is wrong. No client was told of that generation then, and the members join again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,29 +13,29 @@ from typing import Final
 from urllib.parse import quote
 
 from headwater.groups.classic.member import ClassicMemberState
-from headwater.groups.requests import Client
+from headwater.groups.requests import ClientIdentity
 from headwater.meta.values import Value, decode, encode
 
 HEADER: Final = "classic"
 _MEMBER: Final = "classic/"
-_LONGEST_NAME: Final = 200
+_MAX_NAME_LENGTH: Final = 200
 
 
 class HeaderRecord(Value):
-    """A group's last generation that was made known, or that it is empty."""
+    """A group's last complete generation; without members, an empty group."""
 
     generation: int = 0
     protocol_type: str = ""
     protocol: str | None = None
     leader: str | None = None
     since_ms: int = 0
-    """When the group came to this state."""
+    """Wall-clock time at which the group entered its state."""
     members_sum: int = 0
-    """Over the members' records."""
+    """Checksum of the members' records."""
 
 
 class MemberRecord(Value):
-    """A member, all of its protocols and its assignment."""
+    """A member with its protocols and its assignment."""
 
     id: str
     instance: str | None = None
@@ -49,21 +49,21 @@ class MemberRecord(Value):
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A group as its records have it."""
+    """A group as read from its records."""
 
     header: HeaderRecord
     members: dict[str, ClassicMemberState]
-    """By record name; empty where the records are not all of one generation."""
+    """By record name; empty if the records are not all of one generation."""
     sums: dict[str, int]
     whole: bool
-    """The records are all of one generation."""
+    """Whether the records are all of one generation."""
 
 
 def member_name(member_id: str) -> str:
-    """The name of a member's record. Stores bound the length of keys; clients choose ids."""
-    # No id that a client chose may look like the hash of another's.
+    """The name of a member's record; long ids are hashed, because stores limit key lengths."""
+    # No quoted id may look like the hash of another one.
     name = quote(member_id, safe="").replace("~", "%7E")
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME_LENGTH:
         name = "~" + blake2b(member_id.encode(), digest_size=24).hexdigest()
     return _MEMBER + name
 
@@ -85,7 +85,7 @@ def member_record(state: ClassicMemberState) -> bytes:
 
 
 def record_sum(name: str, record: bytes) -> int:
-    """One member's part of the sum. Not a CRC: those cancel out where two values are swapped."""
+    """A member's part of the checksum. Not a CRC, which would not detect two swapped values."""
     return int.from_bytes(blake2b(name.encode() + b"\0" + record, digest_size=8).digest(), "big")
 
 
@@ -94,7 +94,7 @@ def total(sums: Iterable[int]) -> int:
 
 
 def read_records(records: Mapping[str, bytes]) -> StoredGroup:
-    """Raises ``UnknownFormat`` where a newer release wrote in a format of its own."""
+    """Raises ``UnknownFormat`` if a newer release wrote the records in a newer format."""
     header = decode(HeaderRecord, records[HEADER])
     stored = {name: data for name, data in sorted(records.items()) if name.startswith(_MEMBER)}
     sums = {name: record_sum(name, data) for name, data in stored.items()}
@@ -108,7 +108,7 @@ def _member_state(data: bytes) -> ClassicMemberState:
     return ClassicMemberState(
         member_id=record.id,
         instance_id=record.instance,
-        client=Client(record.client_id, record.client_host),
+        client=ClientIdentity(record.client_id, record.client_host),
         session_timeout_ms=record.session_timeout_ms,
         rebalance_timeout_ms=record.rebalance_timeout_ms,
         protocols=record.protocols,

@@ -1,29 +1,29 @@
-"""The members of one classic group, with what is counted over them."""
+"""The members of one classic group, with counts over them."""
 
 from collections.abc import Iterator, ValuesView
 from dataclasses import replace
 
-from headwater.groups.classic.member import ClassicMemberState, Member, Protocols
+from headwater.groups.classic.member import ClassicMember, ClassicMemberState, Protocols
 from headwater.groups.machine import Ticket
 from headwater.wire.error_codes import Code
 
 
 class Roster:
-    """Members by id, the leader, and how many members know each protocol."""
+    """Members by id, the leader, and the number of members that support each protocol."""
 
-    __slots__ = ("_known_by", "_members", "_sizes", "instances", "joining", "leader", "size")
+    __slots__ = ("_members", "_sizes", "_supporters", "instances", "joining", "leader", "size")
 
     def __init__(self) -> None:
-        self._members: dict[str, Member] = {}
-        self._known_by: dict[str, int] = {}
+        self._members: dict[str, ClassicMember] = {}
+        self._supporters: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
         self.size = 0
-        """About how many bytes the members have in the store, without their assignments."""
+        """Estimated bytes of the members' records, without their assignments."""
         self.instances: dict[str, str] = {}
         """The member id of each static member."""
         self.leader: str | None = None
         self.joining = 0
-        """How many wait for the next generation."""
+        """Number of members that wait for the next generation."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -34,13 +34,13 @@ class Roster:
     def __contains__(self, member_id: str) -> bool:
         return member_id in self._members
 
-    def __getitem__(self, member_id: str) -> Member:
+    def __getitem__(self, member_id: str) -> ClassicMember:
         return self._members[member_id]
 
-    def get(self, member_id: str) -> Member | None:
+    def get(self, member_id: str) -> ClassicMember | None:
         return self._members.get(member_id)
 
-    def all(self) -> ValuesView[Member]:
+    def all(self) -> ValuesView[ClassicMember]:
         return self._members.values()
 
     def states(self) -> Iterator[ClassicMemberState]:
@@ -48,38 +48,38 @@ class Roster:
 
     @property
     def rebalance_timeout(self) -> float:
-        """Seconds: the longest that any member asks for."""
+        """The longest rebalance timeout of the members, in seconds."""
         longest = max((state.rebalance_timeout_ms for state in self.states()), default=0)
         return max(longest, 0) / 1000
 
-    def await_generation(self, member: Member, ticket: Ticket) -> Ticket | None:
-        """Let a member wait for the next generation; gives the ticket that it waited with."""
+    def await_generation(self, member: ClassicMember, ticket: Ticket) -> Ticket | None:
+        """Let a member wait for the next generation; returns its earlier ticket, if it has one."""
         before = self.end_wait(member)
         member.joining = ticket
         self.joining += 1
         return before
 
-    def end_wait(self, member: Member) -> Ticket | None:
-        """Let a member wait no longer; gives the ticket that it waited with."""
+    def end_wait(self, member: ClassicMember) -> Ticket | None:
+        """End the wait of a member; returns its ticket, if it has one."""
         ticket = member.joining
         if ticket is not None:
             member.joining = None
             self.joining -= 1
         return ticket
 
-    def add(self, member: Member) -> None:
-        """Add a member that does not wait; the first one leads."""
+    def add(self, member: ClassicMember) -> None:
+        """Add a member that is not waiting; the first one becomes the leader."""
         state = member.state
         self._members[state.member_id] = member
         self._count(state.protocols, 1)
-        self._weigh(state)
+        self._update_size(state)
         if state.instance_id is not None:
             self.instances[state.instance_id] = state.member_id
         if self.leader is None:
             self.leader = state.member_id
 
-    def remove(self, member_id: str) -> Member:
-        """Remove a member that does not wait; if it led, another one does."""
+    def remove(self, member_id: str) -> ClassicMember:
+        """Remove a member that is not waiting; if it was the leader, another one becomes it."""
         member = self._members.pop(member_id)
         self._count(member.state.protocols, -1)
         self.size -= self._sizes.pop(member_id)
@@ -89,10 +89,10 @@ class Roster:
             self.leader = next(iter(self._members), None)
         return member
 
-    def rename(self, old_id: str, new_id: str) -> Member:
-        """Give a member that does not wait another id; everything else of it stays."""
+    def rename(self, old_id: str, new_id: str) -> ClassicMember:
+        """Change the id of a member that is not waiting."""
         led = self.leader == old_id
-        member = Member(replace(self.remove(old_id).state, member_id=new_id))
+        member = ClassicMember(replace(self.remove(old_id).state, member_id=new_id))
         self.add(member)
         if led:
             self.leader = new_id
@@ -100,13 +100,13 @@ class Roster:
 
     def change(
         self,
-        member: Member,
+        member: ClassicMember,
         *,
         protocols: Protocols,
         session_timeout_ms: int,
         rebalance_timeout_ms: int,
     ) -> None:
-        """Take over what a member says of itself when it joins again."""
+        """Update a member that joins again."""
         self._count(member.state.protocols, -1)
         self._count(protocols, 1)
         member.state = replace(
@@ -115,18 +115,18 @@ class Roster:
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
         )
-        self._weigh(member.state)
+        self._update_size(member.state)
 
     def size_without(self, member_id: str) -> int:
-        """``size`` without that member, which may be unknown."""
+        """``size`` without a member, which need not exist."""
         return self.size - self._sizes.get(member_id, 0)
 
-    def knows_one_of(self, protocols: Protocols) -> bool:
-        """Every member knows at least one of these."""
-        return any(self._known_by.get(name, 0) == len(self) for name, _ in protocols)
+    def all_support_one_of(self, protocols: Protocols) -> bool:
+        """Whether all members support one of the protocols."""
+        return any(self._supporters.get(name, 0) == len(self) for name, _ in protocols)
 
     def check(self, member_id: str, instance_id: str | None) -> int:
-        """The error code for a request that says it comes from that member."""
+        """The error code for a request with this member id and instance id; 0 if they match."""
         if instance_id is not None:
             present = self.instances.get(instance_id)
             if present is None:
@@ -136,7 +136,7 @@ class Roster:
         return Code.NONE if member_id in self._members else Code.UNKNOWN_MEMBER_ID
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is among those that joined; False where nobody did."""
+        """Make a member that has joined the leader; False if none has joined."""
         if self.leader is not None and self._members[self.leader].joining is not None:
             return True
         for member_id, member in self._members.items():
@@ -145,12 +145,12 @@ class Roster:
                 return True
         return False
 
-    def _weigh(self, state: ClassicMemberState) -> None:
+    def _update_size(self, state: ClassicMemberState) -> None:
         self.size += state.size - self._sizes.get(state.member_id, 0)
         self._sizes[state.member_id] = state.size
 
-    def _count(self, protocols: Protocols, step: int) -> None:
+    def _count(self, protocols: Protocols, difference: int) -> None:
         for name, _ in protocols:
-            self._known_by[name] = self._known_by.get(name, 0) + step
-            if not self._known_by[name]:
-                del self._known_by[name]
+            self._supporters[name] = self._supporters.get(name, 0) + difference
+            if not self._supporters[name]:
+                del self._supporters[name]

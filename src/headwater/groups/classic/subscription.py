@@ -1,5 +1,6 @@
-"""Which topics consumers of the classic protocol read: the one thing that a coordinator looks
-up in the metadata that members exchange through it.
+"""Reads the topics that consumers subscribe to from the metadata of the classic protocol.
+
+The coordinator needs nothing else of the metadata that members exchange through it.
 """
 
 import struct
@@ -16,17 +17,17 @@ CONSUMER = "consumer"
 
 _VERSION = struct.Struct(">h")
 _HEAD = struct.Struct(">hi")
-"""The version and how many topics there are."""
+"""The version and the number of topics."""
 
-# Version 0 is the beginning of every later one, so that newer clients' metadata can be read.
+# Every later version begins with the fields of version 0.
 _read = guarded_reader(ConsumerProtocolSubscription, MAX_TOPICS)
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that these members name.
+    """The topics that the members subscribe to.
 
-    None if one's metadata cannot be read, or if there are more than ``MAX_TOPICS``: every topic
-    may be one that the group reads then.
+    None if the metadata of one member is malformed or there are more than ``MAX_TOPICS``: the
+    group may then read any topic.
     """
     topics: set[str] = set()
     claimed = 0

@@ -1,13 +1,18 @@
-"""What a heartbeat is refused for, with Kafka's codes and words.
+"""Reasons to refuse a heartbeat, with Kafka's error codes and messages.
 
-A check gives None where the request may go on.
+A check returns None if the request is allowed.
 """
 
 from typing import NamedTuple
 
 from headwater.groups.bounds import MAX_TOPICS
 from headwater.groups.consumer.assignors import ASSIGNORS
-from headwater.groups.consumer.members import LEAVE, LEAVE_FOR_A_WHILE, Facts, Member
+from headwater.groups.consumer.members import (
+    LEAVE,
+    LEAVE_TEMPORARILY,
+    ConsumerFacts,
+    ConsumerMember,
+)
 from headwater.groups.consumer.subscriptions import TopicsImage
 from headwater.groups.requests import ConsumerHeartbeatRequest
 from headwater.wire.error_codes import Code
@@ -24,12 +29,12 @@ __all__ = (
     "unreleased_instance",
 )
 
-_MEMBERS_CHOOSE_IDS = 1
-"""The version from which a client makes its member id itself (KIP-1082)."""
+_CLIENT_IDS_VERSION = 1
+"""The version from which on clients choose their member ids (KIP-1082)."""
 
 
-_LONGEST_SHOWN = 200
-"""Characters of a faulty pattern in the message."""
+_MAX_QUOTED_CHARS = 200
+"""Longest part of an invalid pattern that is quoted in the message, in characters."""
 
 
 class Refusal(NamedTuple):
@@ -38,7 +43,7 @@ class Refusal(NamedTuple):
 
 
 def request_refusal(group_id: str, request: ConsumerHeartbeatRequest) -> Refusal | None:
-    """Requests that contradict themselves (42) or name an assignor that there is not (112)."""
+    """Refuses contradictory requests (error 42) and unknown assignors (error 112)."""
     fault = _fault(group_id, request)
     if fault is not None:
         return Refusal(Code.INVALID_REQUEST, fault)
@@ -52,7 +57,7 @@ def request_refusal(group_id: str, request: ConsumerHeartbeatRequest) -> Refusal
 
 
 def _fault(group_id: str, request: ConsumerHeartbeatRequest) -> str | None:
-    needs_id = request.version >= _MEMBERS_CHOOSE_IDS or request.epoch > 0 or request.epoch == LEAVE
+    needs_id = request.version >= _CLIENT_IDS_VERSION or request.epoch > 0 or request.epoch == LEAVE
     names = {
         "MemberId": request.member_id if needs_id else None,
         "GroupId": group_id,
@@ -66,9 +71,9 @@ def _fault(group_id: str, request: ConsumerHeartbeatRequest) -> str | None:
         return f"SubscribedTopicNames can't have more than {MAX_TOPICS} names."
     if request.epoch == 0:
         return _join_fault(request)
-    if request.epoch == LEAVE_FOR_A_WHILE and request.instance_id is None:
+    if request.epoch == LEAVE_TEMPORARILY and request.instance_id is None:
         return "InstanceId can't be null."
-    if request.epoch < LEAVE_FOR_A_WHILE:
+    if request.epoch < LEAVE_TEMPORARILY:
         return "MemberEpoch is invalid."
     return None
 
@@ -86,7 +91,9 @@ def _join_fault(request: ConsumerHeartbeatRequest) -> str | None:
     return None
 
 
-def pattern_refusal(before: Facts, after: Facts, topics: TopicsImage) -> Refusal | None:
+def pattern_refusal(
+    before: ConsumerFacts, after: ConsumerFacts, topics: TopicsImage
+) -> Refusal | None:
     pattern = after.topic_regex
     if not pattern or pattern == before.topic_regex:
         return None
@@ -95,7 +102,7 @@ def pattern_refusal(before: Facts, after: Facts, topics: TopicsImage) -> Refusal
         return None
     return Refusal(
         Code.INVALID_REGULAR_EXPRESSION,
-        f"SubscribedTopicRegex `{pattern[:_LONGEST_SHOWN]}` is not a valid regular expression: "
+        f"SubscribedTopicRegex `{pattern[:_MAX_QUOTED_CHARS]}` is not a valid regular expression: "
         f"{fault}.",
     )
 
@@ -103,20 +110,20 @@ def pattern_refusal(before: Facts, after: Facts, topics: TopicsImage) -> Refusal
 def too_large(group_id: str) -> Refusal:
     return Refusal(
         Code.UNKNOWN_SERVER_ERROR,
-        f"The subscriptions of group {group_id} would be larger than what is stored of a group, "
-        "or of more topics and partitions than can be shared out.",
+        f"The subscriptions of group {group_id} would be too large to store, "
+        "or have too many topics and partitions to assign.",
     )
 
 
-def epoch_refusal(member: Member, request: ConsumerHeartbeatRequest) -> Refusal | None:
-    """A member with another epoch than it was given must start anew (110).
+def epoch_refusal(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> Refusal | None:
+    """A member with another epoch than its own must rejoin (error 110).
 
-    The epoch before is good too while it owns nothing beyond what it was given: the reply with
-    the later one may have been lost.
+    The previous epoch is also allowed while the member owns only assigned partitions: the reply
+    with the current epoch may have been lost.
     """
-    known, given = member.holding.epoch, request.epoch
-    lost_a_reply = given < known and given == member.holding.previous_epoch
-    if given in (0, known) or (lost_a_reply and member.holding.covers(request.owned)):
+    known, given = member.current.epoch, request.epoch
+    lost_a_reply = given < known and given == member.current.previous_epoch
+    if given in (0, known) or (lost_a_reply and member.current.covers(request.owned)):
         return None
     word = "greater" if given > known else "smaller"
     return Refusal(
@@ -136,8 +143,8 @@ def unknown_instance(instance_id: str) -> Refusal:
     return Refusal(Code.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
 
 
-def fenced_instance(member: Member, member_id: str) -> Refusal | None:
-    """Another took that static member's place."""
+def fenced_instance(member: ConsumerMember, member_id: str) -> Refusal | None:
+    """Refuses a member whose static instance was taken over by another member."""
     if member.id == member_id:
         return None
     return Refusal(
@@ -147,11 +154,11 @@ def fenced_instance(member: Member, member_id: str) -> Refusal | None:
     )
 
 
-def unreleased_instance(member: Member, member_id: str) -> Refusal | None:
-    """A static member's place is free only when it left or fell silent, or for itself.
+def unreleased_instance(member: ConsumerMember, member_id: str) -> Refusal | None:
+    """Refuses to replace a static member that has neither left nor lost its session.
 
-    A member that joins again under its own id did not get the reply to its first attempt. Kafka
-    refuses that too, and clients take the refusal for fatal.
+    A member that joins again with its own id is allowed: it did not get the reply to its first
+    attempt. Kafka refuses that too, and clients treat the refusal as fatal.
     """
     if member.id == member_id or not member.present:
         return None

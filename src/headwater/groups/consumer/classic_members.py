@@ -1,8 +1,8 @@
-"""Members of the classic protocol in a consumer group, while an application moves over.
+"""Members of a consumer group that use the classic protocol, while an application migrates.
 
-They join, sync and beat as in a classic group that rebalances for each of them alone: the
-server's target is what they sync, and REBALANCE_IN_PROGRESS makes them join for the next step.
-No member leads, so that none computes assignments.
+To each of them the group looks like a classic group that rebalances for this member alone:
+SyncGroup returns its current assignment, and REBALANCE_IN_PROGRESS makes it join for the next step.
+No member is the leader, so that none computes assignments.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from headwater.groups.classic.member import distinct_protocols
 from headwater.groups.classic.subscription import CONSUMER
 from headwater.groups.consumer import checks
 from headwater.groups.consumer.checks import Refusal
-from headwater.groups.consumer.core import JOIN, SYNC, Core
-from headwater.groups.consumer.embedded import (
+from headwater.groups.consumer.consumer_protocol import (
     EmbeddedSubscription,
     read_subscription,
     write_assignment,
 )
+from headwater.groups.consumer.group_core import JOIN, SYNC, ConsumerGroupCore
 from headwater.groups.consumer.members import (
-    ClassicFacts,
-    Facts,
-    Holding,
-    Member,
+    ClassicProtocolFacts,
+    ConsumerFacts,
+    ConsumerMember,
+    CurrentAssignment,
     MemberState,
     sorted_partitions,
 )
@@ -46,15 +46,15 @@ from headwater.wire.error_codes import Code
 __all__ = ("ClassicMembers",)
 
 
-class ClassicMembers(Core):
-    """A consumer group as classic members see it; all their requests are answered at once."""
+class ClassicMembers(ConsumerGroupCore):
+    """A consumer group with the classic protocol; all its requests are answered at once."""
 
     def join(
         self, ticket: Ticket, request: JoinRequest, topics: TopicsImage, now: float, now_ms: int
     ) -> Effects:
         """JoinGroup; an empty group becomes a classic one."""
         if self.empty:
-            return self._join_alone(ticket, request, now, now_ms)
+            return self._join_empty_group(ticket, request, now, now_ms)
         self._topics = topics
         reply = self._join(request, topics, now, now_ms)
         effects = self._effects()
@@ -62,18 +62,18 @@ class ClassicMembers(Core):
         return effects
 
     def sync(self, ticket: Ticket, request: SyncRequest, now: float, now_ms: int) -> Effects:
-        """SyncGroup: the member gets what it holds."""
+        """SyncGroup: returns the member's current assignment."""
         return Effects(replies=[(ticket, self._sync(request, now))])
 
     def classic_heartbeat(self, request: HeartbeatRequest, now: float) -> int:
-        """The error code; a member that has a step to take is told to join again (27)."""
+        """The error code; error 27 makes a member with a pending step join again."""
         member = self._find_classic(request.member_id, request.instance_id)
-        if not isinstance(member, Member):
+        if not isinstance(member, ConsumerMember):
             return member
-        if member.holding.epoch != request.generation:
+        if member.current.epoch != request.generation:
             return Code.ILLEGAL_GENERATION
         self._start_session(member, now)
-        if not self._has_a_step(member):
+        if not self._has_pending_step(member):
             return Code.NONE
         self._await_join(member, now)
         return Code.REBALANCE_IN_PROGRESS
@@ -81,14 +81,14 @@ class ClassicMembers(Core):
     def leave(
         self, members: Sequence[LeavingMember], now: float, now_ms: int
     ) -> tuple[LeaveReply, Effects]:
-        """LeaveGroup, by which administrators remove members of either protocol."""
+        """LeaveGroup; administrators use it to remove members of both protocols."""
         leaving: set[str] = set()
         replies = []
         for each in members:
             found = self._find_leaving(each)
             code = found.code if isinstance(found, Refusal) else Code.NONE
             replies.append((each.member_id, each.instance_id, int(code)))
-            if isinstance(found, Member):
+            if isinstance(found, ConsumerMember):
                 leaving.add(found.id)
         if leaving:
             self._fence(sorted(leaving), now, now_ms)
@@ -96,7 +96,9 @@ class ClassicMembers(Core):
 
     # JoinGroup
 
-    def _join_alone(self, ticket: Ticket, request: JoinRequest, now: float, now_ms: int) -> Effects:
+    def _join_empty_group(
+        self, ticket: Ticket, request: JoinRequest, now: float, now_ms: int
+    ) -> Effects:
         if request.member_id:
             reply = JoinReply(error=Code.UNKNOWN_MEMBER_ID, member_id=request.member_id)
             return Effects(replies=[(ticket, reply)])
@@ -120,27 +122,27 @@ class ClassicMembers(Core):
         if subscription is None:
             return JoinReply(error=Code.INCONSISTENT_GROUP_PROTOCOL)
         if subscription.owned and not request.instance_id and member_id not in self._state.members:
-            # It was fenced and has not heard of it: others may read what it thinks it owns.
+            # It was fenced and does not know it: others may read the partitions that it owns.
             return JoinReply(error=Code.UNKNOWN_MEMBER_ID, member_id=member_id)
         found = self._find_with_room(member_id, request, subscription, topics)
         if isinstance(found, Refusal):
             return JoinReply(error=found.code)
-        # The last one of the new protocol comes back with the old one.
+        # The last member with the new protocol rejoins with the classic one.
         downgrades = found.id in self._state.members and may_replace(
             self._state, found, self.settings
         )
-        facts = _told(found.facts, request, subscription)
+        facts = _updated_facts(found.facts, request, subscription)
         member = self._admit_classic(found, member_id, request)
         owned = _owned(subscription, topics)
         if downgrades:
             member = self._advance_and_downgrade(member, facts, topics, owned, now, now_ms)
         else:
             member = self._advance(member, facts, topics, owned, now)
-            self._forget_timers(member.id)
+            self._cancel_timers(member.id)
             self._start_session(member, now)
             self._timers.set(SYNC + member.id, now + request.rebalance_timeout_ms / 1000)
         return JoinReply(
-            generation=member.holding.epoch,
+            generation=member.current.epoch,
             protocol_type=CONSUMER,
             protocol_name=request.protocols[0][0],
             member_id=member.id,
@@ -168,16 +170,18 @@ class ClassicMembers(Core):
         request: JoinRequest,
         subscription: EmbeddedSubscription,
         topics: TopicsImage,
-    ) -> Member | Refusal:
+    ) -> ConsumerMember | Refusal:
         found = self._find_joining(member_id, request)
         if isinstance(found, Refusal):
             return found
-        fits = self._state.has_room_for(found, _told(found.facts, request, subscription), topics)
+        fits = self._state.has_room_for(
+            found, _updated_facts(found.facts, request, subscription), topics
+        )
         return found if fits else checks.too_large(self.group_id)
 
-    def _find_joining(self, member_id: str, request: JoinRequest) -> Member | Refusal:
-        """The member that joins, the static one whose place it takes, or a blank one."""
-        blank = Member(member_id, Facts(client=request.client), Holding())
+    def _find_joining(self, member_id: str, request: JoinRequest) -> ConsumerMember | Refusal:
+        """The joining member, the static member that it replaces, or a new one."""
+        blank = ConsumerMember(member_id, ConsumerFacts(client=request.client), CurrentAssignment())
         known = self._state.members.get(member_id, blank)
         if request.instance_id is None:
             return known
@@ -188,24 +192,26 @@ class ClassicMembers(Core):
             return checks.unknown_instance(request.instance_id)
         return checks.fenced_instance(static, request.member_id) or static
 
-    def _admit_classic(self, found: Member, member_id: str, request: JoinRequest) -> Member:
+    def _admit_classic(
+        self, found: ConsumerMember, member_id: str, request: JoinRequest
+    ) -> ConsumerMember:
         if found.id not in self._state.members:
             self._state.add(found)
             return found
         if request.instance_id is None or request.member_id:
             return found
-        self._forget_timers(found.id)
+        self._cancel_timers(found.id)
         return self._state.replace_static(found, member_id)
 
     def _advance_and_downgrade(
         self,
-        member: Member,
-        facts: Facts,
+        member: ConsumerMember,
+        facts: ConsumerFacts,
         topics: TopicsImage,
         owned: Assignment,
         now: float,
         now_ms: int,
-    ) -> Member:
+    ) -> ConsumerMember:
         changed = (facts.topic_names, facts.topic_regex) != (
             member.facts.topic_names,
             member.facts.topic_regex,
@@ -220,22 +226,22 @@ class ClassicMembers(Core):
 
     def _sync(self, request: SyncRequest, now: float) -> SyncReply:
         member = self._find_classic(request.member_id, request.instance_id)
-        if not isinstance(member, Member):
+        if not isinstance(member, ConsumerMember):
             return SyncReply(error=member)
         code = self._sync_refusal(member, request, now)
         if code:
             return SyncReply(error=code)
         self._timers.cancel(SYNC + member.id)
         self._start_session(member, now)
-        assigned = by_name(sorted_partitions(member.holding.assigned).items(), self._topics)
+        assigned = by_name(sorted_partitions(member.current.assigned).items(), self._topics)
         return SyncReply(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=write_assignment(assigned, _protocols(member)[0][1]),
         )
 
-    def _sync_refusal(self, member: Member, request: SyncRequest, now: float) -> int:
-        if member.holding.epoch != request.generation:
+    def _sync_refusal(self, member: ConsumerMember, request: SyncRequest, now: float) -> int:
+        if member.current.epoch != request.generation:
             return Code.ILLEGAL_GENERATION
         name = _protocols(member)[0][0]
         if request.protocol_type not in {None, CONSUMER} or request.protocol_name not in {
@@ -243,14 +249,14 @@ class ClassicMembers(Core):
             name,
         }:
             return Code.INCONSISTENT_GROUP_PROTOCOL
-        behind = self._state.epoch > member.holding.epoch
-        # Without topics, which a join brings, a coordinator cannot tell their names.
-        if self._topics is None or (behind and member.holding.state is not MemberState.UNREVOKED):
+        behind = self._state.epoch > member.current.epoch
+        # Without the topics of a join, the coordinator does not know the topic names.
+        if self._topics is None or (behind and member.current.state is not MemberState.UNREVOKED):
             self._await_join(member, now)
             return Code.REBALANCE_IN_PROGRESS
         return Code.NONE
 
-    def _find_classic(self, member_id: str, instance_id: str | None) -> Member | int:
+    def _find_classic(self, member_id: str, instance_id: str | None) -> ConsumerMember | int:
         """The member, or an error code."""
         if instance_id is None:
             member = self._state.members.get(member_id)
@@ -262,7 +268,7 @@ class ClassicMembers(Core):
             return Code.UNKNOWN_MEMBER_ID
         return member
 
-    def _find_leaving(self, leaving: LeavingMember) -> Member | Refusal:
+    def _find_leaving(self, leaving: LeavingMember) -> ConsumerMember | Refusal:
         if leaving.instance_id is None:
             member = self._state.members.get(leaving.member_id)
             return member or checks.unknown_member(self.group_id, leaving.member_id)
@@ -273,25 +279,27 @@ class ClassicMembers(Core):
             return member
         return checks.fenced_instance(member, leaving.member_id) or member
 
-    def _has_a_step(self, member: Member) -> bool:
-        holding = member.holding
-        if holding.epoch < self._state.epoch or holding.state is MemberState.UNREVOKED:
+    def _has_pending_step(self, member: ConsumerMember) -> bool:
+        current = member.current
+        if current.epoch < self._state.epoch or current.state is MemberState.UNREVOKED:
             return True
-        return holding.state is MemberState.UNRELEASED and not self._state.waits(member)
+        return current.state is MemberState.UNRELEASED and not self._state.waits(member)
 
-    def _await_join(self, member: Member, now: float) -> None:
-        """It has its rebalance timeout for joining, from when it was first told to."""
-        if member.id not in self._called_to_join:
-            self._called_to_join.add(member.id)
+    def _await_join(self, member: ConsumerMember, now: float) -> None:
+        """Start the ``JOIN`` timer of a member, unless it runs already."""
+        if member.id not in self._awaiting_join:
+            self._awaiting_join.add(member.id)
             self._timers.set(JOIN + member.id, now + member.facts.rebalance_timeout_ms / 1000)
 
 
-def _protocols(member: Member) -> tuple[tuple[str, bytes], ...]:
+def _protocols(member: ConsumerMember) -> tuple[tuple[str, bytes], ...]:
     assert member.facts.classic is not None
     return member.facts.classic.protocols
 
 
-def _told(facts: Facts, request: JoinRequest, subscription: EmbeddedSubscription) -> Facts:
+def _updated_facts(
+    facts: ConsumerFacts, request: JoinRequest, subscription: EmbeddedSubscription
+) -> ConsumerFacts:
     return replace(
         facts,
         client=request.client,
@@ -300,7 +308,7 @@ def _told(facts: Facts, request: JoinRequest, subscription: EmbeddedSubscription
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         topic_names=subscription.topics,
         topic_regex="",
-        classic=ClassicFacts(request.session_timeout_ms, request.protocols),
+        classic=ClassicProtocolFacts(request.session_timeout_ms, request.protocols),
     )
 
 

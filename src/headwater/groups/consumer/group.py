@@ -1,11 +1,12 @@
-"""KIP-848 consumer groups: the server makes the assignment, members follow it by heartbeats.
+"""Consumer groups (KIP-848): the coordinator assigns partitions, members follow by heartbeats.
 
-Three epochs tie it together. The *group epoch* grows with every change of members,
-subscriptions or topics; the *assignment epoch* is the group epoch for which the target was made;
-a *member epoch* is the assignment epoch that a member has reached. A member first gives up what
-its target does not hold, then says so, then gets what others have released.
+There are three epochs. The *group epoch* grows with every change of members, subscriptions or
+topics. The *assignment epoch* is the group epoch for which the last target was computed. A *member
+epoch* is the assignment epoch that a member has reached. A member first revokes the partitions that
+are not in its target, then confirms that, and then gets partitions that other members have
+released.
 
-Members of the classic protocol in such a group are in ``consumer_classic``.
+``classic_members`` handles members of such a group that use the classic protocol.
 """
 
 from dataclasses import replace
@@ -15,12 +16,12 @@ from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.consumer import checks
 from headwater.groups.consumer.checks import Refusal
 from headwater.groups.consumer.classic_members import ClassicMembers
-from headwater.groups.consumer.core import REBALANCE
+from headwater.groups.consumer.group_core import REBALANCE
 from headwater.groups.consumer.members import (
-    LEAVE_FOR_A_WHILE,
-    Facts,
-    Holding,
-    Member,
+    LEAVE_TEMPORARILY,
+    ConsumerFacts,
+    ConsumerMember,
+    CurrentAssignment,
     sorted_partitions,
 )
 from headwater.groups.consumer.migration import to_consumer
@@ -47,10 +48,10 @@ class ConsumerGroup(ClassicMembers):
         now: float,
         now_ms: int,
     ) -> tuple[ConsumerHeartbeatReply, Effects]:
-        """A member of the new protocol comes to a classic group.
+        """A member with the new protocol joins a classic group.
 
-        Where it may, ``become`` is the consumer group, with the classic members in it and the
-        requests that waited answered; else nothing changes and the reply says why.
+        If the group may be converted, ``become`` is the consumer group with the classic members,
+        and their waiting requests are answered. Otherwise nothing changes and the reply says why.
         """
         refusal = checks.request_refusal(classic.group_id, request)
         if refusal is None and request.epoch:
@@ -77,9 +78,9 @@ class ConsumerGroup(ClassicMembers):
     def heartbeat(
         self, request: ConsumerHeartbeatRequest, topics: TopicsImage, now: float, now_ms: int
     ) -> tuple[ConsumerHeartbeatReply, Effects]:
-        """ConsumerGroupHeartbeat: join, go on, or leave."""
+        """ConsumerGroupHeartbeat: joins, continues or leaves."""
         member = self._state.members.get(request.member_id)
-        if member is not None and self._nothing_new(member, request, topics, now):
+        if member is not None and self._is_unchanged(member, request, topics, now):
             self._start_session(member, now)
             return self._reply(member), Effects()
         refusal = checks.request_refusal(self.group_id, request)
@@ -88,13 +89,17 @@ class ConsumerGroup(ClassicMembers):
         if request.epoch < 0:
             reply = self._leave_by_heartbeat(request, now, now_ms)
         else:
-            reply = self._go_on(request, topics, now)
+            reply = self._continue(request, topics, now)
         return reply, self._effects()
 
-    def _nothing_new(
-        self, member: Member, request: ConsumerHeartbeatRequest, topics: TopicsImage, now: float
+    def _is_unchanged(
+        self,
+        member: ConsumerMember,
+        request: ConsumerHeartbeatRequest,
+        topics: TopicsImage,
+        now: float,
     ) -> bool:
-        """The way of nearly all heartbeats; it looks at no other member and no partition."""
+        """True for nearly all heartbeats; this check reads no other member and no partition."""
         state, facts = self._state, member.facts
         return (
             request.epoch == state.epoch == state.assignment_epoch
@@ -107,25 +112,25 @@ class ConsumerGroup(ClassicMembers):
             and request.instance_id == facts.instance_id
             and request.client == facts.client
             and facts.classic is None
-            and member.holding.reconciled_to(state.epoch)
+            and member.current.reconciled_to(state.epoch)
             and topics.version == self._topics_version
             and not self._patterns_due(now)
         )
 
-    def _go_on(
+    def _continue(
         self, request: ConsumerHeartbeatRequest, topics: TopicsImage, now: float
     ) -> ConsumerHeartbeatReply:
         found = self._find(request)
         if isinstance(found, Refusal):
             return _refuse(found)
-        facts = _told(found.facts, request)
+        facts = _updated_facts(found.facts, request)
         refusal = checks.pattern_refusal(found.facts, facts, topics)
         if refusal is not None:
             return _refuse(refusal)
         if facts != found.facts and not self._state.has_room_for(found, facts, topics):
             return _refuse(checks.too_large(self.group_id))
         member = self._admit(found, request)
-        before = member.holding.assigned
+        before = member.current.assigned
         member = self._advance(member, facts, topics, request.owned, now)
         self._start_session(member, now)
         full = (
@@ -133,11 +138,11 @@ class ConsumerGroup(ClassicMembers):
             and (request.topic_names is not None or request.topic_regex is not None)
             and request.owned is not None
         )
-        changed = sorted_partitions(member.holding.assigned) != sorted_partitions(before)
+        changed = sorted_partitions(member.current.assigned) != sorted_partitions(before)
         return self._reply(member, assignment=request.epoch == 0 or full or changed)
 
-    def _find(self, request: ConsumerHeartbeatRequest) -> Member | Refusal:
-        """The member that a heartbeat is of, the one whose place it takes, or a blank one."""
+    def _find(self, request: ConsumerHeartbeatRequest) -> ConsumerMember | Refusal:
+        """The member that sends a heartbeat, the static member that it replaces, or a new one."""
         members = self._state.members
         if request.epoch and self._state.epoch == 0:
             return Refusal(Code.GROUP_ID_NOT_FOUND, f"Consumer group {self.group_id} not found.")
@@ -153,30 +158,36 @@ class ConsumerGroup(ClassicMembers):
         if member is None:
             if request.epoch:
                 return checks.unknown_member(self.group_id, request.member_id)
-            return Member(request.member_id, Facts(client=request.client), Holding())
+            return ConsumerMember(
+                request.member_id, ConsumerFacts(client=request.client), CurrentAssignment()
+            )
         return checks.epoch_refusal(member, request) or member
 
-    def _find_static(self, request: ConsumerHeartbeatRequest, instance_id: str) -> Member | Refusal:
+    def _find_static(
+        self, request: ConsumerHeartbeatRequest, instance_id: str
+    ) -> ConsumerMember | Refusal:
         member = self._state.static_member(instance_id)
         if request.epoch == 0:
             if member is not None:
                 return checks.unreleased_instance(member, request.member_id) or member
-            blank = Member(request.member_id, Facts(client=request.client), Holding())
+            blank = ConsumerMember(
+                request.member_id, ConsumerFacts(client=request.client), CurrentAssignment()
+            )
             return self._state.members.get(request.member_id, blank)
         if member is None:
             return checks.unknown_instance(instance_id)
         refusal = checks.fenced_instance(member, request.member_id)
         return refusal or checks.epoch_refusal(member, request) or member
 
-    def _admit(self, found: Member, request: ConsumerHeartbeatRequest) -> Member:
-        """Let a new member in, or in the place of the static one before it."""
+    def _admit(self, found: ConsumerMember, request: ConsumerHeartbeatRequest) -> ConsumerMember:
+        """Add a new member, or replace its static predecessor."""
         joins_statically = request.epoch == 0 and request.instance_id is not None
         takes_a_place = joins_statically and found.facts.instance_id == request.instance_id
         if takes_a_place and not (found.present and found.id == request.member_id):
-            self._forget_timers(found.id)
+            self._cancel_timers(found.id)
             return self._state.replace_static(found, request.member_id or self._new_id())
         if found.classic:
-            self._forget_timers(found.id)
+            self._cancel_timers(found.id)
         if found.id in self._state.members:
             return found
         member = replace(found, id=found.id or self._new_id())
@@ -198,25 +209,25 @@ class ConsumerGroup(ClassicMembers):
             refusal = checks.fenced_instance(member, request.member_id)
             if refusal is not None:
                 return _refuse(refusal)
-        if request.epoch == LEAVE_FOR_A_WHILE:
-            # What it was giving up is free: it reads nothing any more.
-            state.set_holding(member, replace(member.holding, epoch=request.epoch, revoking={}))
+        if request.epoch == LEAVE_TEMPORARILY:
+            # It reads nothing any more, so the partitions that it was revoking are free.
+            state.set_current(member, replace(member.current, epoch=request.epoch, revoking={}))
             self._timers.cancel(REBALANCE + member.id)
         else:
             self._fence([member.id], now, now_ms)
         return ConsumerHeartbeatReply(member_id=member.id, epoch=request.epoch)
 
-    def _reply(self, member: Member, *, assignment: bool = False) -> ConsumerHeartbeatReply:
+    def _reply(self, member: ConsumerMember, *, assignment: bool = False) -> ConsumerHeartbeatReply:
         return ConsumerHeartbeatReply(
             member_id=member.id,
-            epoch=member.holding.epoch,
+            epoch=member.current.epoch,
             heartbeat_interval_ms=self.settings.consumer_heartbeat_interval_ms,
-            assignment=sorted_partitions(member.holding.assigned) if assignment else None,
+            assignment=sorted_partitions(member.current.assigned) if assignment else None,
         )
 
 
-def _told(facts: Facts, request: ConsumerHeartbeatRequest) -> Facts:
-    """A member's facts with what a heartbeat says anew."""
+def _updated_facts(facts: ConsumerFacts, request: ConsumerHeartbeatRequest) -> ConsumerFacts:
+    """A member's facts with the changes of a heartbeat."""
     timeout_ms, names = request.rebalance_timeout_ms, request.topic_names
     regex, assignor = request.topic_regex, request.assignor
     return replace(

@@ -1,4 +1,4 @@
-"""A member of a consumer group: who it is, what it wants, and what it holds."""
+"""A member of a consumer group: its subscription and its current assignment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,69 +8,69 @@ from uuid import UUID
 
 from headwater.groups.bounds import member_bytes
 from headwater.groups.consumer.assignors import Partitions
-from headwater.groups.requests import Assignment, Client
+from headwater.groups.requests import Assignment, ClientIdentity
 
 __all__ = (
     "LEAVE",
-    "LEAVE_FOR_A_WHILE",
-    "ClassicFacts",
-    "Facts",
-    "Held",
-    "Holding",
-    "Member",
+    "LEAVE_TEMPORARILY",
+    "ClassicProtocolFacts",
+    "ConsumerFacts",
+    "ConsumerMember",
+    "CurrentAssignment",
     "MemberState",
+    "PartitionEpochs",
     "sorted_partitions",
 )
 
 LEAVE = -1
-LEAVE_FOR_A_WHILE = -2
-"""The epoch that a static member gives, and then has, until another takes its place."""
+LEAVE_TEMPORARILY = -2
+"""The epoch of a static member that leaves until another one replaces it."""
 
-Held = Mapping[UUID, Mapping[int, int]]
-"""By topic and partition the epoch at which the member was given it (KIP-1251)."""
+PartitionEpochs = Mapping[UUID, Mapping[int, int]]
+"""By topic and partition: the member epoch at which it was assigned (KIP-1251)."""
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target."""
+    """The progress of a member towards its target."""
 
     STABLE = 0
-    """It has all of the target of its epoch."""
+    """It has all partitions of the target of its epoch."""
     UNREVOKED = 1
-    """It was told to give partitions up and did not say yet that it did."""
+    """It must revoke partitions and has not confirmed it yet."""
     UNRELEASED = 2
-    """It waits for partitions that others still hold."""
+    """It waits for partitions that other members have not released yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicFacts:
-    """What a member that speaks the classic protocol said when it joined."""
+class ClassicProtocolFacts:
+    """The JoinGroup fields of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What a member told about itself."""
+class ConsumerFacts:
+    """The information that a member sends about itself."""
 
-    client: Client
+    client: ClientIdentity
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
     topic_names: frozenset[str] = frozenset()
     topic_regex: str = ""
     assignor: str | None = None
-    classic: ClassicFacts | None = None
+    classic: ClassicProtocolFacts | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Fields that a newer release stored."""
 
-    def subscribes_as(self, other: "Facts") -> bool:
-        """Whether both ask for the same topics and assignor."""
+    def subscribes_as(self, other: "ConsumerFacts") -> bool:
+        """Whether both subscribe to the same topics and request the same assignor."""
         mine = (self.topic_names, self.topic_regex, self.assignor)
         return mine == (other.topic_names, other.topic_regex, other.assignor)
 
     def size(self, member_id: str) -> int:
-        """About how many bytes the record of a member with that id has."""
+        """Estimated bytes of the record of a member with this id."""
         client = self.client
         texts = (
             member_id, self.instance_id, client.id, client.host, self.rack_id, self.assignor,
@@ -81,19 +81,21 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """What a member was given, and by which epoch."""
+class CurrentAssignment:
+    """The partitions that are assigned to a member, and its epochs."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
-    assigned: Held = field(default_factory=dict)
-    revoking: Held = field(default_factory=dict)
+    assigned: PartitionEpochs = field(default_factory=dict)
+    revoking: PartitionEpochs = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Fields that a newer release stored."""
 
-    def at(self, epoch: int, state: MemberState, assigned: Held, revoking: Held) -> "Holding":
-        return Holding(
+    def at(
+        self, epoch: int, state: MemberState, assigned: PartitionEpochs, revoking: PartitionEpochs
+    ) -> "CurrentAssignment":
+        return CurrentAssignment(
             epoch=epoch,
             previous_epoch=self.epoch,
             state=state,
@@ -106,7 +108,7 @@ class Holding:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def covers(self, owned: Assignment | None) -> bool:
-        """The member says that it owns nothing beyond what it was given."""
+        """Whether the partitions that the member reports are all assigned to it."""
         return owned is not None and all(
             self.assigned.get(topic, {}).keys() >= set(partitions)
             for topic, partitions in owned.items()
@@ -114,10 +116,10 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ConsumerMember:
     id: str
-    facts: Facts
-    holding: Holding
+    facts: ConsumerFacts
+    current: CurrentAssignment
 
     @property
     def classic(self) -> bool:
@@ -125,14 +127,16 @@ class Member:
 
     @property
     def present(self) -> bool:
-        """It speaks this protocol and has not left for a while."""
-        return not self.classic and self.holding.epoch != LEAVE_FOR_A_WHILE
+        """It uses the consumer protocol and has not left temporarily."""
+        return not self.classic and self.current.epoch != LEAVE_TEMPORARILY
 
-    def as_replacement(self, member_id: str) -> "Member":
-        """The same static member under a new id, as if it had just come."""
-        return Member(member_id, self.facts, replace(self.holding, epoch=0, previous_epoch=0))
+    def as_replacement(self, member_id: str) -> "ConsumerMember":
+        """The same static member with a new id and epoch 0."""
+        return ConsumerMember(
+            member_id, self.facts, replace(self.current, epoch=0, previous_epoch=0)
+        )
 
 
-def sorted_partitions(partitions: Partitions | Held) -> Assignment:
-    """As replies carry them."""
+def sorted_partitions(partitions: Partitions | PartitionEpochs) -> Assignment:
+    """The partitions in the form of replies."""
     return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}

@@ -1,7 +1,6 @@
-"""From a classic group to a consumer group and back, with the members in place.
+"""Converts a classic group to a consumer group and back, with its members.
 
-Both ways hold what the members hold: generations become epochs and epochs generations, and
-assignments are carried over.
+The members keep their assignments. The generation becomes the epoch, and the epoch the generation.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,13 +12,19 @@ from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.classic.member import ClassicMemberState
 from headwater.groups.classic.subscription import CONSUMER
 from headwater.groups.consumer.checks import Refusal
-from headwater.groups.consumer.embedded import (
+from headwater.groups.consumer.consumer_protocol import (
     read_assignment,
     read_subscription,
     write_assignment,
 )
-from headwater.groups.consumer.members import ClassicFacts, Facts, Held, Holding, Member
-from headwater.groups.consumer.state import NOTHING, GroupState
+from headwater.groups.consumer.members import (
+    ClassicProtocolFacts,
+    ConsumerFacts,
+    ConsumerMember,
+    CurrentAssignment,
+    PartitionEpochs,
+)
+from headwater.groups.consumer.state import NO_PARTITIONS, ConsumerGroupState
 from headwater.groups.consumer.subscriptions import TopicsImage
 from headwater.groups.machine import Effects
 from headwater.groups.settings import GroupSettings
@@ -34,7 +39,7 @@ _UPGRADES: Final = ("bidirectional", "upgrade")
 def by_name(
     partitions: Iterable[tuple[UUID, Iterable[int]]], topics: TopicsImage | None
 ) -> dict[str, tuple[int, ...]]:
-    """Partitions by the names of those topics that exist."""
+    """Partitions by topic name, without deleted topics."""
     found = {}
     for topic_id, numbers in partitions:
         topic = None if topics is None else topics.get_by_id(topic_id)
@@ -46,8 +51,10 @@ def by_name(
 # To a classic group
 
 
-def may_downgrade(state: GroupState, leaving: Collection[str], settings: GroupSettings) -> bool:
-    """Only classic members would be left, at least one, and the operator lets them."""
+def may_downgrade(
+    state: ConsumerGroupState, leaving: Collection[str], settings: GroupSettings
+) -> bool:
+    """Whether at least one and only classic members would be left, and the policy allows it."""
     left = len(state.members) - len(leaving)
     classic = state.classic_members - sum(state.members[each].classic for each in leaving)
     return (
@@ -57,8 +64,8 @@ def may_downgrade(state: GroupState, leaving: Collection[str], settings: GroupSe
     )
 
 
-def may_replace(state: GroupState, member: Member, settings: GroupSettings) -> bool:
-    """``member`` alone does not speak the classic protocol, and its place is taken by one."""
+def may_replace(state: ConsumerGroupState, member: ConsumerMember, settings: GroupSettings) -> bool:
+    """Whether only ``member`` uses the new protocol, and may rejoin with the classic one."""
     return (
         not member.classic
         and state.classic_members == len(state.members) - 1
@@ -69,14 +76,14 @@ def may_replace(state: GroupState, member: Member, settings: GroupSettings) -> b
 
 def to_classic(
     group_id: str,
-    state: GroupState,
+    state: ConsumerGroupState,
     topics: TopicsImage | None,
     settings: GroupSettings,
     rng: Random,
     now: float,
     now_ms: int,
 ) -> tuple[ClassicGroup, Effects]:
-    """The classic group of all members of ``state``, each with its target; records of both."""
+    """The classic group with all members of ``state`` and their targets; the records of both."""
     members = [
         _classic_member(member, member.facts.classic, state, topics)
         for _, member in sorted(state.members.items())
@@ -97,10 +104,13 @@ def to_classic(
 
 
 def _classic_member(
-    member: Member, classic: ClassicFacts, state: GroupState, topics: TopicsImage | None
+    member: ConsumerMember,
+    classic: ClassicProtocolFacts,
+    state: ConsumerGroupState,
+    topics: TopicsImage | None,
 ) -> ClassicMemberState:
     facts = member.facts
-    target = by_name(state.targets.get(member.id, NOTHING).items(), topics)
+    target = by_name(state.targets.get(member.id, NO_PARTITIONS).items(), topics)
     return ClassicMemberState(
         member_id=member.id,
         instance_id=facts.instance_id,
@@ -117,12 +127,12 @@ def _classic_member(
 
 def to_consumer(
     classic: ClassicGroup, topics: TopicsImage, settings: GroupSettings
-) -> GroupState | Refusal:
-    """A group whose members are those of ``classic``, which is left as it is."""
+) -> ConsumerGroupState | Refusal:
+    """The consumer group with the members of ``classic``, which is not changed."""
     obstacle = _obstacle(classic, settings)
     if obstacle is not None:
         return _no_upgrade(classic, obstacle)
-    state = GroupState()
+    state = ConsumerGroupState()
     state.epoch = state.assignment_epoch = classic.generation
     for each in classic.members:
         metadata = each.metadata(classic.protocol_name or each.protocols[0][0])
@@ -136,31 +146,31 @@ def to_consumer(
                 "an unsupported custom assignor is in use. Please refer to the documentation or "
                 "switch to a default assignor before re-attempting the upgrade.",
             )
-        facts = Facts(
+        facts = ConsumerFacts(
             client=each.client,
             instance_id=each.instance_id,
             rack_id=subscription.rack_id,
             rebalance_timeout_ms=each.rebalance_timeout_ms,
             topic_names=subscription.topics,
-            classic=ClassicFacts(each.session_timeout_ms, each.protocols),
+            classic=ClassicProtocolFacts(each.session_timeout_ms, each.protocols),
         )
-        blank = Member(each.member_id, facts, Holding())
+        blank = ConsumerMember(each.member_id, facts, CurrentAssignment())
         if not state.has_room_for(blank, facts, topics):
             return _no_upgrade(classic, "its members' subscriptions are too large.")
-        held: Held = {}
+        held: PartitionEpochs = {}
         if assignment is not None:
             held = _held(assignment.partitions.items(), state, topics)
         epoch = classic.generation
-        holding = Holding(epoch=epoch, previous_epoch=epoch, assigned=held)
-        state.add(Member(each.member_id, facts, holding))
+        current = CurrentAssignment(epoch=epoch, previous_epoch=epoch, assigned=held)
+        state.add(ConsumerMember(each.member_id, facts, current))
         target = {topic: frozenset(numbers) for topic, numbers in held.items()}
-        state.set_target(each.member_id, target or NOTHING)
+        state.set_target(each.member_id, target or NO_PARTITIONS)
     state.follow(topics)
     return state
 
 
 def _obstacle(classic: ClassicGroup, settings: GroupSettings) -> str | None:
-    """Why no group of that kind and size is upgraded; None if it may be."""
+    """Why the group may not be converted; None if it may."""
     if settings.consumer_migration_policy not in _UPGRADES:
         return "online upgrade is disabled."
     if classic.protocol_type != CONSUMER:
@@ -171,9 +181,9 @@ def _obstacle(classic: ClassicGroup, settings: GroupSettings) -> str | None:
 
 
 def _held(
-    partitions: Iterable[tuple[str, Iterable[int]]], state: GroupState, topics: TopicsImage
-) -> Held:
-    """The existing partitions of an assignment; one that it gives twice stays with the first."""
+    partitions: Iterable[tuple[str, Iterable[int]]], state: ConsumerGroupState, topics: TopicsImage
+) -> PartitionEpochs:
+    """The existing partitions of an assignment that no other member has."""
     held = {}
     for name, numbers in partitions:
         topic = topics.get(name)

@@ -1,11 +1,11 @@
-"""The stored values of a consumer group, one small record for each thing that changes alone.
+"""The stored form of a consumer group: one small record for each part that changes by itself.
 
 ========================== =====================================================
-``consumer/group``         epochs, the topics' fingerprint, since when it is empty
-``consumer/member/<id>``   what a member told about itself; a long id is hashed
-``consumer/target/<id>``   a member's target; left out where it is empty
-``consumer/current/<id>``  what a member holds
-``consumer/regex/<hash>``  a pattern and the topics that it matched
+``consumer/group``         epochs, fingerprint of the topics, time at which it became empty
+``consumer/member/<id>``   a member's subscription and client; a long id is hashed
+``consumer/target/<id>``   a member's target; absent if it is empty
+``consumer/current/<id>``  a member's current assignment
+``consumer/regex/<hash>``  a pattern and the topics that it matches
 ========================== =====================================================
 """
 
@@ -19,22 +19,28 @@ import msgspec
 
 from headwater.groups.bounds import VALUE_MAX_BYTES
 from headwater.groups.consumer.assignors import Partitions
-from headwater.groups.consumer.members import ClassicFacts, Facts, Held, Holding, MemberState
-from headwater.groups.requests import Client
+from headwater.groups.consumer.members import (
+    ClassicProtocolFacts,
+    ConsumerFacts,
+    CurrentAssignment,
+    MemberState,
+    PartitionEpochs,
+)
+from headwater.groups.requests import ClientIdentity
 from headwater.meta.values import Value, decode, encode
 
 __all__ = (
     "GROUP",
     "GroupRecord",
     "current_name",
+    "decode_current",
     "decode_facts",
     "decode_group",
-    "decode_holding",
     "decode_regex",
     "decode_target",
+    "encode_current",
     "encode_facts",
     "encode_group",
-    "encode_holding",
     "encode_regex",
     "encode_target",
     "member_name",
@@ -49,12 +55,12 @@ _MEMBER = "consumer/member/"
 _TARGET = "consumer/target/"
 _CURRENT = "consumer/current/"
 _REGEX = "consumer/regex/"
-_LONGEST_NAME: Final = 200
+_MAX_NAME_LENGTH: Final = 200
 _HASHED: Final = "~"
 
 
 class GroupRecord(Value):
-    """The group itself; ``fingerprint`` is None until its topics were looked at again."""
+    """The group itself; ``fingerprint`` is None until the next heartbeat computes it."""
 
     epoch: int = 0
     assignment_epoch: int = 0
@@ -66,7 +72,7 @@ class _MemberRecord(Value):
     client_id: str
     client_host: str
     id: str | None = None
-    """Where the record's name has a hash of it."""
+    """The member id, if the record's name has a hash of it."""
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
@@ -82,7 +88,7 @@ class _TargetRecord(Value):
 
 
 class _CurrentRecord(Value):
-    """Held partitions by topic and by the epoch at which they were given."""
+    """A current assignment; partitions by topic and by the epoch at which they were assigned."""
 
     epoch: int = 0
     previous_epoch: int = 0
@@ -92,22 +98,22 @@ class _CurrentRecord(Value):
 
 
 class _RegexRecord(Value):
-    """``topics`` is None where the names are too many for one record."""
+    """``topics`` is None if the names do not fit into one record."""
 
     pattern: str
     topics: list[str] | None = msgspec.field(default_factory=list)
 
 
 def _name(kind: str, member_id: str) -> str:
-    """The name of a member's record. Stores bound the length of keys; clients choose ids."""
+    """The name of a member's record; long ids are hashed, because stores limit key lengths."""
     quoted = _quoted(member_id)
-    if len(quoted) > _LONGEST_NAME:
+    if len(quoted) > _MAX_NAME_LENGTH:
         return kind + _HASHED + blake2b(member_id.encode(), digest_size=24).hexdigest()
     return kind + quoted
 
 
 def _quoted(member_id: str) -> str:
-    # No id that a client chose may look like the hash of another's.
+    # No quoted id may look like the hash of another one.
     return quote(member_id, safe="").replace(_HASHED, "%7E")
 
 
@@ -124,7 +130,7 @@ def current_name(member_id: str) -> str:
 
 
 def regex_name(pattern: str) -> str:
-    """By hash, because a pattern may be longer than a key should be."""
+    """The name of a pattern's record; hashed, because patterns may be longer than keys."""
     return _REGEX + blake2b(pattern.encode(), digest_size=16).hexdigest()
 
 
@@ -159,7 +165,7 @@ def decode_group(data: bytes) -> GroupRecord:
     return decode(GroupRecord, data)
 
 
-def encode_facts(member_id: str, facts: Facts) -> bytes:
+def encode_facts(member_id: str, facts: ConsumerFacts) -> bytes:
     classic = facts.classic
     hashed = member_name(member_id) != _MEMBER + _quoted(member_id)
     return _encode_with(
@@ -180,13 +186,13 @@ def encode_facts(member_id: str, facts: Facts) -> bytes:
     )
 
 
-def decode_facts(data: bytes) -> Facts:
+def decode_facts(data: bytes) -> ConsumerFacts:
     record = decode(_MemberRecord, data)
     classic = None
     if record.session_timeout_ms is not None:
-        classic = ClassicFacts(record.session_timeout_ms, tuple(record.protocols))
-    return Facts(
-        client=Client(record.client_id, record.client_host),
+        classic = ClassicProtocolFacts(record.session_timeout_ms, tuple(record.protocols))
+    return ConsumerFacts(
+        client=ClientIdentity(record.client_id, record.client_host),
         instance_id=record.instance_id,
         rack_id=record.rack_id,
         rebalance_timeout_ms=record.rebalance_timeout_ms,
@@ -209,22 +215,22 @@ def decode_target(data: bytes) -> Partitions:
     return {UUID(bytes=topic): frozenset(numbers) for topic, numbers in record.topics.items()}
 
 
-def encode_holding(holding: Holding) -> bytes:
+def encode_current(current: CurrentAssignment) -> bytes:
     return _encode_with(
-        holding.unknown,
+        current.unknown,
         _CurrentRecord(
-            epoch=holding.epoch,
-            previous_epoch=holding.previous_epoch,
-            state=int(holding.state),
-            assigned=_by_epoch(holding.assigned),
-            revoking=_by_epoch(holding.revoking),
+            epoch=current.epoch,
+            previous_epoch=current.previous_epoch,
+            state=int(current.state),
+            assigned=_by_epoch(current.assigned),
+            revoking=_by_epoch(current.revoking),
         ),
     )
 
 
-def decode_holding(data: bytes) -> Holding:
+def decode_current(data: bytes) -> CurrentAssignment:
     record = decode(_CurrentRecord, data)
-    return Holding(
+    return CurrentAssignment(
         epoch=record.epoch,
         previous_epoch=record.previous_epoch,
         state=MemberState(record.state),
@@ -234,7 +240,7 @@ def decode_holding(data: bytes) -> Holding:
     )
 
 
-def _by_epoch(held: Held) -> dict[bytes, dict[int, list[int]]]:
+def _by_epoch(held: PartitionEpochs) -> dict[bytes, dict[int, list[int]]]:
     found: dict[bytes, dict[int, list[int]]] = {}
     for topic, numbers in held.items():
         epochs = found.setdefault(topic.bytes, {})
@@ -243,7 +249,7 @@ def _by_epoch(held: Held) -> dict[bytes, dict[int, list[int]]]:
     return found
 
 
-def _by_partition(record: dict[bytes, dict[int, list[int]]]) -> Held:
+def _by_partition(record: dict[bytes, dict[int, list[int]]]) -> PartitionEpochs:
     return {
         UUID(bytes=topic): {
             number: epoch for epoch, numbers in epochs.items() for number in numbers
@@ -260,6 +266,6 @@ def encode_regex(pattern: str, topics: frozenset[str]) -> bytes:
 
 
 def decode_regex(data: bytes) -> tuple[str, frozenset[str] | None]:
-    """The pattern and its topics; None where these have to be looked up again."""
+    """The pattern and its topics; None if they must be matched again."""
     record = decode(_RegexRecord, data)
     return record.pattern, None if record.topics is None else frozenset(record.topics)

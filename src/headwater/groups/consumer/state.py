@@ -1,6 +1,6 @@
-"""The state of a consumer group and the steps that it goes by; requests are in ``consumer``.
+"""The state of a consumer group, and its changes.
 
-Every step notes the records that it changed; ``take_records`` hands them out.
+Every change collects the changed records; ``take_records`` returns them.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from headwater.groups.bounds import (
 )
 from headwater.groups.consumer import records as stored
 from headwater.groups.consumer.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, Partitions, Subscriber
-from headwater.groups.consumer.members import Facts, Holding, Member
+from headwater.groups.consumer.members import ConsumerFacts, ConsumerMember, CurrentAssignment
 from headwater.groups.consumer.reconcile import reconcile
 from headwater.groups.consumer.subscriptions import (
     Subscriptions,
@@ -29,18 +29,18 @@ from headwater.groups.consumer.subscriptions import (
 from headwater.groups.group import TORN_MARK
 from headwater.groups.requests import Assignment
 
-__all__ = ("NOTHING", "GroupState")
+__all__ = ("NO_PARTITIONS", "ConsumerGroupState")
 
-NOTHING: Partitions = {}
+NO_PARTITIONS: Partitions = {}
 
 
-class GroupState:
-    """Members with their targets and holdings, and the epochs between which they move."""
+class ConsumerGroupState:
+    """The members with their targets and current assignments, and the group's epochs."""
 
     def __init__(self) -> None:
         self.epoch = 0
         self.assignment_epoch = 0
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self.static_ids: dict[str, str] = {}
         self.subscriptions = Subscriptions()
@@ -48,21 +48,21 @@ class GroupState:
         self.classic_protocols: Counter[str] = Counter()
         self.empty_since_ms: int | None = None
         self.size = 0
-        """About how many bytes the members' facts have in the store."""
+        """Estimated bytes of the members' records."""
         self._assignors: Counter[str] = Counter()
         self._holders: dict[UUID, dict[int, str]] = {}
         self._fingerprint: int | None = None
         self._records: dict[str, bytes | None] = {}
         self._written = b""
-        self._unlisted: dict[str, bytes] = {}
-        """Stored patterns without their topics, until they are looked up again."""
+        self._unmatched_patterns: dict[str, bytes] = {}
+        """Stored patterns without topics, until they are matched again."""
         self._unknown: Mapping[str, Any] = {}
         """Fields of the group that a newer release stored."""
 
     # Records.
 
     @classmethod
-    def restore(cls, records: Mapping[str, bytes]) -> "GroupState":
+    def restore(cls, records: Mapping[str, bytes]) -> "ConsumerGroupState":
         state = cls()
         state._written = records[stored.GROUP]
         group = stored.decode_group(state._written)
@@ -74,26 +74,26 @@ class GroupState:
         for data in stored.regexes_of(records):
             pattern, topics = stored.decode_regex(data)
             if topics is None:
-                state._unlisted[pattern] = data
+                state._unmatched_patterns[pattern] = data
             else:
                 state.subscriptions.resolved[pattern] = topics
         for member_id in stored.members_of(records):
             facts = stored.decode_facts(records[stored.member_name(member_id)])
-            current = records.get(stored.current_name(member_id))
-            holding = stored.decode_holding(current) if current else Holding()
-            state.members[member_id] = Member(member_id, facts, holding)
+            current_data = records.get(stored.current_name(member_id))
+            current = stored.decode_current(current_data) if current_data else CurrentAssignment()
+            state.members[member_id] = ConsumerMember(member_id, facts, current)
             state._count(member_id, facts)
-            state._hold(member_id, Holding(), holding)
+            state._update_holders(member_id, CurrentAssignment(), current)
             if target := records.get(stored.target_name(member_id)):
                 state.targets[member_id] = stored.decode_target(target)
         if TORN_MARK in records:
-            # Members' targets may be of two epochs: the next heartbeat makes them anew.
+            # The stored targets may be of two epochs: the next heartbeat computes them again.
             state.bump()
             state._records[TORN_MARK] = None
         return state
 
     def take_records(self) -> dict[str, bytes | None]:
-        """What changed since the last call; a value that stayed as it was is not in it."""
+        """The records that have changed since the last call."""
         group = stored.encode_group(
             stored.GroupRecord(
                 epoch=self.epoch,
@@ -113,7 +113,7 @@ class GroupState:
         return not self._written
 
     def tombstones(self) -> dict[str, bytes | None]:
-        """What deletes every record that this group may have."""
+        """Changes that delete every record of this group."""
         names = [stored.GROUP, *map(stored.regex_name, self.subscriptions.resolved)]
         for member_id in self.members:
             names += (stored.member_name(member_id), stored.current_name(member_id))
@@ -123,49 +123,49 @@ class GroupState:
 
     # Members.
 
-    def add(self, member: Member) -> None:
-        """A member comes, or comes back as another."""
+    def add(self, member: ConsumerMember) -> None:
+        """Add a member."""
         self.members[member.id] = member
         self._count(member.id, member.facts)
-        self._hold(member.id, Holding(), member.holding)
+        self._update_holders(member.id, CurrentAssignment(), member.current)
         self._records[stored.member_name(member.id)] = stored.encode_facts(member.id, member.facts)
-        self._records[stored.current_name(member.id)] = stored.encode_holding(member.holding)
+        self._records[stored.current_name(member.id)] = stored.encode_current(member.current)
         self.empty_since_ms = None
 
     def remove(self, member_id: str) -> None:
-        self._take_out(member_id)
+        self._remove_member(member_id)
         self._forget_patterns()
 
-    def _take_out(self, member_id: str) -> None:
+    def _remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id)
         self.targets.pop(member_id, None)
         self._uncount(member_id, member.facts)
-        self._hold(member_id, member.holding, Holding())
+        self._update_holders(member_id, member.current, CurrentAssignment())
         for name in (stored.member_name, stored.target_name, stored.current_name):
             self._records[name(member_id)] = None
 
     def fence(self, member_ids: Iterable[str], now_ms: int) -> None:
-        """Members are gone for good; their partitions are free and a new target is due."""
+        """Remove members; frees their partitions and starts a new epoch."""
         for member_id in member_ids:
             self.remove(member_id)
         self.bump()
-        # Which topics are left is looked at with the next heartbeat, which makes a target anyway.
+        # The next heartbeat computes the fingerprint of the remaining topics.
         self._fingerprint = None
         if not self.members:
             self.empty_since_ms = now_ms
 
-    def replace_static(self, old: Member, member_id: str) -> Member:
-        """Another takes a static member's place, with its target and what it held."""
+    def replace_static(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
+        """Replace a static member by a new one, which takes over its target and assignment."""
         member = old.as_replacement(member_id)
         if member_id == old.id:
-            return self.set_holding(old, member.holding)
-        target = self.targets.get(old.id, NOTHING)
-        self._take_out(old.id)
+            return self.set_current(old, member.current)
+        target = self.targets.get(old.id, NO_PARTITIONS)
+        self._remove_member(old.id)
         self.add(member)
         self.set_target(member_id, target)
         return member
 
-    def set_facts(self, member: Member, facts: Facts) -> Member:
+    def set_facts(self, member: ConsumerMember, facts: ConsumerFacts) -> ConsumerMember:
         if facts == member.facts:
             return member
         self._uncount(member.id, member.facts)
@@ -176,21 +176,23 @@ class GroupState:
         self.members[member.id] = updated
         return updated
 
-    def set_holding(self, member: Member, holding: Holding) -> Member:
-        if holding is member.holding:
+    def set_current(self, member: ConsumerMember, current: CurrentAssignment) -> ConsumerMember:
+        if current is member.current:
             return member
-        self._hold(member.id, member.holding, holding)
-        self._records[stored.current_name(member.id)] = stored.encode_holding(holding)
-        updated = replace(member, holding=holding)
+        self._update_holders(member.id, member.current, current)
+        self._records[stored.current_name(member.id)] = stored.encode_current(current)
+        updated = replace(member, current=current)
         self.members[member.id] = updated
         return updated
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
         member_id = self.static_ids.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
-    def has_room_for(self, member: Member, facts: Facts, topics: TopicsImage) -> bool:
-        """The group keeps its bounds if ``member`` says this, which may be new in the group."""
+    def has_room_for(
+        self, member: ConsumerMember, facts: ConsumerFacts, topics: TopicsImage
+    ) -> bool:
+        """Whether the group stays within its bounds with these facts of a new or known member."""
         size = facts.size(member.id)
         known = self.members.get(member.id)
         before = 0 if known is None else known.facts.size(member.id)
@@ -205,7 +207,7 @@ class GroupState:
             )
         )
 
-    def _count(self, member_id: str, facts: Facts) -> None:
+    def _count(self, member_id: str, facts: ConsumerFacts) -> None:
         self.size += facts.size(member_id)
         self.subscriptions.add(facts.topic_names, facts.topic_regex)
         if facts.instance_id is not None:
@@ -216,7 +218,7 @@ class GroupState:
             self.classic_members += 1
             self.classic_protocols.update(name for name, _ in facts.classic.protocols)
 
-    def _uncount(self, member_id: str, facts: Facts) -> None:
+    def _uncount(self, member_id: str, facts: ConsumerFacts) -> None:
         self.size -= facts.size(member_id)
         self.subscriptions.remove(facts.topic_names, facts.topic_regex)
         if facts.instance_id is not None and self.static_ids.get(facts.instance_id) == member_id:
@@ -228,7 +230,9 @@ class GroupState:
             for name, _ in facts.classic.protocols:
                 decrement(self.classic_protocols, name)
 
-    def _hold(self, member_id: str, before: Holding, after: Holding) -> None:
+    def _update_holders(
+        self, member_id: str, before: CurrentAssignment, after: CurrentAssignment
+    ) -> None:
         for held in (before.assigned, before.revoking):
             for topic, numbers in held.items():
                 for number in numbers:
@@ -253,13 +257,13 @@ class GroupState:
         self.epoch += 1
 
     def follow(self, topics: TopicsImage) -> bool:
-        """Resolve the patterns again; whether a subscribed topic came, went or grew."""
+        """Update the matches of patterns; returns whether the subscribed topics have changed."""
         for pattern in self.subscriptions.patterns:
             names = topics.matched(pattern).topics
             if self.subscriptions.resolved.get(pattern) != names:
                 self.subscriptions.resolved[pattern] = names
                 data = stored.encode_regex(pattern, names)
-                if data != self._unlisted.pop(pattern, None):
+                if data != self._unmatched_patterns.pop(pattern, None):
                     self._records[stored.regex_name(pattern)] = data
         before = self._fingerprint
         self._fingerprint = fingerprint(self.subscriptions.all_topics(), topics)
@@ -267,38 +271,38 @@ class GroupState:
 
     @property
     def assignor(self) -> str:
-        """The one that most members want; the default where none has a wish."""
+        """The assignor that most members request; the default if none requests one."""
         wanted = [name for name in ASSIGNORS if self._assignors[name]]
         return max(wanted, key=self._assignors.__getitem__, default=DEFAULT_ASSIGNOR)
 
-    def can_assign(self, topics: TopicsImage, more: Facts | None = None) -> bool:
-        """Whether making a target is little enough work; ``more`` are a member's to come."""
+    def can_assign(self, topics: TopicsImage, more: ConsumerFacts | None = None) -> bool:
+        """Whether an assignment stays within its bound; ``more`` is a joining member."""
         others = [name for name in ASSIGNORS if name != DEFAULT_ASSIGNOR]
         pairwise = any(self._assignors[name] for name in others)
-        coming = None
+        joining = None
         if more is not None:
             pairwise = pairwise or more.assignor in others
-            coming = (more.topic_names, more.topic_regex)
-        work = self.subscriptions.assignment_work(topics, pairwise=pairwise, more=coming)
+            joining = (more.topic_names, more.topic_regex)
+        work = self.subscriptions.assignment_work(topics, pairwise=pairwise, more=joining)
         return work <= MAX_ASSIGNMENT_WORK
 
     def assign(self, topics: TopicsImage) -> None:
-        """Make the target of this epoch."""
-        wants = _Wants(self.subscriptions, topics)
+        """Compute the target of this epoch."""
+        subscribed = _SubscribedTopics(self.subscriptions, topics)
         subscribers = {
             member.id: Subscriber(
                 member.facts.instance_id,
-                wants.of(member.facts),
-                self.targets.get(member.id, NOTHING),
+                subscribed.of(member.facts),
+                self.targets.get(member.id, NO_PARTITIONS),
             )
             for member in self.members.values()
         }
-        for member_id, target in ASSIGNORS[self.assignor](subscribers, wants.counts).items():
+        for member_id, target in ASSIGNORS[self.assignor](subscribers, subscribed.counts).items():
             self.set_target(member_id, target)
         self.assignment_epoch = self.epoch
 
     def set_target(self, member_id: str, target: Partitions) -> None:
-        if target is self.targets.get(member_id, NOTHING):
+        if target is self.targets.get(member_id, NO_PARTITIONS):
             return
         if target:
             self.targets[member_id] = target
@@ -308,41 +312,41 @@ class GroupState:
 
     def reconcile(
         self,
-        member: Member,
+        member: ConsumerMember,
         topics: TopicsImage,
         owned: Assignment | None,
         *,
         subscription_changed: bool,
-    ) -> Member:
-        """Take a member one step further to its target."""
-        if not subscription_changed and member.holding.reconciled_to(self.assignment_epoch):
+    ) -> ConsumerMember:
+        """Move a member one step towards its target."""
+        if not subscription_changed and member.current.reconciled_to(self.assignment_epoch):
             return member
-        holding = reconcile(
-            member.holding,
-            target=self.targets.get(member.id, NOTHING),
+        current = reconcile(
+            member.current,
+            target=self.targets.get(member.id, NO_PARTITIONS),
             target_epoch=self.assignment_epoch,
-            topics=_Wants(self.subscriptions, topics).of(member.facts),
+            topics=_SubscribedTopics(self.subscriptions, topics).of(member.facts),
             subscription_changed=subscription_changed,
             owned=owned,
             taken=self.taken,
         )
-        return self.set_holding(member, holding)
+        return self.set_current(member, current)
 
-    def waits(self, member: Member) -> bool:
-        """Others still hold something of the member's target."""
+    def waits(self, member: ConsumerMember) -> bool:
+        """Whether other members still have partitions of the member's target."""
         return any(
-            number not in member.holding.assigned.get(topic, ()) and self.taken(topic, number)
-            for topic, numbers in self.targets.get(member.id, NOTHING).items()
+            number not in member.current.assigned.get(topic, ()) and self.taken(topic, number)
+            for topic, numbers in self.targets.get(member.id, NO_PARTITIONS).items()
             for number in numbers
         )
 
     def taken(self, topic: UUID, number: int) -> bool:
-        """A member holds that partition, or did not give it up yet."""
+        """Whether a member has the partition or has not confirmed its revocation."""
         return number in self._holders.get(topic, ())
 
 
-class _Wants:
-    """Topic ids of subscriptions, each worked out once."""
+class _SubscribedTopics:
+    """The topic ids of subscriptions; each is computed once."""
 
     def __init__(self, subscriptions: Subscriptions, topics: TopicsImage) -> None:
         self.counts: dict[UUID, int] = {}
@@ -350,7 +354,7 @@ class _Wants:
         self._topics = topics
         self._known: dict[tuple[frozenset[str], str], frozenset[UUID]] = {}
 
-    def of(self, facts: Facts) -> frozenset[UUID]:
+    def of(self, facts: ConsumerFacts) -> frozenset[UUID]:
         key = (facts.topic_names, facts.topic_regex)
         if key not in self._known:
             found = set()

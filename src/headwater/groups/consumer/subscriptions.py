@@ -1,4 +1,4 @@
-"""What the members of a group want to read: names, patterns, and the topics behind them."""
+"""The subscriptions of a group's members: topic names, patterns, and the matched topics."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from headwater.engine import Topic
 from headwater.groups.bounds import MAX_ASSIGNMENT_WORK
-from headwater.groups.consumer.patterns import Matched
+from headwater.groups.consumer.patterns import PatternMatch
 
 __all__ = (
     "Subscriptions",
@@ -21,11 +21,11 @@ __all__ = (
 K = TypeVar("K")
 
 Subscription = tuple[frozenset[str], str]
-"""The names and the pattern of one member."""
+"""The topic names and the pattern of one member."""
 
 
 class TopicsImage(Protocol):
-    """The topics of the cluster as far as this broker knows them."""
+    """The topics of the cluster that this broker knows."""
 
     @property
     def version(self) -> int:
@@ -36,16 +36,16 @@ class TopicsImage(Protocol):
 
     def get_by_id(self, topic_id: UUID) -> Topic | None: ...
 
-    def matched(self, pattern: str) -> Matched:
-        """The topics of a pattern, or what is wrong with it."""
+    def matched(self, pattern: str) -> PatternMatch:
+        """The topics that match a pattern, or why it is invalid."""
         ...
 
 
 def fingerprint(names: Collection[str], topics: TopicsImage) -> int:
-    """One number for what exists of those topics: their ids and numbers of partitions.
+    """A hash of the ids and partition counts of the topics that exist.
 
-    It is the same in every process, so that a coordinator that takes over can tell whether
-    topics changed in between.
+    It is the same in every process, so that a coordinator that takes over can detect whether the
+    topics have changed.
     """
     digest = blake2b(digest_size=7)
     for name in sorted(names):
@@ -56,7 +56,7 @@ def fingerprint(names: Collection[str], topics: TopicsImage) -> int:
 
 
 class Subscriptions:
-    """Counts of the names and patterns that members subscribe to."""
+    """Counts of the names and patterns to which the members subscribe."""
 
     __slots__ = ("_members", "_names", "_patterns", "resolved")
 
@@ -65,7 +65,7 @@ class Subscriptions:
         self._patterns: Counter[str] = Counter()
         self._members: Counter[Subscription] = Counter()
         self.resolved: dict[str, frozenset[str]] = {}
-        """The topics of each pattern, once it was looked at."""
+        """The topics of each pattern that has been matched."""
 
     def add(self, names: frozenset[str], pattern: str) -> None:
         self._members[names, pattern] += 1
@@ -86,11 +86,11 @@ class Subscriptions:
 
     @property
     def unresolved(self) -> bool:
-        """A pattern was not looked at yet."""
+        """Whether a pattern has not been matched yet."""
         return not self._patterns.keys() <= self.resolved.keys()
 
     def topics(self, names: frozenset[str], pattern: str) -> frozenset[str]:
-        """The names of topics behind one member's subscription."""
+        """The topic names of one member's subscription, its pattern included."""
         return names | self.resolved.get(pattern, frozenset()) if pattern else names
 
     def all_topics(self) -> set[str]:
@@ -100,20 +100,20 @@ class Subscriptions:
         return found
 
     def names_with(self, names: Collection[str]) -> int:
-        """How many different names there would be with these."""
+        """Number of distinct names after adding these."""
         return len(self._names) + sum(name not in self._names for name in names)
 
     def patterns_with(self, pattern: str) -> int:
-        """How many different patterns there would be with that one."""
+        """Number of distinct patterns after adding this one."""
         return len(self._patterns) + bool(pattern and pattern not in self._patterns)
 
     def assignment_work(
         self, topics: TopicsImage, *, pairwise: bool, more: Subscription | None = None
     ) -> int:
-        """How many topics of members and partitions an assignment looks at.
+        """Number of members' topics and partitions that an assignment processes.
 
-        ``more`` is that of a member to come. ``pairwise`` says that the assignor looks at every
-        topic of every member even if all subscribe alike. Partitions are not counted above
+        ``more`` is the subscription of a joining member. With ``pairwise`` the assignor processes
+        every topic of every member, even if all subscriptions are equal. Counting stops above
         ``MAX_ASSIGNMENT_WORK``.
         """
         members = dict(self._members)
@@ -134,7 +134,7 @@ class Subscriptions:
         return work + sum(len(topic.streams) for name in found if (topic := topics.get(name)))
 
     def has_topic(self, name: str) -> bool:
-        """A pattern that was not looked at yet may match any topic."""
+        """Whether a member may read the topic; an unmatched pattern may match any topic."""
         return name in self._names or any(
             pattern not in self.resolved or name in self.resolved[pattern]
             for pattern in self._patterns
@@ -142,7 +142,7 @@ class Subscriptions:
 
 
 def decrement(counter: Counter[K], key: K) -> None:
-    """One less; a key that nobody has any more is gone."""
+    """Decrement a count; removes the key at 0."""
     counter[key] -= 1
     if not counter[key]:
         del counter[key]

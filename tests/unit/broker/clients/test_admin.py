@@ -9,7 +9,7 @@ import pytest
 from headwater.app.storage_engine import log_directory
 from headwater.broker.handlers import list_transactions
 from headwater.groups.bounds import MAX_PATTERN_CHARS
-from headwater.groups.consumer.patterns import fault_in
+from headwater.groups.consumer.patterns import pattern_fault
 from tests.support.broker.running import RunningBroker, batch, produce_fields, running_broker
 
 DESCRIBE_LOG_DIRS, ALTER_LOG_DIRS, ELECT, REASSIGN, LIST_REASSIGNMENTS = 35, 34, 43, 45, 46
@@ -188,9 +188,9 @@ async def test_a_pattern_of_transactional_ids_is_bounded_and_compiled_in_a_threa
 
     def checked(pattern: str) -> str | None:
         threads.append(threading.current_thread())
-        return fault_in(pattern)
+        return pattern_fault(pattern)
 
-    monkeypatch.setattr(list_transactions, "fault_in", checked)
+    monkeypatch.setattr(list_transactions, "pattern_fault", checked)
     fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
     for pattern in ("a" * MAX_PATTERN_CHARS, "a" * (MAX_PATTERN_CHARS + 1), r"\p{L}" * 800):
         response = await broker.call(

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from headwater.groups.requests import (
-    Client,
+    ClientIdentity,
     ConsumerDescription,
     ConsumerHeartbeatReply,
     ConsumerMemberDescription,
@@ -125,7 +125,7 @@ async def test_consumer_groups_are_described_with_topic_names(given: Fixture, ve
         instance_id=None,
         rack_id="r",
         epoch=4,
-        client=Client("app", "/10.0.0.1"),
+        client=ClientIdentity("app", "/10.0.0.1"),
         topic_names=("t",),
         topic_regex="",
         assigned={topic: (0,)},

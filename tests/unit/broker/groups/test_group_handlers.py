@@ -15,12 +15,12 @@ from headwater.errors import CoordinatorNotAvailable, NotCoordinator
 from headwater.groups.requests import (
     ClassicDescription,
     ClassicMemberDescription,
-    Client,
+    ClientIdentity,
     JoinedMember,
     JoinReply,
     JoinRequest,
     LeavingMember,
-    Listed,
+    ListedGroup,
     SyncReply,
 )
 from headwater.wire.error_codes import Code
@@ -74,7 +74,7 @@ async def test_join_tells_the_group_what_its_version_means(
             "join",
             "g",
             JoinRequest(
-                client=Client("test", "/127.0.0.1"),
+                client=ClientIdentity("test", "/127.0.0.1"),
                 member_id="",
                 instance_id=None,
                 session_timeout_ms=10_000,
@@ -267,9 +267,9 @@ async def test_a_coordinators_error_stands_where_each_reply_has_it(given: Fixtur
 
 
 LISTED = (
-    Listed("a", "consumer", "Stable", "classic"),
-    Listed("b", "", "Empty", "classic"),
-    Listed("c", "consumer", "Stable", "consumer"),
+    ListedGroup("a", "consumer", "Stable", "classic"),
+    ListedGroup("b", "", "Empty", "classic"),
+    ListedGroup("c", "consumer", "Stable", "consumer"),
 )
 
 
@@ -306,7 +306,7 @@ async def test_very_many_groups_are_listed_in_turns() -> None:
             await asyncio.sleep(0)
 
     count = 10 * TURN_ELEMENTS
-    listed = [Listed(f"g{number}", "", "Empty", "classic") for number in range(count)]
+    listed = [ListedGroup(f"g{number}", "", "Empty", "classic") for number in range(count)]
     services: Any = SimpleNamespace(groups=FakeGroups(list=listed), authorizer=AllowAll())
     task = asyncio.create_task(other())
     reply = await list_groups.handle(
@@ -324,7 +324,7 @@ async def test_classic_groups_are_described_with_their_members(
     member = ClassicMemberDescription(
         member_id="m",
         instance_id="i",
-        client=Client("app", "/10.0.0.1"),
+        client=ClientIdentity("app", "/10.0.0.1"),
         metadata=b"meta",
         assignment=b"parts",
     )

@@ -16,7 +16,7 @@ from headwater.groups.classic.records import (
     member_name,
     read_records,
 )
-from headwater.groups.requests import Client, JoinReply, SyncReply
+from headwater.groups.requests import ClientIdentity, JoinReply, SyncReply
 from headwater.meta.values import decode
 from tests.support.groups.classic_harness import SETTINGS, DrivenGroup, assignment, subscription
 
@@ -168,7 +168,7 @@ def state(member_id: str, *protocols: str, instance: str | None = None) -> Class
     return ClassicMemberState(
         member_id=member_id,
         instance_id=instance,
-        client=Client("c", "/127.0.0.1"),
+        client=ClientIdentity("c", "/127.0.0.1"),
         session_timeout_ms=10_000,
         rebalance_timeout_ms=60_000,
         protocols=tuple((name, subscription("t")) for name in protocols),

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from headwater.groups.classic.group import ClassicGroup
 from headwater.groups.machine import Effects, Ticket
 from headwater.groups.requests import (
-    Client,
+    ClientIdentity,
     HeartbeatRequest,
     JoinReply,
     JoinRequest,
@@ -156,7 +156,7 @@ class Schedule(RuleBasedStateMachine):
             return
         consumer.protocols = protocols
         request = JoinRequest(
-            client=Client(f"c{n}", "/127.0.0.1"),
+            client=ClientIdentity(f"c{n}", "/127.0.0.1"),
             member_id=consumer.member_id,
             instance_id=consumer.instance,
             session_timeout_ms=6_000 + 1_000 * n,

@@ -1,6 +1,6 @@
 """Static members keep their place through a restart."""
 
-from headwater.groups.requests import Client, JoinReply, SyncReply
+from headwater.groups.requests import ClientIdentity, JoinReply, SyncReply
 from headwater.groups.settings import GroupSettings
 from tests.support.groups.classic_harness import DrivenGroup, assignment
 
@@ -15,7 +15,7 @@ def test_a_static_member_that_starts_again_gets_its_assignment_without_a_rebalan
     assert group.machine.state == "Stable"
     assert group.synced(group.sync(reply.member_id, instance="b")) == assignment(old, 1)
     (client,) = [m.client for m in group.machine.members if m.instance_id == "b"]
-    assert client == Client("again", "/127.0.0.1")
+    assert client == ClientIdentity("again", "/127.0.0.1")
 
 
 def test_the_old_id_of_a_static_member_is_fenced() -> None:

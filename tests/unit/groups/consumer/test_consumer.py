@@ -4,9 +4,9 @@ from typing import NoReturn
 
 import msgspec
 
-from headwater.groups.consumer.members import Member
+from headwater.groups.consumer.members import ConsumerMember
 from headwater.groups.group import TORN_MARK
-from headwater.groups.machine import Machine
+from headwater.groups.machine import GroupMachine
 from headwater.groups.requests import (
     ClassicDescription,
     ConsumerHeartbeatReply,
@@ -41,7 +41,7 @@ def test_plain_heartbeat_looks_at_no_topic_and_no_other_member() -> None:
     world = ConsumerGroupWorld(t=3)
     world.join("a")
 
-    class Untouchable(dict[str, Member]):
+    class Untouchable(dict[str, ConsumerMember]):
         def values(self) -> NoReturn:
             raise AssertionError("a plain heartbeat costs the same in a group of any size")
 
@@ -292,7 +292,7 @@ def test_group_that_was_written_in_part_is_assigned_anew() -> None:
 
 
 def test_consumer_group_is_a_machine() -> None:
-    machine: Machine = ConsumerGroupWorld().group
+    machine: GroupMachine = ConsumerGroupWorld().group
     assert (machine.kind, machine.protocol_type, machine.state) == ("consumer", "consumer", "Empty")
 
 

@@ -2,7 +2,11 @@
 
 import pytest
 
-from headwater.groups.consumer.embedded import read_assignment, read_subscription, write_assignment
+from headwater.groups.consumer.consumer_protocol import (
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
 from headwater.groups.requests import LeavingMember
 from headwater.groups.settings import GroupSettings, MigrationPolicy
 from headwater.wire.error_codes import Code

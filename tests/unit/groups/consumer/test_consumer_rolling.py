@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.groups.consumer.embedded import read_assignment, write_assignment
+from headwater.groups.consumer.consumer_protocol import read_assignment, write_assignment
 from headwater.groups.machine import Ticket
 from headwater.groups.requests import JoinReply, LeavingMember, SyncReply
 from headwater.wire.error_codes import Code

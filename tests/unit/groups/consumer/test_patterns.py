@@ -8,8 +8,8 @@ import pytest
 
 from headwater.groups.bounds import MAX_PATTERN_CHARS, MAX_PATTERNS
 from headwater.groups.consumer import patterns
-from headwater.groups.consumer.patterns import Matched, TopicPatterns, match
-from headwater.groups.requests import Client, ConsumerHeartbeatRequest
+from headwater.groups.consumer.patterns import PatternMatch, TopicPatterns, match
+from headwater.groups.requests import ClientIdentity, ConsumerHeartbeatRequest
 from headwater.wire.error_codes import Code
 from tests.support.groups.cluster import SharedTopics, one_node
 from tests.support.groups.consumer_world import ConsumerGroupWorld
@@ -19,7 +19,7 @@ LONG_NAMES = frozenset(f"topic-{'ab' * 60}-{n:04d}" for n in range(2_000))
 
 def joining(member: str, pattern: str | None, epoch: int = 0) -> ConsumerHeartbeatRequest:
     return ConsumerHeartbeatRequest(
-        client=Client("app", "/127.0.0.1"),
+        client=ClientIdentity("app", "/127.0.0.1"),
         member_id=member,
         epoch=epoch,
         rebalance_timeout_ms=60_000 if epoch == 0 else -1,
@@ -64,7 +64,9 @@ async def test_only_what_changed_is_matched_and_never_on_the_loop(
 ) -> None:
     seen: list[tuple[str, int]] = []
 
-    def counted(pattern: str, names: frozenset[str], before: Matched = patterns.NOTHING) -> Matched:
+    def counted(
+        pattern: str, names: frozenset[str], before: PatternMatch = patterns.NOTHING_MATCHED
+    ) -> PatternMatch:
         assert threading.current_thread() is not threading.main_thread()
         seen.append((pattern, len(names - before.seen)))
         return match(pattern, names, before)
@@ -107,7 +109,7 @@ async def test_topics_that_come_while_patterns_are_matched_are_matched_too() -> 
 async def test_no_more_patterns_are_remembered_than_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(patterns, "MAX_KNOWN", 3)
+    monkeypatch.setattr(patterns, "MAX_REMEMBERED", 3)
     image = TopicPatterns(SharedTopics(a=1, b=1))
     for pattern in ("a", "b", "a|b", "b|a"):
         await image.prepare([pattern])

@@ -1,6 +1,6 @@
-"""``uniform`` for members whose subscriptions differ: a greedy start, then moves that help.
+"""``uniform`` for members with different subscriptions: a greedy assignment, then improvements.
 
-As in Kafka, the result is balanced among members that subscribe alike and nearly so elsewhere.
+As in Kafka, members with equal subscriptions are balanced, and all others nearly so.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,10 +11,10 @@ from headwater.groups.consumer.assignors.spec import Partitions, Subscriber
 
 __all__ = ("assign_overlapping",)
 
-_MOST_ROUNDS = 16
-"""Kafka's bound: each round about halves what is left of the imbalance."""
-_MOST_STEPS = 400_000
-"""Topics of members that all rounds together look at, one round at least."""
+_MAX_ROUNDS = 16
+"""Kafka's bound: each round about halves the remaining imbalance."""
+_MAX_STEPS = 400_000
+"""Upper bound on the members' topics that all rounds together process; one round always runs."""
 
 
 def assign_overlapping(
@@ -24,14 +24,14 @@ def assign_overlapping(
     for topic in plan.topics:
         plan.assign_rest(topic)
     steps = sum(len(member.topics) for member in members.values())
-    for _ in range(max(1, min(_MOST_ROUNDS, _MOST_STEPS // max(1, steps)))):
+    for _ in range(max(1, min(_MAX_ROUNDS, _MAX_STEPS // max(1, steps)))):
         if not sum([plan.balance(topic) for topic in plan.topics]):
             break
     return plan.targets()
 
 
 class _Plan:
-    """The assignment while it is made; members are numbered in the order of their ids."""
+    """The assignment in progress; members are numbered in the order of their ids."""
 
     def __init__(self, members: Mapping[str, Subscriber], counts: Mapping[UUID, int]) -> None:
         self._members = members
@@ -44,7 +44,7 @@ class _Plan:
         self._owners = {topic: [-1] * counts[topic] for topic in self._subscribers}
         for number, member_id in enumerate(self._order):
             self._keep(number, members[member_id])
-        # The topics with the most partitions to a subscriber leave the least choice.
+        # Topics with the most partitions per subscriber leave the least choice, so they come first.
         self.topics = sorted(
             self._subscribers,
             key=lambda topic: (
@@ -70,7 +70,7 @@ class _Plan:
         return heap
 
     def assign_rest(self, topic: UUID) -> None:
-        """Give every partition that nobody has to the least loaded subscriber."""
+        """Give every unassigned partition to the least loaded subscriber."""
         owners = self._owners[topic]
         least = self._by_load(self._subscribers[topic])
         for partition, owner in enumerate(owners):
@@ -81,7 +81,7 @@ class _Plan:
                 self._load[number] += 1
 
     def balance(self, topic: UUID) -> int:
-        """Move partitions from the most to the least loaded subscriber while that helps."""
+        """Move partitions from the most to the least loaded subscriber until they are balanced."""
         subscribers = self._subscribers[topic]
         loads = [self._load[number] for number in subscribers]
         if max(loads) - min(loads) <= 1:
@@ -96,11 +96,13 @@ class _Plan:
         moves = 0
         while most:
             load, giver = -most[0][0], -most[0][1]
-            if load != self._load[giver]:  # it got some in this round: it stands too high
+            if (
+                load != self._load[giver]
+            ):  # it received partitions in this round, so its heap entry is out of date
                 heappop(most)
                 continue
             least_load, taker = least[0]
-            if least_load != self._load[taker]:  # it gave some away in this round
+            if least_load != self._load[taker]:  # it gave partitions away in this round
                 heapreplace(least, (self._load[taker], taker))
                 continue
             if load - least_load <= 1:

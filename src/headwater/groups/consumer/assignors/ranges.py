@@ -1,4 +1,4 @@
-"""The ``range`` assignor: to each member a run of partitions of every topic it subscribes to."""
+"""The ``range`` assignor: each member gets consecutive partitions of each topic."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -11,12 +11,12 @@ __all__ = ("assign_ranges",)
 def assign_ranges(
     members: Mapping[str, Subscriber], counts: Mapping[UUID, int]
 ) -> dict[str, Partitions]:
-    """Members stand in one order for all topics, so that equal topics are split alike.
+    """All topics use the same order of members, so that equal topics are split equally.
 
-    Static members come first, by their instance ids: they keep their place, and so their
-    partitions, when dynamic ones come and go.
+    Static members come first, ordered by instance id: they keep their partitions when dynamic
+    members join and leave.
     """
-    order = sorted(members, key=lambda member_id: _place(member_id, members[member_id]))
+    order = sorted(members, key=lambda member_id: _sort_key(member_id, members[member_id]))
     subscribers: dict[UUID, list[str]] = {}
     for member_id in order:
         for topic in members[member_id].topics:
@@ -36,7 +36,7 @@ def assign_ranges(
     }
 
 
-def _place(member_id: str, member: Subscriber) -> tuple[bool, str]:
+def _sort_key(member_id: str, member: Subscriber) -> tuple[bool, str]:
     if member.instance_id is None:
         return True, member_id
     return False, member.instance_id

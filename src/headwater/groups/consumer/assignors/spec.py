@@ -1,4 +1,4 @@
-"""What an assignor is given and gives back."""
+"""The arguments and the result of an assignor."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from uuid import UUID
 __all__ = ("Assignor", "Partitions", "Subscriber")
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""Partitions by topic id; a topic without any is left out."""
+"""Partitions by topic id; topics without partitions are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """One member: the existing topics that it subscribes to and its present target."""
+    """One member: the existing topics that it subscribes to, and its current target."""
 
     instance_id: str | None
     topics: frozenset[UUID]
@@ -20,7 +20,7 @@ class Subscriber:
 
 
 Assignor = Callable[[Mapping[str, Subscriber], Mapping[UUID, int]], dict[str, Partitions]]
-"""From members by id and numbers of partitions by topic to every member's partitions.
+"""Maps members by id and partition counts by topic id to the partitions of every member.
 
-A member whose partitions stay as they were gets the very same object back.
+For a member whose partitions do not change, the result is the same object as its target.
 """

@@ -1,4 +1,4 @@
-"""The ``uniform`` assignor: equally many partitions to each member, as few moves as possible."""
+"""The ``uniform`` assignor: equal numbers of partitions, with as few moves as possible."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -13,7 +13,7 @@ __all__ = ("assign_uniformly",)
 def assign_uniformly(
     members: Mapping[str, Subscriber], counts: Mapping[UUID, int]
 ) -> dict[str, Partitions]:
-    """Within one of each other where all members subscribe to the same topics."""
+    """If all members subscribe to the same topics, their partition counts differ by at most one."""
     if not members:
         return {}
     subscriptions = {member.topics for member in members.values()}
@@ -46,7 +46,7 @@ def _assign_alike(
 
 
 def _keep(target: Partitions, free: dict[UUID, set[int]]) -> Partitions:
-    """What of a target still exists and nobody before holds; it is not free any more."""
+    """The partitions of a target that are still free; removes them from ``free``."""
     mine = {}
     for topic, partitions in target.items():
         if keep := partitions & free.get(topic, set()):
@@ -56,7 +56,7 @@ def _keep(target: Partitions, free: dict[UUID, set[int]]) -> Partitions:
 
 
 def _quotas(sizes: Mapping[str, int], total: int) -> dict[str, int]:
-    """Who shall have how many; those who hold one more already come first for the remainder."""
+    """The partition count of each member; members that have more already get the remainder."""
     least, extra = divmod(total, len(sizes))
     by_size = sorted(sizes, key=lambda member_id: sizes[member_id] <= least)
     return {member_id: least + (index < extra) for index, member_id in enumerate(by_size)}

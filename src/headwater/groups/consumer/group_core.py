@@ -1,4 +1,4 @@
-"""What the requests to a consumer group share: its members' lives and their way to the target."""
+"""The parts of a consumer group that all requests share: sessions, timers and reconciliation."""
 
 import base64
 import logging
@@ -9,9 +9,9 @@ from uuid import UUID
 
 from headwater.coordination.deadlines import Deadlines
 from headwater.groups.consumer.describe import describe, state_name
-from headwater.groups.consumer.members import Facts, Member, MemberState
+from headwater.groups.consumer.members import ConsumerFacts, ConsumerMember, MemberState
 from headwater.groups.consumer.migration import may_downgrade, to_classic
-from headwater.groups.consumer.state import GroupState
+from headwater.groups.consumer.state import ConsumerGroupState
 from headwater.groups.consumer.subscriptions import TopicsImage
 from headwater.groups.machine import Effects
 from headwater.groups.requests import Assignment, ClassicDescription, ConsumerDescription
@@ -20,22 +20,22 @@ from headwater.wire.error_codes import Code
 
 logger = logging.getLogger(__name__)
 
-__all__ = ("JOIN", "REBALANCE", "SESSION", "SYNC", "Core")
+__all__ = ("JOIN", "REBALANCE", "SESSION", "SYNC", "ConsumerGroupCore")
 
 SESSION: Final = "session/"
-"""A member is gone when it is silent for that long,"""
+"""Timer: fences a member that sends no heartbeats."""
 REBALANCE: Final = "rebalance/"
-"""or did not give up in time what it was told to;"""
+"""Timer: fences a member that does not confirm a revocation."""
 JOIN: Final = "join/"
-"""a classic one when it did not join again,"""
+"""Timer: fences a classic member that does not join again."""
 SYNC: Final = "sync/"
-"""or did not fetch its assignment."""
+"""Timer: fences a classic member that does not fetch its assignment."""
 
 
-class Core:
+class ConsumerGroupCore:
     """A machine (``groups.machine``) without its requests.
 
-    ``settings`` may be replaced at any time: what begins from then on follows it.
+    ``settings`` may be replaced at any time; the new ones apply to later calls.
     """
 
     kind = "consumer"
@@ -45,17 +45,17 @@ class Core:
         self.group_id = group_id
         self.settings = settings
         self._rng = rng
-        self._state = GroupState()
+        self._state = ConsumerGroupState()
         self._timers = Deadlines()
         self._topics_version: int | None = None
         self._resolve_after = 0.0
         self._topics: TopicsImage | None = None
-        """As the last request brought them; none right after a restart."""
-        self._assigns = True
-        self._called_to_join: set[str] = set()
-        """Classic members whose time to join runs."""
+        """The topics of the last request; None directly after a restart."""
+        self._can_assign = True
+        self._awaiting_join: set[str] = set()
+        """Classic members with a running ``JOIN`` timer."""
         self._converted: Effects | None = None
-        """Set when the group becomes a classic one: this machine is done then."""
+        """Set when the group is converted to a classic one; this machine is not used afterwards."""
 
     @classmethod
     def restore(
@@ -66,15 +66,15 @@ class Core:
         rng: Random,
         now: float,
     ) -> Self:
-        """The group whose records those are; its members' sessions begin now."""
+        """Restore a group from its records; its members' sessions begin now."""
         group = cls(group_id, settings, rng)
-        group._state = GroupState.restore(records)
+        group._state = ConsumerGroupState.restore(records)
         for member in group._state.members.values():
             group._start_session(member, now)
             group._watch_revocation(member, now)
         return group
 
-    # What others may see
+    # State for the coordinator
 
     @property
     def state(self) -> str:
@@ -90,7 +90,7 @@ class Core:
 
     @property
     def unwritten(self) -> bool:
-        """Nothing was ever stored: a machine made for a request that was refused may go."""
+        """True if nothing was ever stored: the machine was made for a request that it refused."""
         return self._state.unwritten
 
     @property
@@ -102,15 +102,15 @@ class Core:
 
     @property
     def patterns(self) -> Collection[str]:
-        """The patterns that members subscribe to; a request may look at the topics of each."""
+        """The patterns of the members' subscriptions; a request may need the matches of all."""
         return self._state.subscriptions.patterns.keys()
 
     def describe(self, topics: TopicsImage) -> ConsumerDescription:
-        """As ConsumerGroupDescribe shows it."""
+        """The answer to ConsumerGroupDescribe."""
         return describe(self._state, topics)
 
     def describe_classic(self) -> ClassicDescription:
-        """DescribeGroups knows classic groups only."""
+        """The answer to DescribeGroups, which supports only classic groups."""
         return ClassicDescription(
             error=Code.GROUP_ID_NOT_FOUND,
             message=f"Group {self.group_id} is not a classic group.",
@@ -129,14 +129,14 @@ class Core:
         return code
 
     def check_late_commit(self, member_id: str, epoch: int, topic: UUID, partition: int) -> int:
-        """For a partition of a commit that ``check_commit`` refused by its epoch.
+        """The error code for one partition of a commit that ``check_commit`` refused by its epoch.
 
-        An epoch that the member has left behind is good for what it was given by then and holds
-        still (KIP-1251): nobody else can have read that in between.
+        A commit with an earlier epoch is allowed if the partition was assigned by that epoch and
+        still is (KIP-1251): no other member can have read it in between.
         """
         member = self._state.members.get(member_id)
-        if member is not None and epoch < member.holding.epoch:
-            for held in (member.holding.assigned, member.holding.revoking):
+        if member is not None and epoch < member.current.epoch:
+            for held in (member.current.assigned, member.current.revoking):
                 given = held.get(topic, {}).get(partition)
                 if given is not None and given <= epoch:
                     return Code.NONE
@@ -151,7 +151,7 @@ class Core:
         member = self._state.members.get(member_id)
         if member is None:
             return Code.UNKNOWN_MEMBER_ID
-        if member.holding.epoch == epoch:
+        if member.current.epoch == epoch:
             return Code.NONE
         return Code.ILLEGAL_GENERATION if member.classic else Code.STALE_MEMBER_EPOCH
 
@@ -166,12 +166,12 @@ class Core:
     def _effects(self) -> Effects:
         return self._converted or Effects(records=self._state.take_records())
 
-    # Members' lives
+    # Joining and leaving
 
     def _fence(self, member_ids: Collection[str], now: float, now_ms: int) -> None:
-        """Members are gone; the group goes back to a classic one where only such are left."""
+        """Remove members; converts the group to a classic one if only classic members are left."""
         for member_id in member_ids:
-            self._forget_timers(member_id)
+            self._cancel_timers(member_id)
         if may_downgrade(self._state, member_ids, self.settings):
             for member_id in member_ids:
                 self._state.remove(member_id)
@@ -189,7 +189,7 @@ class Core:
             effects.records |= more.records
         self._converted = effects
 
-    def _start_session(self, member: Member, now: float) -> None:
+    def _start_session(self, member: ConsumerMember, now: float) -> None:
         classic = member.facts.classic
         timeout_ms = (
             self.settings.consumer_session_timeout_ms
@@ -198,37 +198,37 @@ class Core:
         )
         self._timers.set(SESSION + member.id, now + timeout_ms / 1000)
 
-    def _watch_revocation(self, member: Member, now: float) -> None:
-        """A member has its rebalance timeout for giving up what it was told to."""
-        if member.holding.state is MemberState.UNREVOKED and not member.classic:
+    def _watch_revocation(self, member: ConsumerMember, now: float) -> None:
+        """Set a timer of the rebalance timeout while a member has partitions to revoke."""
+        if member.current.state is MemberState.UNREVOKED and not member.classic:
             due = now + member.facts.rebalance_timeout_ms / 1000
             self._timers.set(REBALANCE + member.id, due)
         else:
             self._timers.cancel(REBALANCE + member.id)
 
-    def _forget_timers(self, member_id: str) -> None:
+    def _cancel_timers(self, member_id: str) -> None:
         for name in (SESSION, REBALANCE, JOIN, SYNC):
             self._timers.cancel(name + member_id)
-        self._called_to_join.discard(member_id)
+        self._awaiting_join.discard(member_id)
 
     def _new_id(self) -> str:
-        """A random UUID as Kafka writes it."""
+        """A random UUID in Kafka's notation."""
         while True:
             text = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
             if not text.startswith("-"):  # it would look like an option on a command line
                 return text
 
-    # The way to the target
+    # Reconciliation
 
     def _advance(
         self,
-        member: Member,
-        facts: Facts,
+        member: ConsumerMember,
+        facts: ConsumerFacts,
         topics: TopicsImage,
         owned: Assignment | None,
         now: float,
-    ) -> Member:
-        """Take in what a member says, make a target where one is due, and take it a step on."""
+    ) -> ConsumerMember:
+        """Update a member's facts, compute a new target if necessary, and reconcile the member."""
         state = self._state
         changed = (
             facts.topic_names != member.facts.topic_names
@@ -247,7 +247,7 @@ class Core:
         return member
 
     def _follow(self, topics: TopicsImage, now: float, *, anyway: bool) -> bool:
-        """Look at the topics again where they or the subscriptions changed since."""
+        """Update the subscribed topics if topics or subscriptions have changed."""
         stale = topics.version != self._topics_version or self._state.subscriptions.unresolved
         if not (anyway or stale or self._patterns_due(now)) or not self._may_assign(topics):
             return False
@@ -256,15 +256,14 @@ class Core:
         return self._state.follow(topics)
 
     def _may_assign(self, topics: TopicsImage) -> bool:
-        """False if topics have grown to more than one assignment may look at: targets stay."""
+        """False if an assignment would process too many topics; the targets then stay the same."""
         may = self._state.can_assign(topics)
-        if self._assigns and not may:
+        if self._can_assign and not may:
             logger.warning(
-                "group %.100s subscribes to more topics and partitions than it can share out; "
-                "its assignment stays as it is",
-                self.group_id,
+                "A group subscribes to too many topics and partitions; keeping its assignment",
+                extra={"group": self.group_id[:100]},
             )
-        self._assigns = may
+        self._can_assign = may
         return may
 
     def _patterns_due(self, now: float) -> bool:

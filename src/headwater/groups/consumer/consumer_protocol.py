@@ -1,5 +1,6 @@
-"""What classic consumers tell each other inside JoinGroup and SyncGroup, where the server has to
-know it: subscriptions and assignments, versions 0 to 3 and whatever later ones begin with.
+"""Kafka's consumer protocol, which classic consumers embed in JoinGroup and SyncGroup.
+
+Reads subscriptions and assignments of versions 0 to 3, and the common fields of later ones.
 """
 
 import struct
@@ -49,7 +50,7 @@ ByName = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSubscription:
-    """What a member reads, and what it says that it owns (from version 1 on)."""
+    """The topics of a member, and the partitions that it owns (from version 1 on)."""
 
     topics: frozenset[str]
     owned: ByName
@@ -63,7 +64,7 @@ class EmbeddedAssignment:
 
 
 def read_subscription(data: bytes) -> EmbeddedSubscription | None:
-    """None where it is malformed."""
+    """None if the data is malformed."""
     found = _read(data, _read_subscription)
     if found is None:
         return None
@@ -72,7 +73,7 @@ def read_subscription(data: bytes) -> EmbeddedSubscription | None:
 
 
 def read_assignment(data: bytes) -> EmbeddedAssignment | None:
-    """None where it is malformed."""
+    """None if the data is malformed."""
     found = _read(data, _read_assignment)
     if found is None:
         return None
@@ -80,7 +81,7 @@ def read_assignment(data: bytes) -> EmbeddedAssignment | None:
 
 
 def write_assignment(partitions: Mapping[str, Iterable[int]], metadata: bytes) -> bytes:
-    """In the version of a member's own ``metadata``, so that it can read it."""
+    """Encode an assignment in the version of the member's ``metadata``."""
     version = _clamp(*_VERSION.unpack_from(metadata)) if len(metadata) >= _VERSION.size else 0
     module = _ASSIGNMENTS[version]
     buffer = BytesIO()

@@ -1,8 +1,8 @@
-"""Driving machines: records to the store, replies to clients, timers in between.
+"""Runs the machines: writes their records, sends their replies and fires their timers.
 
-Everything between an ``await`` and the next is one step of one group: a machine is called and
-its effects are taken in at once. Replies wait for the records that were given out before them,
-and the lease is checked just before they are returned.
+A machine is called and its effects are applied without an ``await`` in between, so that each call
+is atomic for its group. A reply waits until the records that were returned before it are durable,
+and the lease is checked directly before the reply is sent.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ from headwater.groups.configs import GroupConfigs
 from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.consumer.patterns import TopicPatterns
 from headwater.groups.group import GROUPS, TORN_MARK, Group
-from headwater.groups.heartbeat_pace import HeartbeatPace
-from headwater.groups.kinds import fill
+from headwater.groups.heartbeat_limiter import HeartbeatLimiter
+from headwater.groups.loading import load_groups
 from headwater.groups.machine import SUPERSEDED, Effects, Ticket
 from headwater.groups.settings import GroupSettings
-from headwater.groups.sweeper import Sweeper
+from headwater.groups.sweeper import OffsetSweeper
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Scan, prefix_end
 from headwater.telemetry.metrics import Metrics
@@ -51,13 +51,12 @@ T = TypeVar("T")
 MARGIN: Final = 0.5
 
 
-class Driver:
-    """A coordinator without its requests; make it on the running loop.
+class CoordinatorRuntime:
+    """The coordinator without its requests; create it on the running event loop.
 
-    ``run`` in a task takes shards in the background and expires offsets; ``close`` gives the
-    shards back, and has to come while clients can still be answered. ``configs`` are what was
-    set for single groups; ``margin`` is how many seconds before the certain end of the broker's
-    session it stops to answer from memory.
+    Keep ``run`` in a task: it takes shards and deletes expired offsets. Call ``close`` while
+    clients can still be answered: it releases the shards. ``configs`` are the configs of single
+    groups. Answers from memory stop ``margin`` seconds before the broker's session can end.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Driver:
     ) -> None:
         self._meta = meta
         self._topics = topics
-        self._image = TopicPatterns(topics)
+        self._topic_patterns = TopicPatterns(topics)
         self._clock = clock
         self._rng = rng
         self._settings = settings
@@ -83,7 +82,7 @@ class Driver:
         self._configs = configs
         self._loop = asyncio.get_running_loop()
         self._tickets = count(1)
-        self._pace = HeartbeatPace()
+        self._heartbeat_limiter = HeartbeatLimiter()
         self._reloads: set[asyncio.Task[None]] = set()
         self._timers = Timers(self._expire)
         self._owner = ShardOwner(
@@ -96,18 +95,18 @@ class Driver:
             margin=margin,
         )
         self._writer = self._owner.writer
-        self._sweeper = Sweeper(
+        self._sweeper = OffsetSweeper(
             meta, topics, clock, settings, self._writer, shards=self._owner.shards
         )
 
     async def run(self) -> None:
-        """Hold what should be this broker's and expire offsets, until cancelled."""
+        """Own the shards that are this broker's and delete expired offsets, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._owner.run())
             tasks.create_task(self._sweeper.run())
 
     async def close(self) -> None:
-        """Answer what waits, let writes end, and give the shards to others."""
+        """Answer waiting requests, finish writes, and release the shards to other brokers."""
         await self._owner.close()
         for task in self._reloads:
             task.cancel()
@@ -115,14 +114,14 @@ class Driver:
         self._timers.close()
 
     async def hand_over(self) -> None:
-        """Give every group that another broker should have to it, at once."""
+        """Hand over every group that another broker should coordinate, at once."""
         await self._owner.hand_over_now()
 
     def shards_held(self) -> int:
-        """How many shards of groups this broker holds that have any."""
+        """Number of owned shards that have at least one group."""
         return sum(1 for shard in self._owner.shards() if shard.entries)
 
-    # How requests find their group, and how answers leave
+    # Finding the group of a request, and sending replies
 
     async def _shard(self, group: str) -> Shard[Group]:
         check_group_id(group)
@@ -132,7 +131,7 @@ class Driver:
         return (await self._shard(name)).entry(name)
 
     async def _group_with_patterns(self, name: str, pattern: str | None = None) -> Group:
-        """The group, once every pattern that its machine may look at is matched to the topics."""
+        """The group, after every pattern that its machine may need is matched to the topics."""
         while True:
             entry = await self._group(name)
             patterns: set[str] = set()
@@ -140,9 +139,9 @@ class Driver:
                 patterns.update(entry.machine.patterns)
             if pattern:
                 patterns.add(pattern)
-            if not patterns or self._image.ready(patterns):
+            if not patterns or self._topic_patterns.ready(patterns):
                 return entry
-            await self._image.prepare(patterns)
+            await self._topic_patterns.prepare(patterns)
 
     def _now(self) -> tuple[float, int]:
         return self._loop.time(), self._clock.now_ms()
@@ -166,14 +165,14 @@ class Driver:
         try:
             reply = await future
         finally:
-            # A client that went away leaves its ticket to the machine, which answers nobody.
+            # If the client has disconnected, the machine's later answer has no receiver.
             entry.tickets.pop(ticket, None)
             self._tidy(entry)
         self._owner.check_lease(entry.shard)
         return reply
 
     async def _answer(self, entry: Group, reply: T) -> T:
-        """Hand out a reply from memory, after the records that it rests on."""
+        """Send a reply from memory, when the records that it depends on are durable."""
         if entry.last_write is not None:
             reply = await entry.last_write.reply_when_done(reply)
         self._tidy(entry)
@@ -183,12 +182,12 @@ class Driver:
     def _tidy(self, entry: Group) -> None:
         entry.shard.forget_if_empty(entry)
 
-    # What machines give out
+    # Effects of machines
 
     def _apply(self, entry: Group, effects: Effects) -> None:
-        """Raises ``GroupTooLarge``, and then nothing of the effects counts."""
+        """Apply the effects of a call; raises ``GroupTooLarge`` without applying any."""
         if any(len(value or b"") > VALUE_MAX_BYTES for value in effects.records.values()):
-            raise self._roll_back(entry)
+            raise self._reload_oversized(entry)
         if effects.become is not None:
             entry.machine = effects.become
         if effects.records:
@@ -227,23 +226,23 @@ class Driver:
                 self._apply(entry, entry.machine.expire(now, self._clock.now_ms()))
                 self._tidy(entry)
 
-    # From the store to machines
+    # Loading machines from the store
 
     async def _load(self, shard: Shard[Group]) -> None:
         prefix = keys.group_records(shard.number)
         found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.lease_revision)
-        self._take_in(shard, found)
+        self._restore_groups(shard, found)
 
-    def _roll_back(self, entry: Group) -> GroupTooLarge:
-        """Make one group what the store has of it; its machine has gone on to what cannot be.
+    def _reload_oversized(self, entry: Group) -> GroupTooLarge:
+        """Drop one group's machine, whose state is too large to write, and read the group again.
 
-        The other groups of the shard do not notice.
+        The other groups of the shard are not affected.
         """
         shard, name = entry.shard, entry.name
         error = GroupTooLarge(
             f"a record of group {name} would have more than {VALUE_MAX_BYTES} bytes"
         )
-        logger.warning("%s; the group stays as it was", error)
+        logger.warning("A group is too large and keeps its old state", extra={"error": error})
         entry.machine = None
         entry.refuse(error)
         shard.forget(entry)
@@ -259,19 +258,19 @@ class Driver:
             await self._writer.flush(shard)
             found = await scan_since(self._meta, prefix, prefix_end(prefix), shard.write_revision)
             if not shard.resigned:
-                self._take_in(shard, found)
+                self._restore_groups(shard, found)
         except (StoreError, KafkaError) as reason:
-            error = CoordinatorNotAvailable(f"a group cannot be read again: {reason}")
+            error = CoordinatorNotAvailable(f"a group could not be read again: {reason}")
             self._owner.resign(shard, error)
         finally:
             shard.reloading.discard(name)
 
-    def _take_in(self, shard: Shard[Group], found: Scan) -> None:
+    def _restore_groups(self, shard: Shard[Group], found: Scan) -> None:
         now = self._loop.time()
-        for group in fill(shard, found.entries, self._settings, self._rng, now):
+        for group in load_groups(shard, found.entries, self._settings, self._rng, now):
             if group.machine is None and group.records:
-                # A change of kind that was written in part: nobody was told of it, and what there
-                # is of it would come back as members of a group to come.
+                # A change of the group's kind was written only in part. No client was told, and
+                # the remaining records would later appear as members of a new group.
                 prefix, records = group.records_prefix, group.records
                 group.records = set()
                 changes: dict[str, bytes | None] = {prefix + name: None for name in records}

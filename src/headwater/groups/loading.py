@@ -1,4 +1,4 @@
-"""The two kinds of groups behind one door: making, restoring, and telling them apart."""
+"""Restores groups of both kinds from their records."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -11,7 +11,7 @@ from headwater.groups.classic.records import HEADER
 from headwater.groups.consumer.group import ConsumerGroup
 from headwater.groups.consumer.records import GROUP
 from headwater.groups.group import OFFSETS_MARK, Group
-from headwater.groups.machine import Machine
+from headwater.groups.machine import GroupMachine
 from headwater.groups.settings import GroupSettings
 from headwater.meta import keys
 from headwater.meta.store import Entry
@@ -19,16 +19,16 @@ from headwater.meta.values import Value, encode
 
 
 class OffsetsMark(Value):
-    """Says that a group has committed offsets."""
+    """The value of ``OFFSETS_MARK``."""
 
 
 HAS_OFFSETS: Final = encode(OffsetsMark())
 
 
-def restore(
+def restore_machine(
     name: str, records: Mapping[str, bytes], settings: GroupSettings, rng: Random, now: float
-) -> Machine | None:
-    """The machine whose records those are; None where the group only has offsets."""
+) -> GroupMachine | None:
+    """Restore a group's machine from its records; None if the group only has offsets."""
     if GROUP in records:
         return ConsumerGroup.restore(name, records, settings, rng, now)
     if HEADER in records:
@@ -36,10 +36,10 @@ def restore(
     return None
 
 
-def fill(
+def load_groups(
     shard: Shard[Group], entries: Sequence[Entry], settings: GroupSettings, rng: Random, now: float
 ) -> list[Group]:
-    """Give a shard the groups that those records say."""
+    """Restore all groups of a shard from their records."""
     groups = []
     prefix = keys.group_records(shard.number)
     by_group: dict[str, dict[str, bytes]] = {}
@@ -50,6 +50,6 @@ def fill(
         group = shard.entry(name)
         group.has_offsets = records.pop(OFFSETS_MARK, None) is not None
         group.records = set(records)
-        group.machine = restore(name, records, settings, rng, now)
+        group.machine = restore_machine(name, records, settings, rng, now)
         groups.append(group)
     return groups
