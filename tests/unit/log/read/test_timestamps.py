@@ -1,12 +1,15 @@
 """ListOffsets by time, exact to the record, against a plain model."""
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
 from headwater.clock import SystemClock
 from headwater.engine import TimestampedOffset, Topic
 from headwater.log.engine import LogEngine
+from headwater.log.record_work import RecordWork
 from headwater.log.settings import LogSettings
 from headwater.meta.memory import MemoryStore
 from headwater.objects.memory import MemoryObjects
@@ -119,3 +122,26 @@ async def test_records_without_a_time_have_no_largest() -> None:
         )
         assert await engine.max_timestamp(topic, 0) is None
         assert await engine.offset_for_timestamp(topic, 0, 0) is None
+
+
+async def test_records_are_searched_within_the_bounds_of_all_record_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes: list[int] = []
+    run = RecordWork.run
+
+    async def noted(
+        work: RecordWork, job: Callable[[int], Any], size: int, most: int, *, copies: int = 1
+    ) -> Any:
+        sizes.append(size)
+        return await run(work, job, size, most, copies=copies)
+
+    monkeypatch.setattr(RecordWork, "run", noted)
+    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    async with running_engine(meta, objects, housekeeping=False) as engine:
+        topic = await engine.topics.create("t", 1, {})
+        records = [Record(n, n, None, b"v" * 1_000) for n in range(100)]
+        (batch,) = split_batches(encode_batch(records, codec=Codec.ZSTD))
+        await engine.append(topic, 0, [batch])
+        assert await engine.offset_for_timestamp(topic, 0, 70) == (70, 70)
+    assert sizes == [batch.size]
