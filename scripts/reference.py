@@ -83,7 +83,10 @@ def metrics_page() -> str:
         "- `/healthz`: 200 while the process answers;\n"
         "- `/readyz`: 200, or 503 with a line that says why: the metadata store does not answer "
         "within two seconds, the object store is unavailable, or the write buffers are full;\n"
-        "- `/status.json`: what `headwater status` shows."
+        "- `/status.json`: what `headwater status` shows.\n\n"
+        "It answers to IP addresses, `localhost`, and the host names that the broker listens on or "
+        "advertises. If Prometheus or a probe uses another name, it gets 421: add the name to "
+        "`http.allowed_hosts`."
     )
     metrics = Metrics()
     rows = []

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
@@ -20,6 +19,7 @@ from headwater.app.object_store import (
     retry_while_unavailable,
     unreadiness,
 )
+from headwater.app.pages import serve_catalog, serve_telemetry
 from headwater.app.storage_engine import make_engine
 from headwater.broker.cluster.broker_lock import BrokerLock
 from headwater.broker.cluster.drain import Drainer
@@ -52,8 +52,8 @@ from headwater.objects.health import HealthState, StoreHealth
 from headwater.objects.store import ObjectStore
 from headwater.objects.urls import is_remote
 from headwater.producer_ids import StoredProducerIds
-from headwater.telemetry.http import TelemetryServer
 from headwater.telemetry.metrics import Metrics
+from headwater.telemetry.pages import telemetry_mount
 
 logger = logging.getLogger(__name__)
 
@@ -248,55 +248,13 @@ class BrokerProcess:
             records=RecordChecks(self._record_work),
         )
         self._server = Server(services, listeners)
-        await self._start_telemetry()
-        await self._start_catalog()
+        telemetry = telemetry_mount(self._metrics, self._ready, self._status)
+        await serve_telemetry(self._settings, telemetry, self._open)
+        await serve_catalog(self._settings, self._open)
         await self._server.start()
         self._open.push_async_callback(self._server.stop)
         # Runs before the server stops, so that waiting members get a response and reconnect.
         self._open.push_async_callback(self._groups.close)
-
-    async def _start_telemetry(self) -> None:
-        if self._settings.metrics.listen is None:
-            return
-        address = HostPort.parse(self._settings.metrics.listen)
-        telemetry = TelemetryServer(self._metrics, self._ready, self._status)
-        try:
-            await telemetry.start(address.host, address.port)
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot serve metrics on {address}: {os.strerror(error.errno or 0)}; "
-                "choose another address with --metrics"
-            ) from error
-        self._open.push_async_callback(telemetry.close)
-
-    async def _start_catalog(self) -> None:
-        listen_on = self._settings.tables.catalog_listen
-        if listen_on is None:
-            return
-        require_extra("table", "--catalog")
-        from headwater.tables.rest.server import catalog_server
-
-        address = HostPort.parse(listen_on)
-        if address.host not in ("127.0.0.1", "::1", "localhost"):
-            logger.warning(
-                "The catalog has no authentication; anyone who can connect can change tables",
-                extra={"address": str(address)},
-            )
-        logging.getLogger("pyiceberg").setLevel(logging.WARNING)  # at info it logs every file
-        server = catalog_server(
-            self._settings.tables,
-            data=Path(self._settings.data),
-            metadata_url=self._settings.metadata_url,
-            objects_url=self._settings.objects_url,
-        )
-        self._open.push_async_callback(server.close)
-        try:
-            await server.start(address.host, address.port)
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot serve the catalog on {address}: {os.strerror(error.errno or 0)}; "
-                "choose another address with --catalog"
-            ) from error
 
     async def _ready(self) -> str | None:
         try:

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from headwater.broker.settings import BrokerSettings
 from headwater.groups.settings import GroupSettings
+from headwater.http.settings import HttpSettings
 from headwater.log.settings import LogSettings
 from headwater.pipeline.settings import PipelineSettings
 from headwater.tables.settings import TableSettings
@@ -41,6 +42,7 @@ class Settings:
     tables: TableSettings = field(default_factory=TableSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
 
     @property

@@ -3,24 +3,28 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from typing import Any
+from typing import Any, TypeVar
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from headwater.http1 import HttpLimits
-from headwater.tables.rest.server import CatalogServer, catalog_server
+from headwater.http.hosts import AllowedHosts
+from headwater.http.server import HttpServer
+from headwater.tables.rest.service import CatalogService, catalog_service
 from tests.support.tables.world import TablesWorld
 
 SCHEMA = Schema(
     NestedField(field_id=1, name="id", field_type=LongType(), required=False),
     NestedField(field_id=2, name="name", field_type=StringType(), required=False),
 )
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -74,25 +78,28 @@ class Endpoint:
 
 
 @contextmanager
-def serving(world: TablesWorld, server: CatalogServer | None = None) -> Iterator[Endpoint]:
+def serving(world: TablesWorld, service: CatalogService | None = None) -> Iterator[Endpoint]:
     """The catalog of a world, on an event loop in a thread, as beside a broker."""
-    server = server or catalog_server(
+    service = service or catalog_service(
         world.settings,
         data=world.directory,
         metadata_url=world.metadata_url,
         objects_url=world.objects_url,
     )
+    server = HttpServer([service.mount], AllowedHosts())
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
+
+    def run(work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
     try:
-        port = asyncio.run_coroutine_threadsafe(server.start("127.0.0.1", 0), loop).result()
-        yield Endpoint(world, port)
+        run(service.open())
+        yield Endpoint(world, run(server.start("127.0.0.1", 0)))
     finally:
-        asyncio.run_coroutine_threadsafe(server.close(), loop).result()
+        run(server.close())
+        run(service.close())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
-
-
-SMALL = HttpLimits(head_bytes=2048, body_bytes=4096, connections=4, idle_s=5, receive_s=0.5)

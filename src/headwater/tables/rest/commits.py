@@ -32,7 +32,7 @@ from pyiceberg.table.update import (
 from headwater.errors import StoreError
 from headwater.tables.catalog.errors import catalog_errors
 from headwater.tables.names import TableName, dotted
-from headwater.tables.rest.answers import BadRequest, Conflict, StateUnknown, Unsupported, no_table
+from headwater.tables.rest.errors import BadRequest, Conflict, StateUnknown, Unsupported, no_table
 from headwater.tables.rest.guard import Guard, metadata_places
 from headwater.tables.rest.models import CommitTableRequest
 from headwater.tables.rest.tables import Loaded, Tables

@@ -12,7 +12,7 @@ from typing import Final
 
 from headwater.tables.locations import object_location
 from headwater.tables.names import TOPIC, TableName
-from headwater.tables.rest.answers import BadRequest, Forbidden, Unsupported, no_namespace
+from headwater.tables.rest.errors import BadRequest, Forbidden, Unsupported, no_namespace
 
 WAREHOUSE: Final = "warehouse"
 """The prefix of users' own tables, beside ``tables`` with those of topics."""

@@ -15,7 +15,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import IcebergBaseModel
 from pyiceberg.types import transform_dict_value_to_str
 
-from headwater.tables.rest.answers import BadRequest
+from headwater.tables.rest.errors import BadRequest
 
 
 class _Propertied(IcebergBaseModel):

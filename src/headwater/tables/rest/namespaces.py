@@ -9,7 +9,7 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
 )
 
-from headwater.tables.rest.answers import (
+from headwater.tables.rest.errors import (
     BadRequest,
     Conflict,
     NotFound,

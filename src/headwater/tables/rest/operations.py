@@ -1,4 +1,4 @@
-"""What each route does, with a catalog: plain blocking calls, one for each request."""
+"""What each route does with a catalog: one blocking call for each request."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from headwater.http1 import Request, Response
+from headwater.http.messages import Request, Response
 from headwater.tables.names import TableName
-from headwater.tables.rest.answers import BadRequest, NotFound
 from headwater.tables.rest.commits import Commits
+from headwater.tables.rest.errors import BadRequest, NotFound
 from headwater.tables.rest.guard import Guard, checked_namespace, checked_table
 from headwater.tables.rest.models import (
     CommitTableRequest,
@@ -24,7 +24,7 @@ from headwater.tables.rest.models import (
 from headwater.tables.rest.namespaces import Namespaces
 from headwater.tables.rest.pages import Page, wanted_page
 from headwater.tables.rest.purge import Purges
-from headwater.tables.rest.routes import SERVED, Route
+from headwater.tables.rest.routes import SERVED, Names
 from headwater.tables.rest.tables import Loaded, Tables
 from headwater.tables.rest.vending import Vending
 
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 SEPARATOR: Final = "\x1f"
-"""Between the levels of a namespace, where it stands in an address."""
+"""Between the levels of a namespace in a path or a query."""
 
-_NOTHING = Response(status=HTTPStatus.NO_CONTENT)
+_NO_CONTENT = Response(status=HTTPStatus.NO_CONTENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request, taken apart."""
+class Call:
+    """One request, with what it names."""
 
-    route: Route
+    names: Names
     request: Request
 
     @property
     def namespace(self) -> tuple[str, ...]:
-        return checked_namespace(self.route.path["namespace"].split(SEPARATOR))
+        return checked_namespace(self.names.path["namespace"].split(SEPARATOR))
 
     @property
     def table(self) -> TableName:
-        return checked_table(self.namespace, self.route.path["table"])
+        return checked_table(self.namespace, self.names.path["table"])
 
     @property
     def page(self) -> Page:
-        query = self.route.query
+        query = self.names.query
         return wanted_page(query.get("pageToken"), query.get("pageSize"))
 
     @property
@@ -63,7 +63,7 @@ class Asked:
 
 
 class Operations:
-    """Every operation of ``SERVED``, by its name."""
+    """The operations of ``SERVED``, a method each."""
 
     def __init__(self, catalog: "Catalog", guard: Guard, vending: Vending) -> None:
         self._vending = vending
@@ -73,63 +73,63 @@ class Operations:
         self._commits = Commits(self._tables)
 
     def close(self) -> None:
-        """Delete no more files."""
+        """Stop deleting files."""
         self._purges.close()
 
-    def run(self, asked: Asked) -> Response:
-        """Raises ``RestError``, and whatever the catalog does."""
-        operation: Callable[[Asked], Response] = getattr(self, asked.route.operation)
-        return operation(asked)
+    def run(self, operation: str, call: Call) -> Response:
+        """Raises ``RestError``, and whatever the catalog raises."""
+        method: Callable[[Call], Response] = getattr(self, operation)
+        return method(call)
 
-    def config(self, _asked: Asked) -> Response:
+    def config(self, _call: Call) -> Response:
         served = sorted(SERVED.keys() - {"GET /v1/config"})
         return _json({"defaults": self._vending.config, "overrides": {}, "endpoints": served})
 
-    def list_namespaces(self, asked: Asked) -> Response:
-        parent = asked.route.query.get("parent")
+    def list_namespaces(self, call: Call) -> Response:
+        parent = call.names.query.get("parent")
         levels = checked_namespace(parent.split(SEPARATOR)) if parent else ()
-        return _json(self._namespaces.list(levels, asked.page))
+        return _json(self._namespaces.list(levels, call.page))
 
-    def create_namespace(self, asked: Asked) -> Response:
-        return _json(self._namespaces.create(parse(CreateNamespaceRequest, asked.body)))
+    def create_namespace(self, call: Call) -> Response:
+        return _json(self._namespaces.create(parse(CreateNamespaceRequest, call.body)))
 
-    def load_namespace(self, asked: Asked) -> Response:
-        return _json(self._namespaces.load(asked.namespace))
+    def load_namespace(self, call: Call) -> Response:
+        return _json(self._namespaces.load(call.namespace))
 
-    def namespace_exists(self, asked: Asked) -> Response:
-        self._namespaces.load(asked.namespace)
-        return _NOTHING
+    def namespace_exists(self, call: Call) -> Response:
+        self._namespaces.load(call.namespace)
+        return _NO_CONTENT
 
-    def drop_namespace(self, asked: Asked) -> Response:
-        self._namespaces.drop(asked.namespace)
-        return _NOTHING
+    def drop_namespace(self, call: Call) -> Response:
+        self._namespaces.drop(call.namespace)
+        return _NO_CONTENT
 
-    def update_namespace(self, asked: Asked) -> Response:
-        changes = parse(UpdateNamespacePropertiesRequest, asked.body)
-        return _json(self._namespaces.update(asked.namespace, changes))
+    def update_namespace(self, call: Call) -> Response:
+        changes = parse(UpdateNamespacePropertiesRequest, call.body)
+        return _json(self._namespaces.update(call.namespace, changes))
 
-    def list_tables(self, asked: Asked) -> Response:
-        return _json(self._tables.list(asked.namespace, asked.page))
+    def list_tables(self, call: Call) -> Response:
+        return _json(self._tables.list(call.namespace, call.page))
 
-    def create_table(self, asked: Asked) -> Response:
-        return _table(self._tables.create(asked.namespace, parse(CreateTableRequest, asked.body)))
+    def create_table(self, call: Call) -> Response:
+        return _table(self._tables.create(call.namespace, parse(CreateTableRequest, call.body)))
 
-    def load_table(self, asked: Asked) -> Response:
-        shown = asked.route.query.get("snapshots", "all").lower()
+    def load_table(self, call: Call) -> Response:
+        shown = call.names.query.get("snapshots", "all").lower()
         if shown not in ("all", "refs"):
             raise BadRequest(f"snapshots is {shown!r}; expected all or refs")
-        loaded = self._tables.load(asked.table, only_refs=shown == "refs")
-        known = asked.request.headers.get("if-none-match", "")
+        loaded = self._tables.load(call.table, only_refs=shown == "refs")
+        known = call.request.headers.get("if-none-match", "")
         if loaded.etag in (tag.strip() for tag in known.split(",")):
             return Response(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": loaded.etag})
         return _table(loaded)
 
-    def table_exists(self, asked: Asked) -> Response:
-        self._tables.check_exists(asked.table)
-        return _NOTHING
+    def table_exists(self, call: Call) -> Response:
+        self._tables.check_exists(call.table)
+        return _NO_CONTENT
 
-    def commit_table(self, asked: Asked) -> Response:
-        loaded = self._commits.commit(asked.table, parse(CommitTableRequest, asked.body))
+    def commit_table(self, call: Call) -> Response:
+        loaded = self._commits.commit(call.table, parse(CommitTableRequest, call.body))
         return _json(
             {
                 "metadata-location": loaded.metadata_location,
@@ -137,33 +137,33 @@ class Operations:
             }
         )
 
-    def drop_table(self, asked: Asked) -> Response:
-        wanted = asked.route.query.get("purgeRequested", "false").lower()
-        self._tables.drop(asked.table, with_files=wanted == "true")
-        return _NOTHING
+    def drop_table(self, call: Call) -> Response:
+        wanted = call.names.query.get("purgeRequested", "false").lower()
+        self._tables.drop(call.table, with_files=wanted == "true")
+        return _NO_CONTENT
 
-    def load_credentials(self, asked: Asked) -> Response:
-        self._tables.check_exists(asked.table)
+    def load_credentials(self, call: Call) -> Response:
+        self._tables.check_exists(call.table)
         return _json({"storage-credentials": self._vending.storage_credentials})
 
-    def report_metrics(self, asked: Asked) -> Response:
-        self._tables.check_exists(asked.table)
-        return _NOTHING
+    def report_metrics(self, call: Call) -> Response:
+        self._tables.check_exists(call.table)
+        return _NO_CONTENT
 
-    def register_table(self, asked: Asked) -> Response:
-        wanted = parse(RegisterTableRequest, asked.body)
-        return _table(self._tables.register(asked.namespace, wanted))
+    def register_table(self, call: Call) -> Response:
+        wanted = parse(RegisterTableRequest, call.body)
+        return _table(self._tables.register(call.namespace, wanted))
 
-    def rename_table(self, asked: Asked) -> Response:
-        self._tables.rename(parse(RenameTableRequest, asked.body))
-        return _NOTHING
+    def rename_table(self, call: Call) -> Response:
+        self._tables.rename(parse(RenameTableRequest, call.body))
+        return _NO_CONTENT
 
-    def list_views(self, asked: Asked) -> Response:
-        self._namespaces.load(asked.namespace)
+    def list_views(self, call: Call) -> Response:
+        self._namespaces.load(call.namespace)
         return _json({"identifiers": [], "next-page-token": None})
 
-    def load_view(self, asked: Asked) -> Response:
-        name = checked_table(asked.namespace, asked.route.path["view"])
+    def load_view(self, call: Call) -> Response:
+        name = checked_table(call.namespace, call.names.path["view"])
         raise NotFound(f"View does not exist: {'.'.join(name)}", "NoSuchViewException")
 
 

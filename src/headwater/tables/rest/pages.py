@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.tables.rest.answers import BadRequest
+from headwater.tables.rest.errors import BadRequest
 
 _SEPARATOR: Final = "\x1f"
 _DEFAULT_SIZE: Final = 1000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyiceberg.manifest import read_manifest_list
 
-from headwater.tables.rest.answers import Forbidden, Unavailable
+from headwater.tables.rest.errors import Forbidden, Unavailable
 from headwater.tables.rest.guard import Guard, is_below, metadata_places
 
 if TYPE_CHECKING:

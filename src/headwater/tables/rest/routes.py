@@ -1,15 +1,16 @@
-"""Which operation a request asks for.
+"""The routes of the catalog, and what the path and query of a request name.
 
-Routes stand here as the specification writes them, and as ``GET /v1/config`` lists those that
-this catalog serves. It has one warehouse, so the optional prefix is not part of any path.
+Routes are written as in the specification, and as ``GET /v1/config`` lists those that this
+catalog serves. It has one warehouse, so the optional prefix is not part of any path.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 from urllib.parse import parse_qsl, unquote_plus
 
-from headwater.tables.rest.answers import BadRequest
+from headwater.http.messages import Request
+from headwater.tables.rest.errors import BadRequest
 
 SERVED: Final = {
     "GET /v1/config": "config",
@@ -51,63 +52,47 @@ UNSUPPORTED: Final = (
     "GET /v1/{prefix}/namespaces/{namespace}/functions",
     "GET /v1/{prefix}/namespaces/{namespace}/functions/{function}",
 )
-"""The specification's others: known, and refused as such."""
+"""The other routes of the specification: refused with 406 instead of 400."""
 
-_MOST_FIELDS = 64
+_MAX_QUERY_FIELDS: Final = 64
+
+
+def method_and_path(route: str) -> tuple[str, str]:
+    """A route as this catalog serves it.
+
+    >>> method_and_path("POST /v1/{prefix}/tables/rename")
+    ('POST', '/v1/tables/rename')
+    """
+    method, _, path = route.partition(" ")
+    return method, path.replace("/{prefix}", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """An operation, with what its path and query name."""
+class Names:
+    r"""What the path and the query of a request name, decoded.
 
-    operation: str
-    """Empty for one of ``UNSUPPORTED``."""
+    >>> variables = {"namespace": "a%1Fb", "table": "t%2F1"}
+    >>> Names.of(Request(method="GET", target="/?pageSize=5", variables=variables))
+    Names(path={'namespace': 'a\x1fb', 'table': 't/1'}, query={'pageSize': '5'})
+    """
+
     path: Mapping[str, str]
     query: Mapping[str, str]
 
-
-def find_route(method: str, target: str) -> Route:
-    r"""Raises ``BadRequest`` where there is none.
-
-    >>> route = find_route("GET", "/v1/namespaces/a%1Fb/tables/t%2F1?snapshots=refs")
-    >>> route.operation, dict(route.path), dict(route.query)
-    ('load_table', {'namespace': 'a\x1fb', 'table': 't/1'}, {'snapshots': 'refs'})
-    """
-    path, _, query = target.partition("?")
-    segments = path.rstrip("/").split("/")[1:]
-    try:
-        decoded = [unquote_plus(segment, errors="strict") for segment in segments]
-        fields = parse_qsl(
-            query, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
-        )
-    except ValueError as error:
-        raise BadRequest(f"malformed address: {error}") from None
-    for pattern, operation in _PATTERNS:
-        if pattern[0] == method and (names := _match(pattern[1:], segments, decoded)) is not None:
-            return Route(operation, names, dict(fields))
-    raise BadRequest(f"no route for {method} {path}")
-
-
-def _match(
-    pattern: tuple[str, ...], segments: list[str], decoded: list[str]
-) -> dict[str, str] | None:
-    if len(pattern) != len(segments):
-        return None
-    names = {}
-    for wanted, raw, text in zip(pattern, segments, decoded, strict=True):
-        if wanted.startswith("{"):
-            names[wanted[1:-1]] = text
-        elif wanted != raw:
-            return None
-    return names
-
-
-def _compiled(route: str) -> tuple[str, ...]:
-    method, _, path = route.partition(" ")
-    return (method, *path.replace("/{prefix}", "").split("/")[1:])
-
-
-_PATTERNS: Final = [
-    *((_compiled(route), operation) for route, operation in SERVED.items()),
-    *((_compiled(route), "") for route in UNSUPPORTED),
-]
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """Raises ``BadRequest`` if something is not percent-encoded UTF-8."""
+        try:
+            path = {
+                variable: unquote_plus(value, errors="strict")
+                for variable, value in request.variables.items()
+            }
+            query = parse_qsl(
+                request.query,
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=_MAX_QUERY_FIELDS,
+            )
+        except ValueError as error:
+            raise BadRequest(f"malformed address: {error}") from None
+        return cls(path, dict(query))

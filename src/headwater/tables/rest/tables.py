@@ -18,7 +18,7 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from headwater.tables.names import TableName, dotted
-from headwater.tables.rest.answers import (
+from headwater.tables.rest.errors import (
     BadRequest,
     Conflict,
     Forbidden,

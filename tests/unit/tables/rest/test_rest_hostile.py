@@ -13,7 +13,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import write_manifest_list
 
 from headwater.tables.catalog.metadata_catalog import MetadataCatalog
-from headwater.tables.rest import purge, server
+from headwater.tables.rest import purge, service
 from tests.support.tables.rest_world import SCHEMA, Endpoint, serving
 from tests.support.tables.world import TablesWorld
 
@@ -144,7 +144,7 @@ def test_a_call_that_takes_too_long_is_answered(
     def endless(self: Catalog, *_args: object) -> None:
         released.wait()
 
-    monkeypatch.setattr(server, "CALL_S", 0.2)
+    monkeypatch.setattr(service, "CALL_TIMEOUT_S", 0.2)
     monkeypatch.setattr(MetadataCatalog, "load_table", endless)
     try:
         answer = endpoint.ask("GET", TABLE)

@@ -11,7 +11,7 @@ from pyiceberg.catalog.rest import ConfigResponse
 from headwater.errors import CatalogUnavailable, ConfigurationError
 from headwater.tables.commit.changes import append_files
 from headwater.tables.rest.guard import Guard
-from headwater.tables.rest.server import CatalogServer, catalog_server
+from headwater.tables.rest.service import CatalogService, catalog_service
 from headwater.tables.rest.vending import vending
 from headwater.tables.settings import TableSettings
 from tests.support.tables.rest_world import SCHEMA, Endpoint, serving
@@ -185,8 +185,8 @@ def test_a_catalog_that_comes_up_later_is_served_then(tmp_path: Path) -> None:
         return world.catalog()
 
     guard = Guard(world.settings.name, world.objects_url)
-    server = CatalogServer(opened, guard, vending(world.objects_url, credentials=False))
-    with serving(world, server) as endpoint:
+    service = CatalogService(opened, guard, vending(world.objects_url, credentials=False))
+    with serving(world, service) as endpoint:
         answer = endpoint.ask("GET", "/v1/namespaces")
         assert (answer.status, answer.kind) == (503, "ServiceUnavailableException")
         down = False
@@ -195,7 +195,7 @@ def test_a_catalog_that_comes_up_later_is_served_then(tmp_path: Path) -> None:
 
 def test_objects_in_memory_have_no_tables(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="memory"):
-        catalog_server(
+        catalog_service(
             TableSettings(), data=tmp_path, metadata_url="memory://", objects_url="memory://"
         )
 

@@ -1,4 +1,4 @@
-"""The HTTP server beside a broker."""
+"""The pages beside a broker."""
 
 import asyncio
 import contextlib
@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headwater.telemetry.http import TelemetryServer
+from headwater.http.hosts import AllowedHosts
+from headwater.http.server import HttpServer
 from headwater.telemetry.metrics import Metrics
+from headwater.telemetry.pages import LIMITS, telemetry_mount
 
 
 class ObservedBroker:
@@ -34,13 +36,14 @@ class ObservedBroker:
         return head.decode().partition("\r\n")[0], body
 
     async def get(self, path: str) -> tuple[str, bytes]:
-        return await self.ask(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        return await self.ask(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
 
 @pytest.fixture
 async def broker() -> AsyncIterator[ObservedBroker]:
     broker = ObservedBroker()
-    server = TelemetryServer(broker.metrics, broker.ready, broker.status)
+    mount = telemetry_mount(broker.metrics, broker.ready, broker.status)
+    server = HttpServer([mount], AllowedHosts(), LIMITS)
     broker.port = await server.start("127.0.0.1", 0)
     yield broker
     await server.close()
@@ -79,12 +82,17 @@ async def test_status_is_json(broker: ObservedBroker) -> None:
 
 
 async def test_head_has_no_body(broker: ObservedBroker) -> None:
-    assert await broker.ask(b"HEAD /healthz HTTP/1.1\r\n\r\n") == ("HTTP/1.1 200 OK", b"")
+    assert await broker.ask(b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") == (
+        "HTTP/1.1 200 OK",
+        b"",
+    )
 
 
 async def test_other_paths_and_methods_are_refused(broker: ObservedBroker) -> None:
     assert (await broker.get("/"))[0] == "HTTP/1.1 404 Not Found"
-    assert (await broker.ask(b"POST /metrics HTTP/1.1\r\n\r\n"))[0].startswith("HTTP/1.1 405 ")
+    assert (await broker.ask(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"))[0].startswith(
+        "HTTP/1.1 405 "
+    )
 
 
 @pytest.mark.parametrize("request_", [b" \r\n\r\n", b"x" * 20_000, b"\x00\xff\r\n\r\n"])

@@ -1,0 +1,141 @@
+"""Which clients the server does not wait for."""
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+
+import pytest
+
+from headwater.http.hosts import AllowedHosts
+from headwater.http.server import HttpServer
+from tests.support.http.raw import LARGE, LIMITS, MOUNT, connect, listening
+
+POST = "POST /echo HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "GET /echo HT",
+        POST + "Content-Length: 9\r\n\r\nabc",
+        POST + "Transfer-Encoding: chunked\r\n\r\nffff\r\nabc",
+    ],
+)
+async def test_a_client_that_stalls_in_a_request_is_dropped(port: int, sent: str) -> None:
+    async with connect(port) as client:
+        await client.send(sent)
+        async with asyncio.timeout(LIMITS.idle_s):
+            assert await client.ended()
+
+
+@pytest.mark.parametrize(
+    "sent", ["GET /echo HTTP/1.1\r\nA: ", POST + "Content-Length: 999\r\n\r\n"]
+)
+async def test_a_client_that_trickles_a_request_is_dropped(port: int, sent: str) -> None:
+    """What arrives does not extend the time that the whole request has."""
+    loop = asyncio.get_running_loop()
+    async with connect(port) as client:
+        await client.send(sent)
+        began = loop.time()
+        with suppress(ConnectionError):
+            while not client.reader.at_eof() and loop.time() < began + LIMITS.idle_s:
+                await client.send("x")
+                await asyncio.sleep(0.05)
+        assert loop.time() - began < LIMITS.idle_s
+
+
+async def test_a_new_connection_takes_the_place_of_the_oldest_silent_one(port: int) -> None:
+    async with connect(port) as first, connect(port) as second, connect(port) as third:
+        for client in (second, first, third):
+            await client.ask("GET /echo")
+            assert await client.status() == 200
+        async with connect(port) as fourth:
+            await fourth.ask("GET /echo")
+            assert await fourth.status() == 200
+            assert await second.ended()
+            for client in (first, third):
+                await client.ask("GET /echo")
+                assert await client.status() == 200
+
+
+async def test_connections_that_send_half_a_request_are_evicted_after_silent_ones() -> None:
+    patient = replace(LIMITS, receive_s=20, idle_s=20)
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(listening(limits=patient))
+        clients = [await stack.enter_async_context(connect(port)) for _ in range(3)]
+        first, second, third = clients
+        await first.send("GET /")
+        await second.send("GET /")
+        await asyncio.sleep(0.05)
+        async with asyncio.timeout(patient.receive_s / 2):
+            for evicted in (third, first):
+                newcomer = await stack.enter_async_context(connect(port))
+                await newcomer.ask("GET /hang")
+                assert await evicted.ended()
+
+
+async def test_one_connection_too_many_is_told_so(port: int) -> None:
+    async with connect(port) as first, connect(port) as second, connect(port) as third:
+        for client in (first, second, third):
+            await client.ask("GET /hang")
+        await asyncio.sleep(0.05)
+        async with connect(port) as fourth:
+            await fourth.ask("GET /echo")
+            assert await fourth.status() == 503
+            assert await fourth.ended()
+
+
+async def test_a_client_that_reads_no_answer_is_dropped(port: int) -> None:
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        await loop.sock_sendall(client, b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await asyncio.sleep(2 * LIMITS.receive_s)
+        received = 0
+        with suppress(ConnectionResetError):
+            while chunk := await loop.sock_recv(client, 2**20):
+                received += len(chunk)
+        assert received < LARGE
+
+
+async def test_a_client_that_ends_in_the_middle_of_a_request_is_dropped_soon(port: int) -> None:
+    async with connect(port) as client:
+        await client.send("GET /echo HT")
+        client.writer.write_eof()
+        async with asyncio.timeout(2):
+            assert await client.ended()
+
+
+async def test_a_server_that_closes_lets_a_request_finish() -> None:
+    server = HttpServer([MOUNT], AllowedHosts(), LIMITS)
+    port = await server.start("127.0.0.1", 0)
+    async with connect(port) as client:
+        await client.send(POST + "Content-Length: 2\r\n\r\n")
+        await asyncio.sleep(0.05)
+        closing = asyncio.create_task(server.close())
+        await asyncio.sleep(0.05)
+        await client.send("ok")
+        _, headers, body = await client.answer()
+        assert (headers["connection"], body) == ("close", b"POST /echo ok")
+        assert await client.ended()
+        await closing
+
+
+async def test_a_server_that_closes_waits_for_nobody_for_long() -> None:
+    server = HttpServer([MOUNT], AllowedHosts(), LIMITS)
+    port = await server.start("127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    async with connect(port) as idle, connect(port) as busy:
+        await busy.ask("GET /hang")
+        await idle.ask("GET /echo")
+        assert await idle.status() == 200
+        began = loop.time()
+        await server.close()
+        assert loop.time() - began < LIMITS.idle_s
+        assert await idle.ended()
+        assert await busy.ended()
+    with pytest.raises(OSError, match="Connect"):
+        await asyncio.open_connection("127.0.0.1", port)
