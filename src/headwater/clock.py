@@ -1,7 +1,7 @@
-"""Time as an argument, so that the core can run on simulated time.
+"""Clocks that are passed as arguments, so that the core can run on simulated time.
 
-Waiting is done with ``asyncio.sleep`` and ``loop.time()``, which a simulated event loop
-replaces; only the wall clock and the boot clock need a seam of their own.
+The core waits with ``asyncio.sleep`` and ``loop.time()``, which a simulated event loop replaces.
+Only the wall clock and the boot clock need an interface.
 """
 
 import time
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the wall-clock time; it may jump, so nothing's safety may rest on it."""
+    """The wall clock. It may jump, so no guarantee may depend on it."""
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch."""
@@ -17,12 +17,12 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The wall clock of the machine."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
 
 def boot_seconds() -> float:
-    """The host's boot clock: it never goes back, and it counts the time of a suspended machine."""
+    """Seconds on the host's boot clock, which never goes back and runs while it is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

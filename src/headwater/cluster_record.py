@@ -1,7 +1,7 @@
-"""The cluster's record in the metadata store: who the cluster is, and its feature level.
+"""The cluster's record in the metadata store: the cluster's identity and its feature level.
 
-Every broker compares it in the transactions that take names and numbers, and follows it while it
-runs, so that it stops where the store is no longer the one that it started on.
+Every broker compares it in transactions that allocate names and numbers, and watches it while it
+runs. A broker therefore stops if the store no longer has the cluster with which it started.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import logging
 from typing import Final
 
 from headwater.errors import ConfigurationError, StoreError, StoreGone
-from headwater.feature_levels import SPOKEN, check_level
+from headwater.feature_levels import SUPPORTED_LEVELS, check_level
 from headwater.meta import keys
 from headwater.meta.mirror import Mirror
 from headwater.meta.store import Entry, MetadataStore
@@ -28,39 +28,39 @@ class ClusterRecord(Value):
     """The finalized feature level; see ``feature_levels``."""
     epoch: int = 0
     restoring: str = ""
-    """The snapshot that is being restored: until that is done nobody may use the cluster."""
+    """The snapshot that is being restored; no broker may use the cluster until this is empty."""
     objects: str = ""
-    """The id of the cluster's object store, which stands in its marks too (``log.claim``); empty
-    until the first broker has claimed one."""
+    """The id of the cluster's object store, which is also in the store's marks
+    (``log.restore.claim``); empty until the first broker has claimed a store."""
     objects_url: str = ""
-    """Where that store was when it was last claimed: for messages, never compared."""
+    """The URL of that store when it was last claimed; only for messages, never compared."""
 
 
 def same_cluster(value: bytes | None, own: ClusterRecord) -> ClusterRecord:
-    """The cluster's record; raises ``ConfigurationError`` where it is not of the same cluster."""
+    """Decode the cluster's record; ``ConfigurationError`` if it is of another cluster."""
     if value is None:
         raise ConfigurationError(
-            f"the metadata store was emptied, and cluster {own.id} was in it: this broker stops; "
-            "run headwater restore"
+            f"the metadata store no longer has cluster {own.id}, because it was emptied: "
+            "this broker stops; run headwater restore"
         )
     found = decode(ClusterRecord, value)
     if (found.id, found.epoch) != (own.id, own.epoch):
         raise ConfigurationError(
-            f"cluster {found.id} was restored and is at epoch {found.epoch} now: "
+            f"cluster {found.id} was restored and has restore epoch {found.epoch}: "
             "this broker stops; start it again"
         )
     return found
 
 
 def check_same_cluster(stored: Entry | None, own: ClusterRecord) -> None:
-    """``same_cluster`` in a transaction that reads the record."""
+    """``same_cluster`` for a transaction that reads the record."""
     same_cluster(None if stored is None else stored.value, own)
 
 
 class ClusterRecordFollower:
-    """A running broker's view of the cluster's record: keep ``run`` and ``look`` in tasks.
+    """A running broker's copy of the cluster's record. Keep ``run`` and ``check`` in tasks.
 
-    The level may lag behind the record's and never leads it.
+    The level may lag behind the record's level, but is never ahead of it.
     """
 
     def __init__(self, meta: MetadataStore, cluster: ClusterRecord) -> None:
@@ -73,20 +73,19 @@ class ClusterRecordFollower:
         return self._cluster.level
 
     async def run(self) -> None:
-        """Follow until cancelled.
+        """Watch the record until cancelled.
 
-        Raises ``ConfigurationError`` where the cluster was restored under this broker, and
-        ``UnknownFormat`` where it was finalized at a level that it does not speak.
+        Raises ``ConfigurationError`` if the cluster was restored while this broker runs, and
+        ``UnknownFormat`` if it was finalized at a level that this release does not support.
         """
         await self._mirror.run()
 
-    async def look(self) -> None:
-        """Look at the record now and then, until cancelled; raises what ``run`` raises.
+    async def check(self) -> None:
+        """Read the record every ``CHECK_SECONDS`` until cancelled.
 
-        And ``ConfigurationError`` where the store's data was taken away.
-
-        A store that comes back empty begins to count its revisions anew, and whoever follows it
-        waits for one that it will not have for long.
+        Raises what ``run`` raises, and ``ConfigurationError`` if the store's data was deleted. A
+        watch does not notice that: an emptied store counts its revisions from 0, and the watch
+        waits for a revision that it will not reach for long.
         """
         while True:
             await asyncio.sleep(CHECK_SECONDS)
@@ -95,13 +94,13 @@ class ClusterRecordFollower:
             except StoreGone as error:
                 raise ConfigurationError(str(error)) from error
             except StoreError as error:
-                logger.warning("cannot look at the cluster's record: %s", error)
+                logger.warning("Could not read the cluster's record", extra={"error": error})
             else:
                 check_same_cluster(stored, self._cluster)
 
     def _changed(self, value: bytes | None) -> None:
         found = same_cluster(value, self._cluster)
-        check_level(found.level, SPOKEN)
+        check_level(found.level, SUPPORTED_LEVELS)
         if found.level != self._cluster.level:
-            logger.info("the cluster is at feature level %d now", found.level)
+            logger.info("The feature level has changed", extra={"level": found.level})
             self._cluster = found

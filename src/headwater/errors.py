@@ -2,26 +2,29 @@
 
 HeadwaterError
 ├── ConfigurationError            a setting, flag or file is wrong; the process stops with one line
-├── MalformedRequest              a frame does not hold what its header says; the connection closes
+├── MalformedRequest              a request breaks its schema; the connection closes
+├── RequestSuperseded             the client has sent the request again; the connection closes
 ├── UnknownApi                    no API has that key; the connection closes
-├── StoreError                    a store below us misbehaved
+├── StoreError                    a metadata store, object store or catalog failed
 │   ├── StoreUnavailable          it did not answer; nothing was written; a retry can help
-│   │   ├── StoreGone             its data is no longer there: a broker that uses it stops
-│   │   └── ObjectStoreUnavailable it was the object store, not the metadata store
-│   ├── UnknownOutcome            the answer was lost; the write may or may not have landed
-│   ├── ObjectNotFound            no object under that key
-│   ├── WatchTrimmed              the watch fell behind what the store keeps; resynchronise
-│   ├── SessionLost               the session expired; its ephemeral keys are gone
+│   │   ├── StoreGone             its data was deleted; a broker that uses it stops
+│   │   └── ObjectStoreUnavailable the object store failed, not the metadata store
+│   ├── UnknownOutcome            the answer was lost; the write may have been committed
+│   ├── TransactionTooLarge       a transaction is too large for the store; nothing was written
+│   ├── ObjectNotFound            no object has that key
+│   ├── WatchTrimmed              the store has trimmed changes that a watch needs
+│   ├── SessionLost               the session expired; its ephemeral keys are deleted
 │   ├── StorageFull               no space left
 │   ├── UnknownFormat             a value was written by a newer release
 │   ├── CatalogUnavailable        the table catalog did not answer; repeating the call is safe
-│   ├── CommitConflict            a table holds other offsets than a commit builds on
-│   └── TableMismatch             a table is not the one that Headwater made; someone must look
-└── KafkaError                    has a Kafka error code and goes back to a client
-    └── ...                       one class per code that we give, below
+│   ├── CommitConflict            a table has other offsets than a commit expects
+│   └── TableMismatch             a table is not the one that Headwater made
+└── KafkaError                    has a Kafka error code and is sent to a client
+    ├── RefusedRecords            some records of a batch are invalid
+    └── ...                       one class per code, below
 
-A ``KafkaError`` says in ``code`` which of Kafka's error codes a client gets and in
-``retriable`` whether a client's own retry can help.
+``KafkaError.code`` is the error code that a client gets, and ``retriable`` says whether a retry of
+the client can help.
 """
 
 from collections.abc import Sequence
@@ -33,7 +36,7 @@ class HeadwaterError(Exception):
 
 
 class ConfigurationError(HeadwaterError):
-    """Raised at start-up when a setting is wrong; its text is the one line that the user sees."""
+    """Raised if a setting is wrong; its text is the one line that the user sees."""
 
 
 class MalformedRequest(HeadwaterError):
@@ -41,7 +44,7 @@ class MalformedRequest(HeadwaterError):
 
 
 class RequestSuperseded(HeadwaterError):
-    """Raised where a client gave a request up and asked the same again on another connection."""
+    """Raised if a client has sent the same request again on another connection."""
 
 
 class UnknownApi(HeadwaterError):
@@ -49,46 +52,46 @@ class UnknownApi(HeadwaterError):
 
 
 class StoreError(HeadwaterError):
-    """The root of what the metadata and object stores raise."""
+    """The root of the errors of metadata stores, object stores and table catalogs."""
 
 
 class StoreUnavailable(StoreError):
-    """Raised when a store did not take the request: nothing was written, a retry can help."""
+    """Raised when a store did not answer: nothing was written, and a retry can help."""
 
 
 class StoreGone(StoreUnavailable):
-    """Raised when a store's data was taken away under this process: a retry cannot help."""
+    """Raised when a store's data was deleted while this process uses it: a retry cannot help."""
 
 
 class ObjectStoreUnavailable(StoreUnavailable):
-    """Raised when an object store, not a metadata store, did not take the request.
+    """Raised when an object store, not a metadata store, refused a request.
 
-    A retry helps only where a subclass says so: this class itself is a refusal.
+    A retry helps only if a subclass says so.
     """
 
 
 class UnknownOutcome(StoreError):
-    """Raised when a write's answer was lost: the caller must find out whether it landed."""
+    """Raised when the answer to a write was lost: the caller must find out its outcome."""
 
 
 class TransactionTooLarge(StoreError, ValueError):
-    """Raised when a transaction has more bytes than the store takes; nothing was written."""
+    """Raised when a transaction has too many bytes for the store; nothing was written."""
 
 
 class ObjectNotFound(StoreError):
-    """Raised when an object is not there."""
+    """Raised when no object has the key."""
 
 
 class WatchTrimmed(StoreError):
-    """Raised by a watch whose start is older than what the store keeps: scan, then watch again."""
+    """Raised by a watch if the store has trimmed the next changes: scan, then watch again."""
 
 
 class SessionLost(StoreError):
-    """Raised when a session is used that has expired or was closed by someone else."""
+    """Raised when a session is used that has expired or was closed."""
 
 
 class StorageFull(StoreError):
-    """Raised when a store has no space left; nothing of the write counts."""
+    """Raised when a store has no space left; the write had no effect."""
 
 
 class UnknownFormat(StoreError):
@@ -98,19 +101,19 @@ class UnknownFormat(StoreError):
 class CatalogUnavailable(StoreError):
     """Raised when the table catalog, or the storage of its metadata, did not answer.
 
-    Whether a commit landed may be unknown; to repeat it is always safe, and can help.
+    The outcome of a commit may be unknown; repeating it is always safe and can help.
     """
 
 
 class CommitConflict(StoreError):
-    """Raised when a table's watermark or files are not those that a commit builds on.
+    """Raised when a table does not have the watermark or files that a commit expects.
 
-    The same commit will not succeed later: the caller looks at the log again.
+    The same commit will not succeed later: the caller must read the log again.
     """
 
 
 class TableMismatch(StoreError):
-    """Raised when a table was dropped, changed or made by someone else: a person decides."""
+    """Raised when another program dropped, changed or created a table: a person must decide."""
 
 
 class KafkaError(HeadwaterError):
@@ -121,12 +124,12 @@ class KafkaError(HeadwaterError):
 
 
 class RefusedRecords(KafkaError):
-    """The root of what says which records of a batch were at fault, where that is known."""
+    """The root of errors that name the invalid records of a batch, if they are known."""
 
     def __init__(self, message: str, record_errors: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(message)
         self.record_errors = record_errors
-        """(index in the batch, message) of each."""
+        """By invalid record: its index in the batch and a message."""
 
 
 class OffsetOutOfRange(KafkaError):
@@ -166,7 +169,7 @@ class NotLeaderOrFollower(KafkaError):
 class RequestTimedOut(KafkaError):
     """Raised when a store did not answer in time, or when the outcome of a write is unknown.
 
-    It is the one error after which a write may have landed or may still land.
+    This is the only error after which a write may have been committed or may still be.
     """
 
     code = 7
@@ -198,7 +201,7 @@ class TopicAlreadyExists(KafkaError):
 
 
 class InvalidPartitions(KafkaError):
-    """Raised when a number of partitions is not legal."""
+    """Raised when a partition count is not legal."""
 
     code = 37
 
@@ -252,13 +255,13 @@ class InvalidProducerEpoch(KafkaError):
 
 
 class InvalidTxnState(KafkaError):
-    """Raised when a producer writes outside of the transaction that it has open on a partition."""
+    """Raised when a producer writes outside of its open transaction on a partition."""
 
     code = 48
 
 
 class TransactionCoordinatorFenced(KafkaError):
-    """Raised when a marker comes from a transaction coordinator that another one replaced."""
+    """Raised when a marker comes from a transaction coordinator that was replaced."""
 
     code = 52
 
@@ -270,7 +273,7 @@ class InvalidTimestamp(RefusedRecords):
 
 
 class KafkaStorageError(KafkaError):
-    """Raised when a store failed below an append and nothing of it landed; a retry can help."""
+    """Raised when a store failed and an append had no effect; a retry can help."""
 
     code = 56
     retriable = True
@@ -317,7 +320,7 @@ class UnknownTopicId(KafkaError):
 
 
 class CoordinatorNotAvailable(KafkaError):
-    """Raised when a coordinator cannot read or write its groups at the moment."""
+    """Raised when a coordinator cannot read or write its state at the moment."""
 
     code = 15
     retriable = True
@@ -331,25 +334,25 @@ class CoordinatorLoading(KafkaError):
 
 
 class InvalidGroupId(KafkaError):
-    """Raised when a group id is longer than the coordinator takes."""
+    """Raised when a group id is too long."""
 
     code = 24
 
 
 class TopicAuthorizationFailed(KafkaError):
-    """Raised when a client may not do to a topic what it asks for."""
+    """Raised when a client may not do the requested operation on a topic."""
 
     code = 29
 
 
 class GroupAuthorizationFailed(KafkaError):
-    """Raised when a client may not do to a group what it asks for."""
+    """Raised when a client may not do the requested operation on a group."""
 
     code = 30
 
 
 class ClusterAuthorizationFailed(KafkaError):
-    """Raised when a client may not do to the cluster what it asks for."""
+    """Raised when a client may not do the requested operation on the cluster."""
 
     code = 31
 
@@ -361,16 +364,16 @@ class TransactionalIdAuthorizationFailed(KafkaError):
 
 
 class GroupTooLarge(KafkaError):
-    """Raised when a group's state would exceed what is stored of a group; it stays as it was.
+    """Raised when a group's state would be too large to store; the group keeps its old state.
 
-    The code is Kafka's for a group whose record its offsets topic does not take.
+    The code is Kafka's for a group whose record is too large for its offsets topic.
     """
 
     code = -1
 
 
 class NotCoordinator(KafkaError):
-    """Raised when another broker coordinates that group, or this one's lease has run out."""
+    """Raised when another broker coordinates the group, or this broker's lease has expired."""
 
     code = 16
     retriable = True

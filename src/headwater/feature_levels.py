@@ -1,15 +1,16 @@
-"""The feature levels: which formats a cluster's brokers may write.
+"""Feature levels: which formats the brokers of a cluster may write.
 
-Each release speaks a range of levels and says so in its registration. The cluster's record holds
-the finalized one. A format is written from the level on that brought it, so brokers of two
-releases work side by side until an operator finalizes, and a release that does not speak the
-finalized level does not start. A level never goes back: what was written stays.
+Each release supports a range of levels, which is in its brokers' registrations. The cluster's
+record has the finalized level. A format is written only if the finalized level includes it, so that
+brokers of two releases can run in one cluster until an operator finalizes a new level. A release
+that does not support the finalized level does not start. A level never goes back, because data in
+its formats remains.
 
-| level | what it brought |
+| level | formats that it adds |
 |---|---|
 | 1 | the first formats |
-| 2 | an incarnation notes the last section that it committed, so that a restore finds those that
-      came after a snapshot (``log.recovery``) |
+| 2 | an incarnation stores the last section that it committed, so that a restore finds the sections
+      after a snapshot (``log.restore.recovery``) |
 """
 
 from typing import Final, NamedTuple
@@ -29,15 +30,15 @@ class Levels(NamedTuple):
         return f"{self.lowest}" if self.lowest == self.highest else f"{self[0]} to {self[1]}"
 
 
-SPOKEN: Final = Levels(1, 2)
-"""What this release reads and can write."""
+SUPPORTED_LEVELS: Final = Levels(1, 2)
+"""The levels that this release supports."""
 
 
 def check_level(level: int, spoken: Levels) -> None:
-    """Raises ``UnknownFormat`` where a cluster is at a level that a release does not speak."""
+    """Raises ``UnknownFormat`` if a release does not support the cluster's level."""
     if not spoken.lowest <= level <= spoken.highest:
         wanted = "newer" if level > spoken.highest else "older"
         raise UnknownFormat(
-            f"the cluster is at feature level {level} and this release speaks {spoken}: "
+            f"the cluster has feature level {level}, and this release supports {spoken}: "
             f"run a {wanted} release of headwater"
         )

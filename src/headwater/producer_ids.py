@@ -1,4 +1,4 @@
-"""Producer ids out of the metadata store's counter."""
+"""Allocates producer ids from a counter in the metadata store."""
 
 import asyncio
 
@@ -10,11 +10,11 @@ from headwater.meta.transactions import transact
 from headwater.meta.values import NextNumber, decode, encode
 
 BLOCK = 1000
-"""Producer ids are taken from the store in blocks; those of a block not used are lost."""
+"""Ids taken from the store at a time; the unused ids of a block are lost with the process."""
 
 
 class StoredProducerIds:
-    """See ``headwater.engine.ProducerIds``: brokers on one metadata store never give one twice."""
+    """``headwater.engine.ProducerIds`` that are unique among all brokers on one metadata store."""
 
     def __init__(self, meta: MetadataStore, cluster: ClusterRecord) -> None:
         self._meta = meta
@@ -23,7 +23,7 @@ class StoredProducerIds:
         self._lock = asyncio.Lock()
 
     async def allocate(self) -> int:
-        """Raises ``KafkaStorageError`` where the store is no longer this cluster's."""
+        """A new producer id; raises ``KafkaStorageError`` if the store has another cluster."""
         async with self._lock:
             if not self._left:
                 self._left = await self._take_block()
@@ -33,7 +33,9 @@ class StoredProducerIds:
     async def _take_block(self) -> range:
         def decide(values: Values) -> tuple[Writes, range]:
             writes = Writes()
-            check_same_cluster(values[keys.CLUSTER], self._cluster)  # else ids are given again
+            check_same_cluster(
+                values[keys.CLUSTER], self._cluster
+            )  # otherwise ids could be allocated twice
             there = values[keys.NEXT_PRODUCER]
             counter = decode(NextNumber, there.value) if there is not None else NextNumber()
             block = range(counter.next, counter.next + BLOCK)
@@ -43,5 +45,5 @@ class StoredProducerIds:
 
         try:
             return await transact(self._meta, [keys.CLUSTER, keys.NEXT_PRODUCER], decide)
-        except ConfigurationError as error:  # this broker ends in a moment
+        except ConfigurationError as error:  # this broker stops in a moment
             raise KafkaStorageError(str(error)) from error

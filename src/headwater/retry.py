@@ -1,4 +1,4 @@
-"""Doing again what may succeed in a moment."""
+"""Retries of operations that may succeed in a moment."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,23 +14,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Pauses between attempts, in seconds: each twice the last, up to the longest."""
+    """Pauses between attempts, in seconds: each is twice the previous one, up to ``longest``."""
 
     first: float
     longest: float
     attempts: int | None = None
-    """How many are made at most; None: no limit."""
+    """Maximum number of attempts; None means no limit."""
     total: float = inf
-    """No attempt begins later than this after the first one."""
+    """No attempt begins later than this many seconds after the first one."""
     jitter: tuple[float, float] = (0.5, 1.5)
-    """Each pause is multiplied by a random number between these."""
+    """Bounds of the random number by which each pause is multiplied."""
 
     def pauses(
         self, random: Random | None = None, now: Callable[[], float] | None = None
     ) -> Iterator[float]:
         """The pauses before the second attempt, the third, and so on.
 
-        Without ``random`` there is no jitter. ``total`` counts from this call by ``now``.
+        Without ``random`` there is no jitter. ``total`` counts from this call on the clock ``now``,
+        and has no effect without it.
 
         >>> list(Backoff(first=1, longest=5, attempts=6).pauses())
         [1, 2, 4, 5, 5]
@@ -56,10 +57,10 @@ async def retry(
     pauses: Iterator[float],
     failed: Callable[[E], None] = lambda _: None,
 ) -> T:
-    """Make attempts until one ends other than with an error of ``on``.
+    """Call ``attempt`` until it returns, or raises another error than those in ``on``.
 
-    ``failed`` gets each error that another attempt follows. Raises the last one where there is no
-    pause left.
+    ``failed`` is called with each error before the next attempt. If ``pauses`` has ended, the last
+    error is raised.
     """
     while True:
         try:

@@ -1,8 +1,8 @@
-"""Many deadlines of which few ever fire.
+"""Many deadlines, few of which ever expire.
 
-A heartbeat moves its member's deadline and nothing else: the heap keeps the earlier alarm, which
-finds out when it rings that there is more time. So a heartbeat costs the same in a group of ten
-thousand as in a group of one.
+A heartbeat only changes the deadline of its member. The heap keeps the earlier alarm; when it is
+due, it is replaced by one for the new deadline. A heartbeat therefore costs the same in a group of
+ten thousand members as in a group of one.
 """
 
 import heapq
@@ -19,7 +19,7 @@ class Deadlines:
         self._heap: list[tuple[float, str]] = []
 
     def set(self, key: str, deadline: float) -> None:
-        """In place of an earlier deadline of that key."""
+        """Set the deadline of a key; replaces its earlier one."""
         self._deadlines[key] = deadline
         alarm = self._alarms.get(key)
         if alarm is None or deadline < alarm:
@@ -38,11 +38,11 @@ class Deadlines:
         self._heap.clear()
 
     def next(self) -> float | None:
-        """No deadline is before this time; None where there is none."""
+        """A time that is not after any deadline; None without deadlines."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: float) -> str | None:
-        """The key of a deadline that has passed, earliest first; it is cancelled by this."""
+        """Remove and return the key of the earliest deadline that has passed; None without one."""
         while self._heap and self._heap[0][0] <= now:
             alarm, key = heapq.heappop(self._heap)
             if self._alarms.get(key) != alarm:
@@ -59,8 +59,8 @@ class Deadlines:
         return None
 
     def _forget_stale(self) -> None:
-        # Alarms of members that left lie until their time comes; a group that members keep
-        # joining and leaving would gather them.
+        # Alarms of members that have left stay in the heap until they are due. Without this, they
+        # would accumulate in a group whose members join and leave all the time.
         if len(self._heap) > 2 * len(self._deadlines) + 64:
             self._alarms = dict(self._deadlines)
             self._heap = [(deadline, key) for key, deadline in self._deadlines.items()]

@@ -17,14 +17,16 @@ from itertools import count
 from typing import Final, Generic, Protocol
 
 from headwater.coordination.shards import E, Shard, ShardKind
-from headwater.errors import CoordinatorNotAvailable, StoreError, StoreUnavailable, UnknownOutcome
+from headwater.errors import CoordinatorNotAvailable, StoreError
 from headwater.meta.store import CommitResult, MetadataStore, Session, Values, Writes, prefix_end
+from headwater.meta.transactions import NO_ANSWER
 from headwater.meta.values import Value, decode, encode
+from headwater.retry import Backoff, retry
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 0.5
-TIMEOUT_SECONDS: Final = 5.0
+BACKOFF: Final = Backoff(first=0.1, longest=0.1, total=5.0)
 
 
 class Lease(Value):
@@ -36,17 +38,17 @@ class Lease(Value):
 
 
 class CoordinatorLookup(Protocol):
-    """What FindCoordinator asks of a kind of state: which broker owns the shard of a key."""
+    """The interface for FindCoordinator: which broker owns the shard of a key."""
 
     def coordinator(self, key: str) -> int:
-        """The id of that broker: the holder of the lease, as far as this broker knows, or the
-        rendezvous choice over the live brokers.
+        """The id of that broker: the known holder of the lease, or the rendezvous choice over the
+        live brokers.
         """
         ...
 
 
 class ClusterMembers(Protocol):
-    """What the owner of shards needs to know about the cluster's brokers."""
+    """The information about the cluster's brokers that a ``ShardOwner`` needs."""
 
     @property
     def node_id(self) -> int:
@@ -75,7 +77,7 @@ class ClusterMembers(Protocol):
 
 
 class ShardLeases(Generic[E]):
-    """The leases of one kind of shards, as far as this broker knows them.
+    """The known leases of one kind of shards.
 
     ``incarnation`` names this run of this broker and no other.
     """
@@ -116,16 +118,16 @@ class ShardLeases(Generic[E]):
         ``CoordinatorNotAvailable`` if the store does not answer, ``SessionLost`` if the session
         has ended.
         """
-        deadline = asyncio.get_running_loop().time() + TIMEOUT_SECONDS
-        while True:
-            value = self.next_value()  # an attempt before this one may land yet
-            try:
-                committed = await self._put(shards, value, session)
-                break
-            except (UnknownOutcome, StoreUnavailable) as error:
-                if asyncio.get_running_loop().time() >= deadline:
-                    raise CoordinatorNotAvailable(f"cannot take a lease: {error}") from error
-                await asyncio.sleep(RETRY_SECONDS / 5)
+
+        async def attempt() -> tuple[bytes, CommitResult[list[str]]]:
+            value = self.next_value()  # an earlier attempt may still be committed
+            return value, await self._put(shards, value, session)
+
+        pauses = BACKOFF.pauses(now=asyncio.get_running_loop().time)
+        try:
+            value, committed = await retry(attempt, on=NO_ANSWER, pauses=pauses)
+        except NO_ANSWER as error:
+            raise CoordinatorNotAvailable(f"could not take a lease: {error}") from error
         taken = [self._kind.shard_of_lease(key) for key in committed.result]
         lease = decode(Lease, value)
         for number in taken:
@@ -184,7 +186,9 @@ class ShardLeases(Generic[E]):
                         number = number_of(change.key)
                         self._apply_change(number, change.value, change.revision, changed)
             except StoreError as error:
-                logger.warning("Could not follow the leases of %ss: %s", self._kind.noun, error)
+                logger.warning(
+                    "Could not watch leases", extra={"kind": self._kind.noun, "error": error}
+                )
                 await asyncio.sleep(RETRY_SECONDS)
 
     def _apply_change(

@@ -1,9 +1,9 @@
 """The owner of shards: it takes leases, loads entries, resigns and hands over.
 
-A broker owns a shard from the moment that the lease is written and the entries are loaded. It
-resigns when its session has ended, when a write was refused, or to hand the shard to the broker
-that should own it. Such hand-overs give a broker that joined its share, one loaded shard at a
-time.
+A broker owns a shard from the moment at which the lease is written and the entries are loaded. It
+resigns when its session has ended, when a write was refused, or to hand the shard over to the
+broker that should own it. When a broker joins, it gets its share of the shards by such hand-overs,
+one non-empty shard at a time.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 
 RECONCILE_SECONDS: Final = 1.0
 HAND_OVER_SECONDS: Final = 10.0
-"""How long another broker must be the choice for a shard before the shard moves to it."""
+"""Seconds for which another broker must be the choice for a shard before it is handed over."""
 TIMEOUT_SECONDS: Final = 5.0
 RELOAD_SECONDS: Final = 5.0
-"""How long a shard that could not be loaded waits, unless a request asks for it."""
+"""Seconds until a shard that could not be loaded is loaded again, unless a request needs it."""
 
 
 class ShardOwner(Generic[E]):
@@ -89,7 +89,7 @@ class ShardOwner(Generic[E]):
         shard = self.owned_shard(name) or await self.obtain(self._kind.shard_of(name))
         if name in shard.reloading:
             raise CoordinatorLoading(
-                f"{self._kind.noun} {name} is read again from the metadata store"
+                f"{self._kind.noun} {name} is being read again from the metadata store"
             )
         return shard
 
@@ -188,14 +188,16 @@ class ShardOwner(Generic[E]):
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     await self.leases.release(owned)
             except (StoreError, TimeoutError) as reason:
-                logger.warning("Could not release the leases of %ss: %s", self._kind.noun, reason)
+                logger.warning(
+                    "Could not release leases", extra={"kind": self._kind.noun, "error": reason}
+                )
 
     def should_own(self, number: int) -> bool:
         """This broker is the choice for a shard, and no other broker is known to hold it."""
         if number in self._releasing or not self.leases.is_available(number):
             return False
         node = self._members.node_id
-        # This broker's lease without a shard: an attempt to take it whose answer was lost.
+        # This broker holds the lease without a shard if the answer to taking it was lost.
         return self._members.chosen(number) == node or self.leases.holder(number) == node
 
     def _resign_if_session_lost(self, shard: Shard[E]) -> bool:
@@ -251,31 +253,34 @@ class ShardOwner(Generic[E]):
                 error = NotCoordinator("this broker is not registered")
                 return
             for shard in await self.leases.acquire(numbers, session):
-                self._finish_opening(shard.number, await self._fill(shard))
+                self._finish_opening(shard.number, await self._load_shard(shard))
             error = NotCoordinator(f"another broker coordinates this {noun}")
         except SessionLost:
             error = NotCoordinator("this broker's session has ended")
         except CoordinatorNotAvailable as reason:
             error = reason
         except StoreError as reason:
-            error = CoordinatorNotAvailable(f"cannot take a lease: {reason}")
+            error = CoordinatorNotAvailable(f"could not take a lease: {reason}")
         finally:
             for number in numbers:
                 self._finish_opening(number, error)
 
-    async def _fill(self, shard: Shard[E]) -> KafkaError | None:
+    async def _load_shard(self, shard: Shard[E]) -> KafkaError | None:
         """Load a shard's entries; returns the error if that failed."""
         noun = self._kind.noun
         try:
             await self._load(shard)
         except StoreError as reason:
-            logger.warning("Could not load the %ss of shard %d: %s", noun, shard.number, reason)
+            logger.warning(
+                "Could not load a shard",
+                extra={"kind": noun, "shard": shard.number, "error": reason},
+            )
             self._retry_at[shard.number] = self._loop.time() + RELOAD_SECONDS
-            return CoordinatorNotAvailable(f"{noun}s cannot be loaded: {reason}")
+            return CoordinatorNotAvailable(f"{noun}s could not be loaded: {reason}")
         except Exception as reason:  # one shard must not block the others
-            logger.exception("Could not load the %ss of shard %d", noun, shard.number)
+            logger.exception("Could not load a shard", extra={"kind": noun, "shard": shard.number})
             self._retry_at[shard.number] = self._loop.time() + RELOAD_SECONDS
-            return CoordinatorNotAvailable(f"{noun}s cannot be loaded: {reason!r}")
+            return CoordinatorNotAvailable(f"{noun}s could not be loaded: {reason!r}")
         self._retry_at.pop(shard.number, None)
         self._shards[shard.number] = shard
         return None
@@ -301,16 +306,16 @@ class ShardOwner(Generic[E]):
                 idle.append(shard)
             elif now - self._misplaced_since.setdefault(shard.number, now) >= HAND_OVER_SECONDS:
                 due.append(shard)
-        await self._give_away(idle + due[:1])
+        await self._hand_over_shards(idle + due[:1])
 
     async def hand_over_now(self) -> None:
-        """Give away every shard that another broker should own: this broker drains."""
+        """Hand over every shard that another broker should own: this broker drains."""
         node = self._members.node_id
-        await self._give_away(
+        await self._hand_over_shards(
             [shard for shard in self.shards() if self._members.chosen(shard.number) != node]
         )
 
-    async def _give_away(self, moving: Collection[Shard[E]]) -> None:
+    async def _hand_over_shards(self, moving: Collection[Shard[E]]) -> None:
         if not moving:
             return
         self._releasing = {shard.number for shard in moving}
@@ -320,6 +325,6 @@ class ShardOwner(Generic[E]):
         try:
             await self.leases.release(moving)
         except StoreError as reason:
-            logger.warning("Could not release leases that were handed over: %s", reason)
+            logger.warning("Could not release leases to hand shards over", extra={"error": reason})
         finally:
             self._releasing = set()

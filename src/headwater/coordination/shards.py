@@ -14,14 +14,14 @@ from headwater.meta.store import Session
 
 
 class ShardEntry(Protocol):
-    """One named part of an owned shard, as this broker holds it in memory: a group, for one."""
+    """A named part of an owned shard in this broker's memory, such as a group."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is lost if the entry is dropped from memory."""
+        """Whether the entry can be dropped from memory without losing anything."""
         ...
 
     def refuse(self, error: KafkaError) -> None:

@@ -87,7 +87,7 @@ class Timers(Generic[E]):
                 self._check(entry, now)
             except Exception:  # one entry must not stop the timer of all
                 noun = entry.shard.kind.noun
-                logger.exception("The timer of %s %s failed", noun, entry.name)
+                logger.exception("A timer failed", extra={"kind": noun, "entry": entry.name})
         self._arm()
 
     def _check(self, entry: E, now: float) -> None:

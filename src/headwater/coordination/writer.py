@@ -1,4 +1,4 @@
-"""The writer of shards: one transaction at a time, with everything that is pending.
+"""The writer of shards: one transaction at a time, with all pending writes.
 
 Writes of all shards become durable in the order in which they were submitted. While a transaction
 is running the next writes queue, so that load makes transactions larger and not more frequent.
@@ -46,6 +46,7 @@ from headwater.errors import (
 )
 from headwater.meta.store import MetadataStore, Values, Writes
 from headwater.meta.values import Value, encode
+from headwater.retry import Backoff
 from headwater.telemetry.metrics import Counter, Histogram
 
 logger = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ T = TypeVar("T")
 
 MAX_TRANSACTION_OPERATIONS: Final = 5_000
 """For stores without a limit of their own."""
-RETRY_SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2)
+BACKOFF: Final = Backoff(first=0.01, longest=0.2)
 
 
 class _Torn(Value):
@@ -182,7 +183,7 @@ class ShardWriter:
             try:
                 await self._commit(batch)
             except Exception as reason:  # a waiting request needs an answer
-                logger.exception("A write of %ss failed unexpectedly", self._noun)
+                logger.exception("A write failed unexpectedly", extra={"kind": self._noun})
                 self._fail_batch(batch, reason)
             except BaseException as reason:
                 self._fail_batch(batch, reason)
@@ -204,7 +205,7 @@ class ShardWriter:
     async def _commit(self, batch: WriteBatch, *, uncertain: bool = False) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        attempt = 0
+        pauses = BACKOFF.pauses()
         while batch.writes:
             try:
                 await self._attempt(batch, renewing=uncertain)
@@ -219,8 +220,7 @@ class ShardWriter:
                 if loop.time() - started >= self._timeout:
                     self._fail_batch(batch, error)
                     return
-                await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
-                attempt += 1
+                await asyncio.sleep(next(pauses))
                 gone = [shard for shard in batch.shards if shard.resigned]
                 if gone:
                     batch = self._drop_shards(batch, gone)
@@ -290,7 +290,7 @@ class ShardWriter:
     def _drop_shards(self, batch: WriteBatch, shards: list[Shard[Any]]) -> WriteBatch:
         """Make those shards resign; returns the other writes as a batch of their own."""
         rest = WriteBatch()
-        error = NotCoordinator(f"another broker coordinates this {self._noun}, or soon will")
+        error = NotCoordinator(f"another broker coordinates this {self._noun} or will take it over")
         for write in batch.writes:
             if write.shard in shards:
                 write.fail(error)
@@ -304,16 +304,16 @@ class ShardWriter:
 
     def _fail_oversized(self, write: ShardWrite, reason: TransactionTooLarge) -> None:
         noun = self._noun
-        logger.warning("A %s is too large to be written: %s", noun, reason)
-        write.fail(KafkaError(f"the metadata store does not take so large a {noun}: {reason}"))
+        logger.warning("An entry is too large to write", extra={"kind": noun, "error": reason})
+        write.fail(KafkaError(f"the {noun} is too large for the metadata store: {reason}"))
         self._resign(write.shard, self._loaded_again())
 
     def _loaded_again(self) -> CoordinatorNotAvailable:
-        return CoordinatorNotAvailable(f"the {self._noun}s of this shard are loaded again")
+        return CoordinatorNotAvailable(f"the {self._noun}s of this shard are being loaded again")
 
     def _fail_batch(self, batch: WriteBatch, reason: BaseException) -> None:
-        logger.warning("Could not write %ss: %s", self._noun, str(reason) or type(reason).__name__)
-        error = CoordinatorNotAvailable(f"the metadata store does not take writes: {reason}")
+        logger.warning("Could not write entries", extra={"kind": self._noun, "error": reason})
+        error = CoordinatorNotAvailable(f"the metadata store failed to write: {reason}")
         for write in batch.writes:
             write.fail(error)
         for shard in batch.shards:

@@ -1,4 +1,4 @@
-"""Writes to shards, and how they are folded into transactions and split over several."""
+"""Writes to shards, and how they are combined into transactions and split over several."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class ShardWrite:
     """If the changes need several transactions, this key exists from the first to the last."""
     done: bool = False
     size: int = 0
-    """Bytes of the changes' keys and values, when the writer has the write."""
+    """Bytes of the changes' keys and values; the writer sets it."""
 
     async def reply_when_done(self, reply: T) -> T:
         """Return ``reply`` once the changes are durable; raises the error if they failed.
@@ -64,13 +64,13 @@ class ShardWrite:
 
 @dataclass(slots=True)
 class WriteBatch:
-    """The writes of one transaction, folded into one change per key."""
+    """The writes of one transaction, combined into one change per key."""
 
     writes: list[ShardWrite] = field(default_factory=list)
     changes: dict[str, bytes | None] = field(default_factory=dict)
     ranges: list[tuple[str, str]] = field(default_factory=list)
     shards: dict[Shard[Any], set[bytes]] = field(default_factory=dict)
-    """By shard: the leases that the store may hold, several if an answer was lost."""
+    """By shard: the lease values that the store may have, several if an answer was lost."""
     size: int = 0
 
     def add(self, write: ShardWrite) -> None:

@@ -7,16 +7,15 @@ their own. Offsets of a deleted topic expire at once, and an empty group without
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable
-from itertools import groupby
 from typing import Final
 from urllib.parse import unquote
 
-from headwater.coordination.reads import scan_since
 from headwater.engine import Topic, Topics
 from headwater.groups.machine import GroupMachine
 from headwater.groups.offsets import OffsetRecord, current_topic, find_topic, partition_of
 from headwater.meta import keys
-from headwater.meta.store import Entry, MetadataStore, prefix_end
+from headwater.meta.scan import scan_all
+from headwater.meta.store import Entry, MetadataStore
 from headwater.meta.values import decode
 
 PAGE_KEYS: Final = 1_000
@@ -49,22 +48,17 @@ async def offsets_by_group(
     Raises ``StoreUnavailable`` if the store answers with a revision before ``min_revision``.
     """
     prefix = keys.group_offsets(shard)
-    start, end = prefix, prefix_end(prefix)
-    pending: tuple[str, list[Entry]] | None = None
-    while True:
-        page = (await scan_since(meta, start, end, min_revision, limit=PAGE_KEYS)).entries
-        for name, entries in groupby(page, key=lambda entry: _group_of(entry, prefix)):
-            if pending is not None and pending[0] == name:
-                pending[1].extend(entries)
-                continue
-            if pending is not None:
-                yield pending
-            pending = (name, list(entries))
-        if len(page) < PAGE_KEYS:
-            break
-        start = page[-1].key + "\0"
-    if pending is not None:
-        yield pending
+    group: str | None = None
+    entries: list[Entry] = []
+    async for entry in scan_all(meta, prefix, page=PAGE_KEYS, min_revision=min_revision):
+        name = _group_of(entry, prefix)
+        if name != group:
+            if group is not None:
+                yield group, entries
+            group, entries = name, []
+        entries.append(entry)
+    if group is not None:
+        yield group, entries
 
 
 async def existing_topics(topics: Topics, entries: Iterable[Entry]) -> dict[str, Topic]:

@@ -9,13 +9,13 @@ from typing import Final
 from urllib.parse import unquote
 from uuid import UUID
 
-from headwater.coordination.reads import scan_since
 from headwater.engine import Topic, Topics
 from headwater.errors import UnknownTopicId, UnknownTopicOrPartition
 from headwater.groups.bounds import RECORD_MAX_BYTES
 from headwater.groups.group import Group
 from headwater.groups.requests import CommitRequest, CommittedOffset, Partition
 from headwater.meta import keys
+from headwater.meta.scan import scan_since
 from headwater.meta.store import Entry, MetadataStore, prefix_end
 from headwater.meta.values import Value, decode, encode
 from headwater.wire.error_codes import Code

@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 from headwater.clock import Clock
 from headwater.coordination.leases import ClusterMembers
 from headwater.coordination.owner import ShardOwner
-from headwater.coordination.reads import scan_since
 from headwater.coordination.shards import Shard
 from headwater.coordination.timers import Timers
 from headwater.coordination.writer import WriteMetrics
@@ -41,6 +40,7 @@ from headwater.groups.machine import SUPERSEDED, Effects, Ticket
 from headwater.groups.settings import GroupSettings
 from headwater.groups.sweeper import OffsetSweeper
 from headwater.meta import keys
+from headwater.meta.scan import scan_since
 from headwater.meta.store import MetadataStore, Scan, prefix_end
 from headwater.telemetry.metrics import Metrics
 

@@ -18,7 +18,7 @@ from headwater.engine import (
     Topic,
 )
 from headwater.errors import KafkaError, StoreError
-from headwater.feature_levels import SPOKEN, check_level
+from headwater.feature_levels import SUPPORTED_LEVELS, check_level
 from headwater.log.admin_queries import epoch_end, remembered_producers, stored_sizes
 from headwater.log.append.sequence_gaps import REMEMBERED_SECONDS, SequenceGaps
 from headwater.log.assembly import (
@@ -59,7 +59,7 @@ async def open_cluster(meta: MetadataStore, rng: Random) -> ClusterRecord:
     Raises ``UnknownFormat`` where this release does not speak the cluster's level, and
     ``ConfigurationError`` where a restore of it was not finished.
     """
-    proposed = encode(ClusterRecord(id=_random_id(rng), level=SPOKEN.highest))
+    proposed = encode(ClusterRecord(id=_random_id(rng), level=SUPPORTED_LEVELS.highest))
 
     def decide(values: Values) -> tuple[Writes, bytes]:
         writes = Writes()
@@ -70,7 +70,7 @@ async def open_cluster(meta: MetadataStore, rng: Random) -> ClusterRecord:
         return writes, proposed
 
     cluster = decode(ClusterRecord, await transact(meta, [keys.CLUSTER], decide))
-    check_level(cluster.level, SPOKEN)
+    check_level(cluster.level, SUPPORTED_LEVELS)
     refuse_unfinished(cluster)
     return cluster
 
@@ -186,7 +186,7 @@ class LogEngine:
         context = self._context
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cluster.run())
-            tasks.create_task(self._cluster.look())
+            tasks.create_task(self._cluster.check())
             tasks.create_task(watch_claim(context.meta, context.objects, context.cluster))
             tasks.create_task(self._follower.run())
             tasks.create_task(self._maintenance.run())

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from headwater.coordination.leases import ClusterMembers
 from headwater.coordination.owner import ShardOwner
-from headwater.coordination.reads import scan_since
 from headwater.coordination.shards import Shard, ShardKind
 from headwater.coordination.writer import WriteMetrics
 from headwater.coordination.writes import ShardWrite
 from headwater.errors import KafkaError
+from headwater.meta.scan import scan_since
 from headwater.meta.store import MetadataStore, prefix_end
 from headwater.telemetry.metrics import Counter, Histogram
 

@@ -163,7 +163,7 @@ async def test_an_old_cluster_is_upgraded_and_writes_the_new_format_once_it_is_f
         await cluster.stop(2)
         await make_level(database, 3)
         said = await refusal(cluster.brokers[2])
-        assert "is at feature level 3 and this release speaks 1 to 2: run a newer release" in said
+        assert "has feature level 3, and this release supports 1 to 2: run a newer release" in said
 
 
 async def both_said(cluster: RunningCluster, text: str) -> None:

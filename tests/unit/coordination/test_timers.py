@@ -80,4 +80,4 @@ async def test_a_group_that_fails_stops_no_other_groups_timers(
             await asyncio.sleep(0.001)
     timers.close()
     assert seen == [1, 2]
-    assert "The timer of group 0 failed" in caplog.text
+    assert "A timer failed  kind=group  entry=0" in caplog.text

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from headwater.feature_levels import SPOKEN, Levels
+from headwater.feature_levels import SUPPORTED_LEVELS, Levels
 
 LEVEL: Final = "headwater.version"
 """The cluster's feature level: which formats its brokers may write."""
@@ -13,5 +13,5 @@ FIXED: Final[Mapping[str, int]] = {"group.version": 1}
 
 SUPPORTED: Final[Mapping[str, Levels]] = {
     **{name: Levels(0, level) for name, level in FIXED.items()},
-    LEVEL: SPOKEN,
+    LEVEL: SUPPORTED_LEVELS,
 }

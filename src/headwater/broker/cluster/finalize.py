@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from headwater.broker.cluster.registration import Registration
 from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError
-from headwater.feature_levels import SPOKEN, Levels
+from headwater.feature_levels import SUPPORTED_LEVELS, Levels
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, Values, Writes, prefix_end
 from headwater.meta.transactions import transact
@@ -75,15 +75,15 @@ def choose_level(current: int, wanted: int | None, brokers: dict[int, Registrati
     Raises ``ConfigurationError`` if a broker does not support it, or if it is lower than now.
     """
     supported = {broker: Levels(*each.levels) for broker, each in brokers.items()}
-    highest = min((each.highest for each in supported.values()), default=SPOKEN.highest)
-    level = max(current, min(highest, SPOKEN.highest)) if wanted is None else wanted
+    highest = min((each.highest for each in supported.values()), default=SUPPORTED_LEVELS.highest)
+    level = max(current, min(highest, SUPPORTED_LEVELS.highest)) if wanted is None else wanted
     if level < current:
         raise ConfigurationError(
             f"the cluster is at feature level {current} and cannot go back to {level}"
         )
-    if level > SPOKEN.highest:
+    if level > SUPPORTED_LEVELS.highest:
         raise ConfigurationError(
-            f"this release supports the feature levels {SPOKEN}, not {level}: "
+            f"this release supports the feature levels {SUPPORTED_LEVELS}, not {level}: "
             "install a newer release"
         )
     for broker, each in supported.items():

@@ -24,7 +24,7 @@ from headwater.broker.cluster.registration import (
 from headwater.broker.cluster.view import BrokerAddress, LiveBrokers
 from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError, SessionLost, StoreError, UnknownOutcome
-from headwater.feature_levels import SPOKEN, Levels, check_level
+from headwater.feature_levels import SUPPORTED_LEVELS, Levels, check_level
 from headwater.meta import keys
 from headwater.meta.store import Entry, MetadataStore, Session, Values, Writes, prefix_end
 from headwater.meta.values import NextNumber, decode, encode
@@ -63,8 +63,8 @@ class Membership:
         session_seconds: float,
         metrics: str | None = None,
         probe: Probe = answers,
-        levels: Levels = SPOKEN,
-        level: Callable[[], int] = lambda: SPOKEN.highest,
+        levels: Levels = SUPPORTED_LEVELS,
+        level: Callable[[], int] = lambda: SUPPORTED_LEVELS.highest,
     ) -> None:
         self._meta = meta
         self._address = address

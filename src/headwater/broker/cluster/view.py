@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from headwater.errors import ConfigurationError
-from headwater.feature_levels import SPOKEN
+from headwater.feature_levels import SUPPORTED_LEVELS
 
 _MASK: Final = 2**64 - 1
 PLAINTEXT: Final = "PLAINTEXT"
@@ -199,7 +199,7 @@ class SingleBroker:
 
     leader_epoch = 0
     redirects_clients = False
-    feature_level = SPOKEN.highest
+    feature_level = SUPPORTED_LEVELS.highest
 
     def __init__(self, cluster_id: str, address: BrokerAddress) -> None:
         self.cluster_id = cluster_id

@@ -14,7 +14,7 @@ from headwater.clock import SystemClock
 from headwater.cluster_record import ClusterRecord
 from headwater.coordination.leases import Lease
 from headwater.errors import ConfigurationError
-from headwater.feature_levels import SPOKEN
+from headwater.feature_levels import SUPPORTED_LEVELS
 from headwater.log.restore.snapshots import kept_snapshots
 from headwater.meta import keys
 from headwater.meta.store import MetadataStore, prefix_end
@@ -85,7 +85,7 @@ async def look(url: str) -> ClusterFacts:
         found = await brokers(meta)
         level = 0 if record is None else record.level
         spoken = min((each.levels[1] for each in found), default=0)
-        higher = min(spoken, SPOKEN.highest)
+        higher = min(spoken, SUPPORTED_LEVELS.highest)
         kept = await kept_snapshots(meta)
         newest = max(kept, key=lambda each: each.taken_ms, default=None)
         return ClusterFacts(

@@ -37,7 +37,7 @@ from headwater.errors import (
     StoreError,
     TransactionTooLarge,
 )
-from headwater.feature_levels import SPOKEN
+from headwater.feature_levels import SUPPORTED_LEVELS
 from headwater.log.append.answers import answers_of_part, give_answers
 from headwater.log.append.buffer_limit import BufferLimit
 from headwater.log.append.commit import Fenced
@@ -79,7 +79,7 @@ class LogWriter:
         streams: Streams,
         subscribers: Sequence[CommitSubscriber],
         on_unknown_outcome: Callable[[], None] = lambda: None,
-        level: Callable[[], int] = lambda: SPOKEN.highest,
+        level: Callable[[], int] = lambda: SUPPORTED_LEVELS.highest,
         budget: InlineBudget | None = None,
         gaps: SequenceGaps | None = None,
     ) -> None:

@@ -28,7 +28,7 @@ from typing import Final
 from headwater.clock import Clock
 from headwater.cluster_record import ClusterRecord
 from headwater.errors import ConfigurationError, CorruptMessage, ObjectNotFound
-from headwater.feature_levels import SPOKEN, check_level
+from headwater.feature_levels import SUPPORTED_LEVELS, check_level
 from headwater.log.formats.snapshot_file import SUFFIX, Item, SnapshotDescription, encode_snapshot
 from headwater.log.jobs.jobs import TABLES, FileName, parse_file_key
 from headwater.log.read.parquet.source import Offload, in_thread
@@ -123,7 +123,7 @@ async def restore(
     key = await _choose(objects, snapshot)
     watch(f"Reading {key}", 0, 0)
     description, items = await read_snapshot(objects, key)
-    check_level(description.level, SPOKEN)
+    check_level(description.level, SUPPORTED_LEVELS)
     owner = await owner_of(objects)
     if owner not in (None, description.cluster):
         raise ConfigurationError(

@@ -13,7 +13,7 @@ from headwater.broker.cluster.view import BrokerAddress
 from headwater.clock import SystemClock
 from headwater.cluster_record import ClusterRecord, ClusterRecordFollower
 from headwater.errors import ConfigurationError, UnknownFormat
-from headwater.feature_levels import SPOKEN, Levels
+from headwater.feature_levels import SUPPORTED_LEVELS, Levels
 from headwater.log.engine import open_cluster
 from headwater.log.formats.metadata_values import Incarnation
 from headwater.log.settings import LogSettings
@@ -38,7 +38,7 @@ def cluster_at(level: int) -> MemoryDatabase:
 
 @asynccontextmanager
 async def member(
-    database: MemoryDatabase, broker_id: int, levels: Levels = SPOKEN
+    database: MemoryDatabase, broker_id: int, levels: Levels = SUPPORTED_LEVELS
 ) -> AsyncIterator[Membership]:
     async def fence(_incarnation: str) -> None:
         raise AssertionError("nobody is to be fenced")
@@ -68,18 +68,20 @@ def level_of(database: MemoryDatabase) -> int:
 
 
 async def test_a_new_cluster_is_at_the_highest_level_of_who_made_it() -> None:
-    assert (await open_cluster(MemoryStore(), Random(1))).level == SPOKEN.highest
+    assert (await open_cluster(MemoryStore(), Random(1))).level == SUPPORTED_LEVELS.highest
 
 
 async def test_a_release_that_does_not_speak_the_clusters_level_does_not_start() -> None:
-    store = MemoryStore(database=cluster_at(SPOKEN.highest + 1))
-    with pytest.raises(UnknownFormat, match=r"is at feature level 3 .* speaks 1 to 2: run a newer"):
+    store = MemoryStore(database=cluster_at(SUPPORTED_LEVELS.highest + 1))
+    with pytest.raises(UnknownFormat, match=r"level 3, .* supports 1 to 2: run a newer"):
         await open_cluster(store, Random(1))
 
 
 async def test_an_older_release_cannot_join_a_cluster_that_was_finalized() -> None:
     database = cluster_at(2)
-    with pytest.raises(UnknownFormat, match="is at feature level 2 and this release speaks 1: run"):
+    with pytest.raises(
+        UnknownFormat, match="has feature level 2, and this release supports 1: run"
+    ):
         async with member(database, 1, OLD):
             pass
 
@@ -162,7 +164,7 @@ async def test_a_broker_ends_when_its_cluster_was_restored_under_it() -> None:
     following = asyncio.create_task(follower.run())
     await asyncio.sleep(0.01)
     database.apply(Writes(puts={keys.CLUSTER: encode(ClusterRecord(id="c", level=2, epoch=1))}))
-    with pytest.raises(ConfigurationError, match="was restored and is at epoch 1 now"):
+    with pytest.raises(ConfigurationError, match="was restored and has restore epoch 1"):
         await following
 
 
@@ -173,7 +175,7 @@ async def test_kafkas_own_tools_see_the_level_and_are_refused_what_cannot_be() -
         )
         assert {f.name: f.max_version_level for f in told.finalized_features} == {
             "group.version": 1,
-            "headwater.version": SPOKEN.highest,
+            "headwater.version": SUPPORTED_LEVELS.highest,
         }
 
         async def update(name: str, level: int, version: int = 2) -> int:
@@ -183,7 +185,7 @@ async def test_kafkas_own_tools_see_the_level_and_are_refused_what_cannot_be() -
             reply = await broker.call(UPDATE_FEATURES, version, feature_updates=[change])
             return int(reply.error_code)
 
-        assert await update("headwater.version", SPOKEN.highest) == 0
+        assert await update("headwater.version", SUPPORTED_LEVELS.highest) == 0
         assert await update("group.version", 1, version=1) == 0
         assert await update("headwater.version", 9) == 95
         assert await update("group.version", 2) == 95

@@ -31,7 +31,7 @@ def begin_epoch(store: MemoryStore) -> None:
     store.database.apply(Writes(puts={keys.CLUSTER: encode(cluster)}))
 
 
-LOSSES = {"was emptied": empty, "was restored and is at epoch 1": begin_epoch}
+LOSSES = {"was emptied": empty, "was restored and has restore epoch 1": begin_epoch}
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -100,7 +100,7 @@ async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.Monk
     async with running_engine(store, objects, housekeeping=False) as engine:
         monkeypatch.setattr(store, "get", gone)
         with pytest.raises(ConfigurationError, match="run headwater restore"):
-            await asyncio.wait_for(engine._cluster.look(), 5)
+            await asyncio.wait_for(engine._cluster.check(), 5)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -112,9 +112,9 @@ async def test_it_is_noticed_where_no_change_tells_of_it(
     monkeypatch.setattr("headwater.cluster_record.CHECK_SECONDS", 0.01)
     store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
     async with running_engine(store, objects, housekeeping=False) as engine:
-        looking = asyncio.create_task(engine._cluster.look())
+        checking = asyncio.create_task(engine._cluster.check())
         await asyncio.sleep(0.03)
-        assert not looking.done()
+        assert not checking.done()
         LOSSES[loss](store)
         with pytest.raises(ConfigurationError, match=loss):
-            await asyncio.wait_for(looking, 5)
+            await asyncio.wait_for(checking, 5)
