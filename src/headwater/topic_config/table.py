@@ -88,5 +88,6 @@ def check_table_name(text: str) -> None:
     """Raises ``ValueError`` unless ``text`` is empty or a table's full name."""
     if text and _NAME.fullmatch(text) is None:
         raise ValueError(
-            "it must be namespace.table, of letters, digits, _ and -, or empty for the template"
+            "it must be namespace.table, of letters, digits, _ and -, or empty for the template; "
+            "a namespace may have more than one part"
         )
