@@ -1,7 +1,7 @@
-"""What administrators ask of streams: the bytes that they hold, the producers that they remember.
+"""What administrators ask of streams: sizes, producers, ends of epochs.
 
-Read from the store, page by page, so that a survey of very many streams neither asks for each
-of them nor keeps the loop from serving others.
+Read from the metadata store page by page, so that a query over very many streams neither sends a
+request for each nor blocks the event loop.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,14 +15,14 @@ from headwater.meta.store import Entry, MetadataStore
 from headwater.meta.values import decode
 
 PAGE = 500
-FEW = 50
-"""Up to so many streams are read one by one; of more, all streams are read in pages."""
+MAX_SINGLE_READS = 50
+"""Up to this number streams are read one by one. Above it all streams are read in pages."""
 
 
 async def stored_sizes(meta: MetadataStore, streams: Collection[int]) -> Mapping[int, int]:
-    """The bytes that each stream holds, as they were produced; an empty one may be left out."""
+    """The produced bytes in each stream; empty streams may be left out."""
     try:
-        if len(streams) <= FEW:
+        if len(streams) <= MAX_SINGLE_READS:
             tails = await _each(meta, [keys.tail(0, stream) for stream in streams])
             layouts = await _each(meta, [keys.layout(0, stream) for stream in streams])
         else:
@@ -62,9 +62,9 @@ async def remembered_producers(meta: MetadataStore, stream: int) -> Sequence[Pro
 
 
 async def epoch_end(meta: MetadataStore, stream: int, epoch: int) -> int:
-    """The offset below which what was read under a leader epoch still holds.
+    """The offset below which records that were read under a leader epoch are still the same.
 
-    That is the end of the stream, or the lowest point that a later restore set it back to.
+    That is the end of the stream, or the lowest offset at which a later restore began.
     """
     try:
         tail = await meta.get(keys.tail(0, stream))

@@ -1,7 +1,7 @@
-"""What a landed commit is told to: each part of the engine that keeps track of what was written.
+"""The parts of the engine that are informed of each own commit.
 
-The writer tells its subscribers one after another, in the order in which it was given them
-(``assembly``), and answers producers after that: their records are readable by then.
+The writer calls its subscribers one after another, in the order of ``assembly``, and answers the
+producers after that. So their records are readable when they get the answer.
 """
 
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ from headwater.log.read.streams import Streams
 
 @dataclass(frozen=True, slots=True)
 class CommittedChunk:
-    """One stream's share of a commit: what was written, and what became of it."""
+    """One stream's part of a commit: the chunk, and the outcome."""
 
     chunk: Chunk
     commit: StreamCommit
     entry: IndexEntry | None
-    """Without inline data; None where nothing was appended."""
+    """Without inline data; None if nothing was appended."""
 
 
 class CommitSubscriber(Protocol):
-    """Is told of this broker's own commits."""
+    """Is informed of this broker's own commits."""
 
     def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
-        """One transaction of a flush landed."""
+        """One transaction of a flush was committed."""
         ...
 
 
 class StreamUpdates:
-    """Makes this broker's own records visible in its streams, and wakes who waits for them."""
+    """Makes this broker's own records visible in its streams, and wakes their long polls."""
 
     def __init__(self, streams: Streams, window_entries: int) -> None:
         self._streams = streams
@@ -45,5 +45,5 @@ class StreamUpdates:
                 state.committed(
                     each.entry, self._window_entries, last_stable=each.commit.last_stable
                 )
-            # Duplicates may have been committed by a broker whose changes are not here yet.
+            # Another broker may have committed the duplicates, and its change is not here yet.
             state.advance(each.commit.end, each.commit.last_stable)

@@ -1,4 +1,4 @@
-"""The broker's own housekeeping: merging, retention, deleted topics and garbage."""
+"""Periodic tasks of a broker: merging, retention, deletion of topics, garbage collection."""
 
 import asyncio
 import logging
@@ -29,20 +29,20 @@ from headwater.topic_config import topic as topic_configs
 logger = logging.getLogger(__name__)
 
 TABLES_SHARE = 0
-"""Whose share the files of tables are: no stream has this number."""
+"""Pseudo stream whose owner collects table files. No stream has this number."""
 SNAPSHOT_SHARE = -1
-"""Whose share the snapshots of the metadata are."""
+"""Pseudo stream whose owner takes metadata snapshots."""
 ORPHANS_SHARE = -2
-"""Whose share the objects of dead incarnations are."""
-SNAPSHOT_LOOKS = 4
+"""Pseudo stream whose owner looks for the objects of dead incarnations."""
+CHECKS_PER_SNAPSHOT_INTERVAL = 4
 REST = 4
-"""How many times as long as it worked a task rests."""
+"""A task rests for at least this multiple of its last run time."""
 
 
 class Housekeeping:
     """Periodic work that any broker may do; guards inside the transactions keep it safe.
 
-    ``share`` says which streams this broker sweeps, so that brokers do not all do the same.
+    ``share`` says which streams this broker sweeps, so that brokers divide the work.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class Housekeeping:
         self._snapshots_fail_since_ms: int | None = None
         self._rounds = MergeRounds(settings, share, clock)
         self.deleted_topics = asyncio.Event()
-        """Set to have deleted topics cleaned up soon."""
+        """Set when a topic was deleted, to clean up soon."""
 
     def added_entry(self, stream: int, length: int) -> None:
-        """An entry was committed, here or by another broker: a merge may become worth while."""
+        """An entry was committed, here or by another broker; counted for the next merge."""
         self._rounds.added(stream, length)
 
     def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
@@ -95,22 +95,22 @@ class Housekeeping:
                 self.added_entry(each.commit.stream, each.entry.length)
 
     def forget(self, streams: Collection[int]) -> None:
-        """Streams are gone."""
+        """The streams were deleted."""
         self._rounds.forget(streams)
 
     async def run(self) -> None:
         """Work until cancelled."""
         settings = self._settings
         async with asyncio.TaskGroup() as tasks:
-            # On a paid store a merge mostly waits for requests: with a rest it would fall behind.
+            # On a remote store merges mostly wait for requests; with a rest they would fall behind.
             rest = 0 if settings.flush_interval_ms else REST
             tasks.create_task(self._every(settings.merge_interval_ms, self.merge_recent, rest))
             tasks.create_task(self._every(settings.sweep_interval_ms, self.sweep))
             tasks.create_task(self._every(settings.gc_interval_ms, self.collect))
             tasks.create_task(self._clean_when_asked())
             if settings.snapshot_interval_ms:
-                # Looked at more often, so that a restart does not put the next one off.
-                look_ms = max(1, settings.snapshot_interval_ms // SNAPSHOT_LOOKS)
+                # Checked more often, so that a restart does not delay the next snapshot.
+                look_ms = max(1, settings.snapshot_interval_ms // CHECKS_PER_SNAPSHOT_INTERVAL)
                 tasks.create_task(self._every(look_ms, self.snapshot))
 
     async def _every(
@@ -119,18 +119,20 @@ class Housekeeping:
         loop = asyncio.get_running_loop()
         pause = interval_ms / 1000
         while True:
-            # Spread out, so that brokers started together do not work in step.
+            # Random, so that brokers that start together do not work at the same moments.
             await asyncio.sleep(pause * (0.75 + 0.5 * self._rng.random()))
             started = loop.time()
             await self._attempt(work)
-            # Producers and consumers come first: work that takes long is done less often.
+            # Clients come first: slow work runs less often.
             pause = max(interval_ms / 1000, rest * (loop.time() - started))
 
     async def _attempt(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
             await work()
         except (StoreError, KafkaError) as error:
-            logger.warning("housekeeping is put off: %s", error)
+            logger.warning(
+                "A housekeeping task failed and is retried later", extra={"error": error}
+            )
 
     async def _clean_when_asked(self) -> None:
         while True:
@@ -139,10 +141,7 @@ class Housekeeping:
             await self._attempt(self._cleaner.clean_deleted)
 
     async def merge_recent(self) -> None:
-        """Merge the streams of this broker's share that have enough small entries.
-
-        Where the metadata store is crowded, what lies there is moved to objects.
-        """
+        """Run the rounds of merges that are due, and relieve the metadata store."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._settings.merge_interval_ms / 1000
         rounds = self._rounds
@@ -151,14 +150,14 @@ class Housekeeping:
             again = await self._current.merger.merge(ready, counts=rounds)
             await self._relieve()
             if not self._settings.flush_interval_ms and loop.time() > until:
-                rounds.keep(again)  # after a rest
+                rounds.keep(again)  # They continue after a rest.
                 break
-            # The others are not to wait until these have nothing more.
+            # Other streams do not wait until these are done.
             ready = sorted({*again, *rounds.next()})
         await self._relieve()
 
     async def _relieve(self) -> None:
-        """Where the metadata store is crowded, move what lies there to objects."""
+        """Move inline entries to objects while the metadata store is crowded."""
         for stream in self._rounds.foreign():
             if self._budget.counted(stream):
                 await self._current.merger.measure(stream)
@@ -167,11 +166,11 @@ class Housekeeping:
                 return
 
     async def sweep(self) -> None:
-        """Apply retention to, and merge, every stream of this broker's share; look at tables."""
+        """Apply retention to this broker's share of the streams, merge them, check table files."""
         for topic in await self._topics.all():
             for stream in topic.streams:
                 if self._share(stream):
-                    # One stream that cannot be served must not keep the others from it.
+                    # An error of one stream must not stop the sweep of the others.
                     configs = {**self._topic_defaults(), **topic.configs}
                     await self._attempt(partial(self._sweep_stream, stream, configs))
         if self._share(TABLES_SHARE):
@@ -199,17 +198,18 @@ class Housekeeping:
             log_start = await self._trimmer.advance(stream, start)
             removed = await self._trimmer.clean(stream)
             logger.info(
-                "retention: stream %d starts at %d, %d entries gone", stream, log_start, removed
+                "Retention removed index entries",
+                extra={"stream": stream, "log_start": log_start, "entries": removed},
             )
 
     async def snapshot(self) -> None:
-        """Copy the metadata to the object store where that is due, and this broker's to do."""
+        """Take a metadata snapshot if one is due and it is this broker's task."""
         if not self._share(SNAPSHOT_SHARE):
             self._snapshots_fail_since_ms = None
             return
         now_ms = self._clock.now_ms()
         due_ms = now_ms - self._settings.snapshot_interval_ms
-        # One from the future, of a clock that was wrong, does not put the next one off.
+        # A snapshot from the future, by a wrong clock, does not delay the next one.
         kept = await kept_snapshots(self._meta)
         if not any(due_ms < each.taken_ms <= now_ms for each in kept):
             try:
@@ -227,9 +227,9 @@ class Housekeeping:
         return 0 if since_ms is None else max(0, self._clock.now_ms() - since_ms)
 
     async def collect(self) -> None:
-        """Remove garbage and finish deletions that other brokers left."""
+        """Collect garbage, and finish deletions of topics."""
         await self._cleaner.clean_deleted()
-        # If no snapshot succeeds, the last ones would hold garbage back without end.
+        # If no snapshot succeeds, the last ones would hold back garbage for ever.
         given_up = self.snapshots_failing_ms >= SNAPSHOT_LIFE_MS
         if (given_up or not self._settings.snapshot_interval_ms) and self._share(SNAPSHOT_SHARE):
             await self._collector.collect_snapshots()

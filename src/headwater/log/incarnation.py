@@ -1,4 +1,4 @@
-"""The incarnation that a broker writes under: everything that ends when its name is fenced."""
+"""The incarnation that a broker writes under: everything that is replaced after a fence."""
 
 import asyncio
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from headwater.log.merge.merger import Merger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveIncarnation:
-    """A name to write under, and what writes under it. It is replaced as a whole."""
+    """A name, and the parts that write under it. It is replaced as a whole."""
 
     name: str
     writer: LogWriter
     merger: Merger
     fenced: asyncio.Event
-    """Set when the name may write no more: another incarnation has to take its place."""
+    """Set when the name was fenced: another incarnation must replace it."""
 
 
 class CurrentIncarnation:
-    """Which incarnation it is at the moment, for those that outlive it."""
+    """Refers to the active incarnation, for the parts that outlive it."""
 
     def __init__(self) -> None:
         self._active: ActiveIncarnation | None = None
@@ -28,7 +28,7 @@ class CurrentIncarnation:
         self._active = incarnation
 
     def name(self) -> str:
-        """Empty before there is one."""
+        """Empty before the engine is started."""
         return "" if self._active is None else self._active.name
 
     @property

@@ -1,4 +1,4 @@
-"""The names under which brokers write: taken in the cluster's own store, and never twice."""
+"""Takes the names under which brokers write; no name is taken twice."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,14 @@ from headwater.meta.values import encode
 async def take_name(
     meta: MetadataStore, cluster: ClusterRecord, broker_id: int, new_name: Callable[[], str]
 ) -> str:
-    """Make the key of an incarnation, and return its name.
+    """Create the key of a new incarnation, and return its name.
 
-    Every attempt has a name of its own: one that lands late, after its name was fenced, would
-    bring it back. What it makes instead is nobody's, and is fenced as such.
+    Each attempt has a different name, because an attempt that is applied late, after its name was
+    fenced, would bring that name back. The key of a lost attempt belongs to no broker and is fenced
+    like that of a dead one.
 
-    Raises ``ConfigurationError`` where the store is no longer ``cluster``'s, ``RequestTimedOut``
-    where it stays silent, ``KafkaStorageError`` where it fails.
+    Raises ``ConfigurationError`` if the store is no longer ``cluster``'s, ``RequestTimedOut`` if it
+    does not answer, ``KafkaStorageError`` if it fails.
     """
 
     async def attempt() -> str:

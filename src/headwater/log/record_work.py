@@ -1,10 +1,10 @@
-"""Work on the records of batches that leaves the event loop, and what it may hold in memory.
+"""Work on the records of batches off the event loop, within a memory limit.
 
-A few compressed kilobytes may hold gigabytes, and any client may send them. So whatever a broker
-decompresses off its loop, for Produce and ListOffsets alike, passes one ``RecordWork``: it runs
-``AT_ONCE`` jobs, and starts none that could take all of them above ``RECORD_WORK_BYTES``, counted
-uncompressed. A job begins with little room; only if its records turn out to be larger is it run
-again with four times as much.
+A few compressed kilobytes may expand to gigabytes, and any client may send them. So all
+decompression off the event loop, for Produce and ListOffsets, goes through one ``RecordWork``. It
+runs ``AT_ONCE`` jobs, and all jobs together may use ``RECORD_WORK_BYTES`` of uncompressed data. A
+job starts with a small memory limit. If its records are larger, it runs again with four times the
+limit.
 """
 
 import asyncio
@@ -26,31 +26,31 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 AT_ONCE: Final = 2
-"""Jobs that run at the same time."""
+"""Jobs that run concurrently."""
 RECORD_WORK_BYTES: Final = 128 * 1024 * 1024
-"""What all jobs together may hold; a larger one runs alone."""
-FIRST_ROOM: Final = 64 * 1024
-"""The room that a job gets at first, or four times the size of what it reads."""
+"""Uncompressed bytes of all jobs together; a larger job runs alone."""
+FIRST_LIMIT: Final = 64 * 1024
+"""The first limit of a job, unless four times its input is more."""
 GROWTH: Final = 4
 
 
 class RecordWork:
-    """Runs jobs in order of arrival, within the bounds above. One per broker."""
+    """Runs jobs in order of arrival within these limits. One per broker."""
 
     def __init__(self, offload: Offload = in_thread, limit: int = RECORD_WORK_BYTES) -> None:
         self._offload = offload
         self._limit = limit
         self._used = 0
         self._running = 0
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.walks_all = False
-        """Whether ``walk`` and ``search`` are the compiled ones, for which no batch is too long."""
+        """Whether ``walk`` and ``search`` are compiled; then every record of a batch is checked."""
         self.walk: Walk = walk
         self.search: RecordSearch = search
 
     @property
     def used(self) -> int:
-        """The bytes that running jobs may hold."""
+        """The limits of all running jobs together."""
         return self._used
 
     async def warm_up(self) -> None:
@@ -59,74 +59,73 @@ class RecordWork:
             kernel = await self._offload(_load_kernel)
         except ImportError:
             logger.info(
-                "Of each batch the first records are checked; with the extra `table` all are: "
-                "%s adds it",
-                install_command("table"),
+                "Only the first records of each batch are checked; the extra `table` checks all",
+                extra={"install": install_command("table")},
             )
             return
-        except Exception:  # numba raises what it likes where it finds no place for its cache
-            logger.warning("cannot load the check of all records", exc_info=True)
+        except Exception:  # numba may raise anything if it cannot write its cache
+            logger.warning("Cannot load the compiled check of records", exc_info=True)
             return
         self.walk, self.search, self.walks_all = kernel.walk, kernel.search, True
 
     async def run(
-        self, job: Callable[[int], T | None], size: int, most: int, *, copies: int = 1
+        self, job: Callable[[int], T | None], size: int, max_bytes: int, *, copies: int = 1
     ) -> T:
-        """What ``job`` returns for the first room that is not too small, for which it says None.
+        """Call ``job`` with growing limits until it does not return None, and return its result.
 
-        ``size`` is that of what it reads, ``copies`` how many times it holds what it makes. Raises
-        ``MessageTooLarge`` if ``most`` is too small. A job that has begun goes on, and is counted,
-        if its caller is cancelled.
+        ``size`` is the size of its input, and ``copies`` how often it holds its output in memory.
+        Raises ``MessageTooLarge`` if it returns None for ``max_bytes``. If the caller is cancelled,
+        a running job continues and is counted.
         """
-        room = min(most, max(FIRST_ROOM, GROWTH * size))
+        limit = min(max_bytes, max(FIRST_LIMIT, GROWTH * size))
         while True:
-            result = await self._run_once(partial(job, room), room * copies)
+            result = await self._run_once(partial(job, limit), limit * copies)
             if result is not None:
                 return result
-            if room >= most:
-                raise MessageTooLarge(f"the records of a batch are larger than {most} bytes")
-            room = min(most, GROWTH * room)
+            if limit >= max_bytes:
+                raise MessageTooLarge(f"the records of a batch are larger than {max_bytes} bytes")
+            limit = min(max_bytes, GROWTH * limit)
 
     async def _run_once(self, job: Callable[[], T], size: int) -> T:
         size = min(size, self._limit)
-        await self._take(size)
+        await self._acquire(size)
         try:
             work = asyncio.ensure_future(self._offload(job))
         except BaseException:
-            self._give_back(size)
+            self._release(size)
             raise
-        work.add_done_callback(lambda _: self._give_back(size))
+        work.add_done_callback(lambda _: self._release(size))
         return await asyncio.shield(work)
 
-    async def _take(self, size: int) -> None:
-        if not self._waiting and self._fits(size):
+    async def _acquire(self, size: int) -> None:
+        if not self._queue and self._fits(size):
             self._used += size
             self._running += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, turn))
+        self._queue.append((size, turn))
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._give_back(size)
+                self._release(size)
             else:
                 with contextlib.suppress(ValueError):
-                    self._waiting.remove((size, turn))
+                    self._queue.remove((size, turn))
                 self._admit()
             raise
 
     def _fits(self, size: int) -> bool:
         return self._running < AT_ONCE and self._used + size <= self._limit
 
-    def _give_back(self, size: int) -> None:
+    def _release(self, size: int) -> None:
         self._used -= size
         self._running -= 1
         self._admit()
 
     def _admit(self) -> None:
-        while self._waiting and self._fits(self._waiting[0][0]):
-            size, turn = self._waiting.popleft()
+        while self._queue and self._fits(self._queue[0][0]):
+            size, turn = self._queue.popleft()
             if not turn.done():
                 self._used += size
                 self._running += 1

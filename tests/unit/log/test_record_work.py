@@ -11,7 +11,7 @@ import pytest
 from headwater.errors import MessageTooLarge
 from headwater.extras import install_command
 from headwater.log import record_work
-from headwater.log.record_work import AT_ONCE, FIRST_ROOM, RecordWork
+from headwater.log.record_work import AT_ONCE, FIRST_LIMIT, RecordWork
 
 
 class Jobs:
@@ -34,7 +34,7 @@ class Jobs:
 
 def starts(work: RecordWork, count: int, **more: Any) -> list[asyncio.Task[int]]:
     return [
-        asyncio.ensure_future(work.run(lambda room: room, 0, FIRST_ROOM, **more))
+        asyncio.ensure_future(work.run(lambda room: room, 0, FIRST_LIMIT, **more))
         for _ in range(count)
     ]
 
@@ -46,18 +46,18 @@ async def turns() -> None:
 
 async def test_jobs_wait_for_their_turn_and_for_memory() -> None:
     jobs = Jobs()
-    work = RecordWork(jobs, limit=3 * FIRST_ROOM)
+    work = RecordWork(jobs, limit=3 * FIRST_LIMIT)
     tasks = starts(work, 5, copies=2)
     await turns()
-    assert (len(jobs.running), work.used) == (1, 2 * FIRST_ROOM)
+    assert (len(jobs.running), work.used) == (1, 2 * FIRST_LIMIT)
     tasks += starts(work, 1)
     await turns()
     assert len(jobs.running) == 1  # the small one came last and waits for the others
     for _ in range(5):
         await jobs.end()
-    assert (len(jobs.running), work.used) == (1, FIRST_ROOM)
+    assert (len(jobs.running), work.used) == (1, FIRST_LIMIT)
     await jobs.end()
-    assert await asyncio.gather(*tasks) == [FIRST_ROOM] * 6
+    assert await asyncio.gather(*tasks) == [FIRST_LIMIT] * 6
     assert work.used == 0
 
 
@@ -84,7 +84,7 @@ async def test_a_job_gets_more_room_until_there_is_no_more() -> None:
 
     work = RecordWork()
     assert await work.run(job(300_000), 10_000, 10**6) == 10**6
-    assert rooms == [FIRST_ROOM, 4 * FIRST_ROOM, 10**6]
+    assert rooms == [FIRST_LIMIT, 4 * FIRST_LIMIT, 10**6]
     with pytest.raises(MessageTooLarge):
         await work.run(job(300_000), 10_000, 200_000)
     assert work.used == 0
@@ -92,17 +92,17 @@ async def test_a_job_gets_more_room_until_there_is_no_more() -> None:
 
 async def test_a_job_whose_caller_left_is_counted_until_it_ends() -> None:
     jobs = Jobs()
-    work = RecordWork(jobs, limit=FIRST_ROOM)
+    work = RecordWork(jobs, limit=FIRST_LIMIT)
     begun, waiting, last = starts(work, 3)
     await turns()
     begun.cancel()
     waiting.cancel()
     await turns()
-    assert (len(jobs.running), work.used) == (1, FIRST_ROOM)
+    assert (len(jobs.running), work.used) == (1, FIRST_LIMIT)
     await jobs.end()
-    assert (len(jobs.running), work.used) == (1, FIRST_ROOM)
+    assert (len(jobs.running), work.used) == (1, FIRST_LIMIT)
     await jobs.end()
-    assert await last == FIRST_ROOM
+    assert await last == FIRST_LIMIT
     assert work.used == 0
 
 
@@ -134,4 +134,6 @@ async def test_a_broker_that_cannot_load_the_compiled_walk_names_what_adds_it(
     with caplog.at_level(logging.INFO):
         await work.warm_up()
     assert not work.walks_all
-    assert f"with the extra `table` all are: {install_command('table')} adds it" in caplog.text
+    (record,) = caplog.records
+    assert "the extra `table` checks all" in record.message
+    assert vars(record)["install"] == install_command("table")

@@ -1,7 +1,7 @@
-"""Following what other brokers commit, so that caches lag as little as possible.
+"""Applies the commits of other brokers to the caches, so that these lag as little as possible.
 
-One change per commit carries the new index entries. Whatever is missed (a watch that fell
-behind, commits folded into one) only costs look-ups: bounds are read again before they are used.
+A watch delivers one change per commit, with the new index entries. If a change is missed, because
+the watch fell behind or folded commits into one, bounds are read again before they are used.
 """
 
 import asyncio
@@ -25,8 +25,9 @@ RETRY = 0.5
 class ChangeFollower:
     """Applies watched changes to a broker's caches.
 
-    ``own`` names the commits that it knows already, unless one of them is in doubt. ``added`` is
-    told of every entry of the others, its stream and length, and ``gone`` of deleted streams.
+    ``own`` is the name of this broker's incarnation, whose commits the caches have already, unless
+    an outcome is unknown. ``added`` is called with stream and length of every entry of the other
+    brokers, ``gone`` with deleted streams.
     """
 
     def __init__(
@@ -49,15 +50,15 @@ class ChangeFollower:
         self._gone = gone
         self._numbers: dict[str, int] = {}
         self._has_unknown_commit = False
-        """Whether a commit of this broker's may land that nobody here is told of."""
+        """Whether an own commit may be applied without an answer to it."""
 
     def mark_unknown(self) -> None:
-        """A commit of this broker's may have landed, or may still: its change alone will tell."""
+        """The outcome of an own commit is unknown; only the watch will show it."""
         self._has_unknown_commit = True
         self._streams.invalidate_bounds()
 
     def mark_resolved(self) -> None:
-        """A commit of this broker's landed: what was in doubt has landed before it, or never."""
+        """An own commit succeeded: an unknown one before it is applied by now, or never."""
         if self._has_unknown_commit:
             self._has_unknown_commit = False
             self._streams.invalidate_bounds()
@@ -89,9 +90,9 @@ class ChangeFollower:
                     for change in changes:
                         apply(change)
             except WatchTrimmed:
-                logger.warning("fell behind the changes of %s; reading it again", prefix)
+                logger.warning("The watch fell behind; reading all again", extra={"prefix": prefix})
             except (StoreError, KafkaError) as error:
-                logger.warning("cannot follow %s: %s", prefix, error)
+                logger.warning("Cannot follow changes", extra={"prefix": prefix, "error": error})
                 await asyncio.sleep(RETRY)
 
     async def _invalidate_bounds(self) -> None:

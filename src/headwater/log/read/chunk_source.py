@@ -1,7 +1,7 @@
 """Chunks: from WAL objects by ranged reads or, inline, from the metadata store.
 
-A small chunk is one piece. A large one is read in pieces of ``read_bytes``, found by its block
-index, so that a fetch never reads much more than it sends.
+A small chunk is one piece. A large chunk is read in pieces of ``read_bytes``, which its block index
+locates, so that a fetch does not read much more than it sends.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from headwater.objects.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 READS_AT_ONCE = 4
-"""What ``chunks`` has under way at most."""
+"""Concurrent reads of one ``chunks`` call."""
 Chunk = bytearray | memoryview
 
 
@@ -60,7 +60,7 @@ class ChunkSource:
         return make_piece(chunk, extent.start, extent.end, leader_epoch=self._leader_epoch)
 
     def whole_piece(self, entry: IndexEntry, chunk: bytearray) -> Piece:
-        """The piece of a chunk that came by; the chunk is the piece's from here on."""
+        """The piece of a chunk that is in memory. The piece takes over the buffer."""
         return make_piece(
             chunk,
             entry.start,
@@ -70,7 +70,7 @@ class ChunkSource:
         )
 
     async def chunk(self, stream: int, entry: IndexEntry) -> bytearray:
-        """An entry's whole chunk, bytes as they were produced, in a buffer of the caller's."""
+        """The whole chunk of an entry, as it was produced, in a new buffer."""
         if entry.kind != INLINE:
             store = store_of(self._objects, entry)
             return await store.get_range(entry.key, entry.position, entry.length)
@@ -79,14 +79,14 @@ class ChunkSource:
         stored = await self._meta.get(keys.index_entry(0, stream, entry.end))
         found = None if stored is None else decode(IndexEntry, stored.value)
         if found is None or found.data is None or found.start != entry.start:
-            raise ObjectNotFound(f"the inline entry of stream {stream} at {entry.end} moved")
+            raise ObjectNotFound(f"the inline entry of stream {stream} at {entry.end} was replaced")
         return bytearray(found.data)
 
     async def chunks(self, wanted: Sequence[tuple[int, IndexEntry]]) -> list[Chunk | None]:
-        """The whole chunks of many streams' entries; None where one is gone or cannot be read.
+        """The whole chunks of the entries of many streams; None for a chunk that cannot be read.
 
-        What lies together in an object is read together, and several reads are under way at once.
-        Raises as the store does where it answers none of them.
+        Neighbouring chunks of an object are read with one request, several requests run at once.
+        Raises the store's error if all requests fail.
         """
         found: list[Chunk | None] = [None] * len(wanted)
         entries = [entry for _, entry in wanted]
@@ -114,7 +114,10 @@ class ChunkSource:
             if len(failures) == len(outcomes) or not isinstance(failure, StoreError):
                 raise failure
         if bad:
-            logger.warning("%d of %d reads failed: %s", len(bad), len(outcomes), bad[0])
+            logger.warning(
+                "Some reads failed",
+                extra={"failed": len(bad), "reads": len(outcomes), "error": bad[0]},
+            )
         return found
 
 

@@ -1,9 +1,9 @@
-"""Batches that stand for offsets without records.
+"""Batches for offsets without records.
 
-A consumer that asks for an offset in a gap needs something that takes it past the gap. A data
-batch without records makes librdkafka grow its fetches until it fails, and no answer at all makes
-loops that read to the end hang. A control batch is skipped by every client: a COMMIT marker of no
-producer changes nothing for those that read committed records.
+A consumer that fetches an offset in a gap needs a batch that spans the gap. A data batch without
+records makes librdkafka grow its fetches until it fails, and without any batch a consumer that
+reads to the end hangs. Every client skips control batches. A COMMIT marker without a producer has
+no effect on ``read_committed`` consumers either.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def filler_batches(start: int, end: int) -> list[bytes]:
 
 
 class HoleSource:
-    """See ``sources.PieceSource``: takes readers past what was lost."""
+    """See ``sources.PieceSource``: fillers for lost records."""
 
     def __init__(self, *, leader_epoch: int) -> None:
         self._leader_epoch = leader_epoch

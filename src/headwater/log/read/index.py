@@ -1,4 +1,4 @@
-"""Looking index entries up in the metadata store, a page at a time."""
+"""Looks up index entries in the metadata store, page by page."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -12,7 +12,7 @@ from headwater.meta.values import decode
 PAGE = 32
 
 KeepInline = Callable[[int, IndexEntry], None]
-"""Takes the bytes of inline entries that a look-up found, so that windows stay small."""
+"""Called with each inline entry that a look-up finds, to cache its bytes outside of the windows."""
 
 
 async def entries_between(
@@ -33,7 +33,7 @@ class IndexReader:
         self._keep_inline = keep_inline
 
     async def look_up(self, stream: int, offset: int) -> IndexEntry | None:
-        """The entry that holds ``offset``, or None; its neighbours are remembered."""
+        """The entry that holds ``offset``, or None. The entries after it are cached."""
         entries = await self.page(stream, offset)
         for entry in entries:
             if entry.data is not None:
@@ -59,7 +59,7 @@ class IndexReader:
     ) -> list[IndexEntry]:
         """The last ``count`` entries that reach above ``offset``, in order, without their data.
 
-        It is not looked further back than to a page with none that is ``wanted``.
+        The search goes back from the end, up to a page in which no entry is ``wanted``.
         """
         newest: list[IndexEntry] = []
         start, end = keys.index_entry(0, stream, offset + 1), prefix_end(keys.index(0, stream))

@@ -1,4 +1,4 @@
-"""A bound on the bytes that are read for consumers at once, over all of them."""
+"""A limit on the bytes that are being read for all consumers together."""
 
 import asyncio
 from collections import deque
@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager
 
 
 class LoadBudget:
-    """Admits reads in the order of their arrival while they are ``limit`` bytes in all.
+    """Admits reads in order of arrival while they are at most ``limit`` bytes together.
 
-    A read of more than the limit is made alone.
+    A larger read runs alone.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.loading = 0
-        """Bytes of the reads that are under way."""
+        """Bytes of the running reads."""
 
     @asynccontextmanager
     async def admitted(self, size: int) -> AsyncIterator[None]:
@@ -37,7 +37,7 @@ class LoadBudget:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # admitted in the same moment
+            if turn.done() and not turn.cancelled():  # It was admitted at the same moment.
                 self.loading -= size
             elif (size, turn) in self._waiting:
                 self._waiting.remove((size, turn))

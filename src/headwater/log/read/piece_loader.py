@@ -1,4 +1,4 @@
-"""Getting pieces: from the cache, from their sources, and ahead of use."""
+"""Gets pieces from the cache or from their sources, and prefetches."""
 
 import asyncio
 import logging
@@ -22,22 +22,22 @@ WHOLE = -1
 READS_AHEAD = 8
 EXTENT_LISTS = 256
 LOADING_BYTES = 64 * 2**20
-"""Encoded bytes that are read for consumers at once."""
+"""Encoded bytes that may be read at once, for all consumers."""
 IDLE_CACHE_BYTES = 8 << 20
-"""What is left of the cache in a broker without work: consumers at the end read from it."""
+"""Size to which an idle broker shrinks the cache: enough for consumers at the end."""
 
 EntryKey = tuple[int, int, int, str]
-"""A range has other bytes in another object: its key is a part of the entry's name."""
+"""(stream, start, end, object key) of an entry. A merge moves the same range to another object."""
 
 StoredBatches = tuple[memoryview | bytearray, Sequence[int]]
-"""A chunk's batches, which are not to be changed, and the numbers of those to leave out."""
+"""The batches of a chunk, which must not be changed, and the numbers of those to leave out."""
 
 
 class PieceLoader:
-    """Gets pieces, each read once however many ask for it at the same time.
+    """Gets pieces. Concurrent requests for the same piece share one read.
 
-    ``files`` are the sources of the entries that are not chunks, by kind. All reads together have
-    no more than ``loading_bytes`` under way, however many consumers wait for them.
+    ``files`` are the sources of all entries that are not chunks, by kind. All running reads
+    together have at most ``loading_bytes``, however many consumers wait for them.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class PieceLoader:
         self._loading: dict[PieceKey, asyncio.Task[Piece]] = {}
 
     def keep(self, stream: int, entry: IndexEntry, chunk: bytearray) -> None:
-        """A chunk came by: written here, or inline in an index entry."""
+        """Cache a chunk that is in memory: just written, or inline in an index entry."""
         piece = self._chunks.whole_piece(entry, chunk)
         self._cache.put((*_key(stream, entry), WHOLE), piece)
 
@@ -67,7 +67,7 @@ class PieceLoader:
                 self.keep(each.commit.stream, each.entry, each.chunk.data)
 
     async def release_memory(self) -> None:
-        """Drop all but the pieces that were used last."""
+        """Drop all pieces but those used last."""
         turn = Turn()
         while self._cache.size > IDLE_CACHE_BYTES:
             self._cache.drop_oldest()
@@ -84,7 +84,7 @@ class PieceLoader:
         return None if number is None else self._cache.get((*_key(stream, entry), number))
 
     def _number(self, stream: int, entry: IndexEntry, offset: int) -> int | None:
-        """Which piece of the entry holds ``offset``; None while its extents are not here."""
+        """The number of the piece that holds ``offset``; None if the extents are not loaded."""
         key = _key(stream, entry)
         if not self._sources[entry.kind].is_large(entry) or (*key, WHOLE) in self._cache:
             return WHOLE
@@ -94,7 +94,7 @@ class PieceLoader:
         return bisect_right(extents, offset, key=lambda extent: extent.start) - 1
 
     async def load(self, stream: int, entry: IndexEntry, offset: int) -> Piece:
-        """The piece that holds ``offset``. Raises ``ObjectNotFound`` where it is gone."""
+        """The piece that holds ``offset``. Raises ``ObjectNotFound`` if its object was deleted."""
         number = self._number(stream, entry, offset)
         if number is None:
             await self.extents(stream, entry)
@@ -106,7 +106,7 @@ class PieceLoader:
         return await asyncio.shield(self._load_once(stream, entry, number))
 
     def read_ahead(self, stream: int, entry: IndexEntry | None, offset: int) -> None:
-        """Begin to load the piece that holds ``offset``, if that is cheap to decide."""
+        """Begin to load the piece that holds ``offset``, if its extents are loaded."""
         if entry is None or len(self._loading) >= READS_AHEAD:
             return
         number = self._number(stream, entry, offset)
@@ -131,7 +131,10 @@ class PieceLoader:
             return
         error = task.exception()
         if error is not None and not isinstance(error, ObjectNotFound):
-            logger.warning("stream %d: cannot read %d to %d: %s", *key[:3], error)
+            logger.warning(
+                "Cannot read an index entry",
+                extra={"stream": key[0], "start": key[1], "end": key[2], "error": error},
+            )
 
     async def _load(self, key: PieceKey, entry: IndexEntry, extent: Extent | None) -> Piece:
         async with self._budget.admitted(entry.length if extent is None else extent.length):
@@ -142,7 +145,7 @@ class PieceLoader:
     async def kept_batches(
         self, wanted: Sequence[tuple[int, IndexEntry]]
     ) -> list[StoredBatches | None]:
-        """The batches of chunks, from memory where it has them; None where a chunk is gone."""
+        """The batches of chunks, from the cache if possible; None for a chunk that is gone."""
         kept: list[StoredBatches | None] = []
         missing: list[int] = []
         for number, (stream, entry) in enumerate(wanted):
@@ -156,7 +159,7 @@ class PieceLoader:
         return kept
 
     async def extents(self, stream: int, entry: IndexEntry) -> Sequence[Extent]:
-        """How a large entry is cut into pieces; a small one is a single piece."""
+        """The pieces of an entry; a small entry is a single piece."""
         source = self._sources[entry.kind]
         if not source.is_large(entry):
             return [whole(entry)]

@@ -1,7 +1,6 @@
 """Pieces: runs of whole batches in memory with their offsets set, and the cache of them.
 
-A piece is never changed once it is made, so that views of it may be on their way to sockets
-while it is dropped from the cache.
+A piece never changes, so that views of it may be sent to sockets while the cache drops it.
 """
 
 from bisect import bisect_right
@@ -35,8 +34,8 @@ class Piece:
     ) -> tuple[memoryview, int]:
         """Whole batches from the one that holds ``offset``, up to ``max_bytes``, and their end.
 
-        None is of ``before`` or later: a merged piece may reach past what a reader may see. The
-        view is empty where the first batch is too large and none is owed.
+        No batch reaches above ``before``: a merged piece may have records that the reader may not
+        see yet. The view is empty if the first batch is too large, unless ``at_least_one``.
         """
         first = bisect_right(self.ends, offset)
         begin = self.positions[first]
@@ -68,8 +67,8 @@ def make_piece(
 ) -> Piece:
     """Set the offsets of a chunk's batches in place, dropping those left out.
 
-    The chunk is the piece's from here on. Raises ``CorruptMessage`` where its batches do not
-    make up ``[start, end)``.
+    The piece takes over the buffer. Raises ``CorruptMessage`` if the batches do not cover
+    ``[start, end)``.
     """
     if left_out:
         chunk = _without(chunk, frozenset(left_out))
@@ -89,9 +88,9 @@ def make_piece(
 def make_spanning_piece(
     batches: Sequence[memoryview | bytes], start: int, end: int, leader_epoch: int
 ) -> Piece:
-    """A piece of batches whose headers say which offsets they span, gaps included.
+    """A piece of batches whose headers have the offsets that they span, including gaps.
 
-    Raises ``CorruptMessage`` where they do not make up ``[start, end)``.
+    Raises ``CorruptMessage`` if they do not cover ``[start, end)``.
     """
     data = bytearray().join(batches)
     positions: list[int] = []
@@ -122,7 +121,7 @@ def _without(chunk: bytearray, left_out: frozenset[int]) -> bytearray:
 
 
 class PieceCache:
-    """Recently written and read pieces, the least recently used dropped first."""
+    """Recently written and read pieces; the least recently used are dropped first."""
 
     def __init__(self, max_bytes: int, hits: Counter, misses: Counter) -> None:
         self._max_bytes = max_bytes
@@ -145,7 +144,7 @@ class PieceCache:
         return piece
 
     def peek(self, key: PieceKey) -> Piece | None:
-        """A piece that is here, without counting as its use."""
+        """The cached piece, without counting this as a use."""
         return self._pieces.get(key)
 
     def __contains__(self, key: PieceKey) -> bool:
@@ -160,6 +159,6 @@ class PieceCache:
             self.drop_oldest()
 
     def drop_oldest(self) -> None:
-        """Drop the piece whose last use is the longest ago."""
+        """Drop the least recently used piece."""
         _, dropped = self._pieces.popitem(last=False)
         self._size -= len(dropped.data)

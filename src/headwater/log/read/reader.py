@@ -1,10 +1,11 @@
-"""Reading: offset to index entry to bytes, from caches where they have it.
+"""From an offset to its index entry to its bytes, from caches if possible.
 
 Invariants:
 
-- A cache may lag, never lead. Before an answer of "out of range" the bounds are read from the
-  store; an object or entry that is gone drops what was cached and is looked up again, and never
-  becomes an empty or an out-of-range answer.
+- Caches may lag, never lead. Before the answer "out of range" the bounds are read from the store.
+If
+  an object or entry is gone, the cached entries are dropped and the look-up starts again; the
+  answer is never empty or "out of range" for that reason.
 - Memory is bounded by the piece cache and by the pieces that are being loaded.
 """
 
@@ -33,7 +34,7 @@ from headwater.meta.values import decode
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
-"""How often a look-up is repeated when what it found is gone again."""
+"""Attempts of a look-up whose object or entry was replaced meanwhile."""
 
 
 class LogReader:
@@ -70,7 +71,7 @@ class LogReader:
         max_bytes: int,
         first: Piece | None,
     ) -> tuple[list[memoryview], int]:
-        """What is in memory from ``offset`` on, beginning with the piece ``first`` if given."""
+        """The batches in memory from ``offset`` on, beginning with the piece ``first`` if given."""
         parts: list[memoryview] = []
         size = 0
         piece = first
@@ -86,7 +87,7 @@ class LogReader:
                 break
             parts.append(view)
             size += len(view)
-            # Another answer like this one comes to the piece's end: what follows it is read now.
+            # Prefetch the next piece if one more answer of this size reaches the end of this one.
             if piece.bytes_from(offset) <= max_bytes and piece.end < end:
                 self._loader.read_ahead(stream, state.find(piece.end), piece.end)
             piece = None
@@ -101,10 +102,10 @@ class LogReader:
         for _ in range(ATTEMPTS):
             if not (state.loaded and state.log_start <= offset <= state.high_watermark):
                 await self.load_bounds(stream)
-                state = self._streams[stream]  # it may have been dropped meanwhile
+                state = self._streams[stream]  # It may have been dropped meanwhile.
                 if not state.log_start <= offset <= state.high_watermark:
                     raise OffsetOutOfRange(
-                        f"offset {offset} is outside of {state.log_start} to {state.high_watermark}"
+                        f"offset {offset} is not in [{state.log_start}, {state.high_watermark}]"
                     )
             end = state.last_stable if committed else state.high_watermark
             if offset >= end:
@@ -116,7 +117,10 @@ class LogReader:
                     parts, size = self._gather(stream, state, offset, end, max_bytes, piece)
                     return Read(parts, size, state.offsets)
             except ObjectNotFound:
-                logger.info("stream %d: what holds offset %d moved", stream, offset)
+                logger.info(
+                    "The object of an offset was replaced; retrying the look-up",
+                    extra={"stream": stream, "offset": offset},
+                )
             except (StoreError, CorruptMessage) as error:
                 raise KafkaStorageError(f"cannot read offset {offset}: {error}") from error
             state.rearranged(state.log_start)
@@ -139,9 +143,9 @@ class LogReader:
             raise UnknownTopicOrPartition("the topic was deleted")
         state = self._streams[stream]
         state.log_start = max(layout.log_start, state.log_start)
-        # What was read before changes were missed may lack them.
+        # If changes were missed during the read, these bounds may lack them.
         state.loaded = invalidations == self._streams.invalidations
-        # The log start may be younger than the tail, and it is never above the end.
+        # The layout may be newer than the tail; the log start is never above the end.
         state.advance(
             max(tail.high_watermark, state.log_start), max(tail.last_stable, state.log_start)
         )

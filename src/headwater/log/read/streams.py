@@ -1,7 +1,7 @@
-"""What a broker remembers of each stream: bounds, recent index entries, who waits for data.
+"""What a broker knows of each stream: bounds, recent index entries, long polls.
 
-A cache may lag, never lead: it holds only what was committed, so an offset inside a window is
-always right, and whatever is outside is looked up in the store.
+The caches may lag behind the metadata store, but never lead: they have only what was committed. So
+an index entry in a window is always right, and any other entry is looked up in the store.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from headwater.log.formats.metadata_values import IndexEntry
 
 
 class Window:
-    """Neighbouring index entries in offset order, without holes."""
+    """Consecutive index entries in offset order, without gaps."""
 
     __slots__ = ("_ends", "entries")
 
@@ -49,19 +49,19 @@ class StreamState:
 
     def __init__(self) -> None:
         self.loaded = False
-        """Whether the bounds were read from the store since this broker follows its changes."""
+        """Whether the bounds were read from the store, and no change was missed since."""
         self.high_watermark = 0
         self.last_stable = 0
         self.log_start = 0
         self.recent = Window()
-        """The entries up to the high watermark that this broker saw being committed."""
+        """The newest entries, up to the high watermark."""
         self.cold = Window()
-        """The entries that the last look-up of older offsets found."""
+        """The entries of the last look-up of an older offset."""
         self.waiters: set[StreamWaiter] = set()
 
     @property
     def offsets(self) -> Offsets:
-        # Records of an open transaction that were deleted are nothing to wait for.
+        # If records of an open transaction were deleted, readers need not wait for its end.
         stable = max(self.last_stable, min(self.log_start, self.high_watermark))
         return Offsets(self.log_start, self.high_watermark, stable)
 
@@ -81,7 +81,7 @@ class StreamState:
         self.advance(entry.end, last_stable)
 
     def advance(self, high_watermark: int, last_stable: int) -> None:
-        """The store has these bounds, or had them a moment ago."""
+        """The store has, or had, at least these bounds."""
         if high_watermark <= self.high_watermark and last_stable <= self.last_stable:
             return
         self.high_watermark = max(high_watermark, self.high_watermark)
@@ -90,7 +90,7 @@ class StreamState:
             waiter.wake()
 
     def rearranged(self, log_start: int) -> None:
-        """The index below the end changed: what was cached of it may be gone."""
+        """The index below the end changed, so cached entries may be stale."""
         self.log_start = max(log_start, self.log_start)
         self.recent = Window()
         self.cold = Window()
@@ -130,7 +130,7 @@ class Streams:
     def __init__(self) -> None:
         self._states: dict[int, StreamState] = {}
         self.invalidations = 0
-        """How often changes were missed."""
+        """How often ``invalidate_bounds`` was called."""
 
     def __getitem__(self, stream: int) -> StreamState:
         state = self._states.get(stream)
@@ -142,7 +142,7 @@ class Streams:
         return self._states.get(stream)
 
     def invalidate_bounds(self) -> None:
-        """Changes were missed: bounds are read again before they are used."""
+        """Changes were missed: read all bounds again before they are used."""
         self.invalidations += 1
         for state in self._states.values():
             state.loaded = False
@@ -150,7 +150,7 @@ class Streams:
                 waiter.wake()
 
     def drop(self, stream: int) -> None:
-        """Forget a deleted stream; who waits for it is woken."""
+        """Forget a deleted stream, and wake its long polls."""
         state = self._states.pop(stream, None)
         if state is not None:
             for waiter in state.waiters:

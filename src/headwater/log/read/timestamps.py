@@ -1,7 +1,7 @@
 """ListOffsets by time: index entries by their largest timestamp, then pieces, then records.
 
-Records are looked at off the event loop, within the bounds of ``RecordWork``; a compressed batch is
-decompressed no further than to the record that is sought.
+Records are searched off the event loop, within the limits of ``RecordWork``. A compressed batch is
+decompressed only up to the wanted record.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -46,10 +46,10 @@ class TimestampLookup:
             try:
                 return await look_up()
             except ObjectNotFound:
-                continue  # the index was rearranged under the look-up
+                continue  # The index changed during the look-up.
             except (StoreError, CorruptMessage) as error:
                 raise KafkaStorageError(f"cannot look a timestamp up: {error}") from error
-        raise KafkaStorageError(f"the index of stream {stream} changes too fast; try again")
+        raise KafkaStorageError(f"the index of stream {stream} changes too fast: try again")
 
     async def _first_at_or_after(self, stream: int, timestamp: int) -> TimestampedOffset | None:
         bounds = await self._reader.load_bounds(stream)
@@ -80,7 +80,7 @@ class TimestampLookup:
             else:
                 cut = entry
         if cut is not None and cut.max_timestamp > largest:
-            # Its largest timestamp may stand below log start.
+            # Its record with the largest timestamp may be below the log start.
             async for piece in self._pieces(stream, cut, largest + 1):
                 for batch, base_offset, latest in _batches(piece):
                     if latest > largest:

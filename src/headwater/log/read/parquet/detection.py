@@ -1,4 +1,4 @@
-"""Whether a cluster's log has Parquet files, which a broker can read only with an extra."""
+"""Whether a cluster's log has Parquet files, which brokers read only with the extra ``table``."""
 
 from typing import Final
 
@@ -11,13 +11,13 @@ from headwater.meta.values import decode
 _DOMAIN: Final = 0
 _PAGE: Final = 500
 _FIRST_ENTRIES: Final = 64
-"""Compaction begins at a stream's start; only entries that it set aside stay in front."""
+"""Compaction begins at the start of a stream; only entries in quarantine stay before its files."""
 
 
 async def has_parquet_files(meta: MetadataStore) -> bool:
-    """Look at the first index entries of every stream whose index was changed by more than appends.
+    """Look at the first index entries of every stream whose layout has changed.
 
-    Takes one read for every such stream, so ask it only if the answer matters.
+    This takes one read for each such stream.
     """
     async for stored in scan_all(meta, keys.layouts(_DOMAIN), page=_PAGE):
         stream = int(stored.key.rpartition("/")[2])

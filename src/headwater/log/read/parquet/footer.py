@@ -1,8 +1,8 @@
-"""What a Parquet footer says of row groups and columns, read here and not by Arrow.
+"""Parses the row groups and columns of a Parquet footer without Arrow.
 
-Arrow looks at a column's statistics in code that may throw a C++ exception where nobody catches
-it, which ends the process. So statistics, places and types are read from the footer's bytes, in
-Thrift's compact protocol, by the code below: every step is bounded by the bytes that there are.
+Arrow reads the statistics of a column in code that may throw an uncaught C++ exception, which ends
+the process. So this module reads statistics, positions and types from the footer's bytes, in
+Thrift's compact protocol. Every step is bounded by the number of bytes.
 
 Invariant: any bytes either give a description or raise ``FooterDamage``.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 
 class FooterDamage(ValueError):
-    """Raised when a footer's bytes are not what they should be."""
+    """Raised when a footer's bytes are invalid."""
 
 
 _STOP, _TRUE, _FALSE, _BYTE = 0, 1, 2, 3
@@ -25,10 +25,10 @@ _INT32: Final = 1
 _INT64: Final = 2
 _BYTE_ARRAY: Final = 6
 _WIDTHS: Final = {0: 1, _INT32: 4, _INT64: 8, 4: 4, 5: 8}
-"""Bytes of a least or greatest value, by the physical types that have a width of their own."""
+"""Bytes of a minimum or maximum, by physical type of fixed width."""
 _LEAST: Final = (2, 6)
 _GREATEST: Final = (1, 5)
-"""The fields of statistics: Parquet's first releases had others, which Arrow reads too."""
+"""The fields of statistics, current and deprecated: Arrow reads both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ColumnChunk:
     values: int
     nulls: int | None
     bounds: tuple[int, int] | None
-    """The least and the greatest value, of a column of whole numbers that has them."""
+    """Minimum and maximum of an integer column; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class FooterDescription:
 
 
 def describe(data: bytes | bytearray | memoryview) -> FooterDescription:
-    """The footer in ``data``, without the length and magic behind it. Raises ``FooterDamage``."""
+    """The footer in ``data``, without its length and magic. Raises ``FooterDamage``."""
     try:
         found = _ThriftReader(bytes(data)).struct(_FILE)
         types = [_number(leaf, 1) for leaf in found.get(2, ()) if 1 in leaf]
@@ -80,7 +80,7 @@ def width_of(column: ColumnChunk) -> int:
 def _group(group: dict[int, Any], types: list[int]) -> RowGroup:
     columns = [_column(chunk[3]) for chunk in group[1]]
     if [column.type for column in columns] != types:
-        raise FooterDamage("a row group has columns of other types than the schema")
+        raise FooterDamage("the columns of a row group have other types than the schema")
     return RowGroup(_number(group, 3), columns)
 
 
@@ -104,7 +104,7 @@ def _bounds(column: dict[int, Any]) -> tuple[int, int] | None:
     values = [statistics[name] for name in (*_LEAST, *_GREATEST) if name in statistics]
     width = _WIDTHS.get(column[1])
     if column[1] != _BYTE_ARRAY and any(len(value) != width for value in values):
-        raise FooterDamage("the least or greatest value of a column has another length")
+        raise FooterDamage("a minimum or maximum of a column has a wrong length")
     if column[1] not in (_INT32, _INT64) or 5 not in statistics or 6 not in statistics:
         return None
     return (

@@ -1,4 +1,4 @@
-"""Parquet footers and row groups to what the log serves (extra ``table``; runs off the loop).
+"""From Parquet footers and row groups to record batches (extra ``table``, off the event loop).
 
 A file has the columns of ``wire.columnar.SCHEMA``, timestamps in microseconds, its rows sorted by
 offset, and statistics of offset and timestamp for every row group.
@@ -28,17 +28,17 @@ from headwater.wire.columnar.encoder import COLUMNS, MAX_OFFSET_DELTA, encode
 from headwater.wire.columnar.schema import SCHEMA
 
 BATCH_BYTES: Final = 256 * 1024
-"""About what a batch has: small enough for any consumer's fetch, large enough to be cheap."""
+"""Approximate size of a batch: small enough for any fetch, large enough to be cheap."""
 
 ATTRIBUTES: Final = "attributes"
 
 DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
-"""What Arrow raises for files that are not whole."""
+"""Arrow's errors for damaged files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """A file's footer, the columns to read, how it cuts the file, and its encoded size."""
+    """A file's footer, the columns to read, its row groups as extents, and its encoded size."""
 
     metadata: Any
     columns: list[str]
@@ -47,7 +47,7 @@ class Footer:
 
 
 def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
-    """The footer at the end of ``tail``. Raises ``CorruptMessage`` where it does not fit."""
+    """The footer at the end of ``tail``. Raises ``CorruptMessage`` if it does not fit its entry."""
     found, metadata = read_footer(tail, entry.key)
     extents = [_extent(number, group, entry) for number, group in enumerate(found.groups)]
     there = metadata.schema.to_arrow_schema().names
@@ -59,28 +59,28 @@ def parse_footer(tail: bytearray, entry: IndexEntry) -> Footer:
 
 
 def read_footer(tail: bytearray, key: str) -> tuple[FooterDescription, Any]:
-    """What the footer at the end of ``tail`` says, and Arrow's metadata, to read rows with.
+    """The footer at the end of ``tail``, parsed here and by Arrow, whose metadata reads rows.
 
-    Arrow is asked about row groups and columns by nobody who did not ask this before: see
-    ``parquet_footer``. Raises ``CorruptMessage`` if the footer is damaged.
+    Arrow must not see row groups and columns of a footer before ``describe`` has accepted it: see
+    ``footer``. Raises ``CorruptMessage`` if the footer is damaged.
     """
     size = int.from_bytes(tail[-TRAILER : -len(MAGIC)], "little")
     try:
         if size > len(tail) - TRAILER:
             raise FooterDamage("it is longer than what there is of the file")
         found = describe(tail[-TRAILER - size : -TRAILER])
-        # The reader looks for the magic at both ends, and for nothing between them yet.
+        # Arrow checks the magic at both ends, and reads nothing between them yet.
         metadata = pq.read_metadata(pa.BufferReader(MAGIC + tail))
         metadata.schema.to_arrow_schema()
     except DAMAGE as error:
         raise CorruptMessage(f"{key}: {error}") from error
     if metadata.num_row_groups != len(found.groups) or metadata.num_columns != len(found.types):
-        raise CorruptMessage(f"{key}: the footer can be read in two ways")
+        raise CorruptMessage(f"{key}: the footer is ambiguous")
     return found, metadata
 
 
 def _extent(number: int, group: RowGroup, entry: IndexEntry) -> Extent:
-    """A row group's place; its start and end are those of its rows."""
+    """The place of a row group; start and end are those of its rows."""
     used = [column for column in group.columns if column.path[0] in (*COLUMNS, ATTRIBUTES)]
     bounds = {column.path: column.bounds for column in used}
     offsets, times = bounds.get(("offset",)), bounds.get(("timestamp",))
@@ -101,7 +101,7 @@ def _extent(number: int, group: RowGroup, entry: IndexEntry) -> Extent:
 
 
 def _joined(groups: list[Extent], entry: IndexEntry) -> list[Extent]:
-    """Extents back to back over the whole entry: each reaches to the next one's first row."""
+    """Extents that cover the whole entry: each reaches to the first row of the next."""
     offset = entry.start
     for group in groups:
         if group.start < offset or group.end > entry.end:
@@ -126,9 +126,9 @@ def _joined(groups: list[Extent], entry: IndexEntry) -> list[Extent]:
 
 
 def read_piece(footer: Footer, extent: Extent, data: bytearray, leader_epoch: int) -> Piece:
-    """One row group's records as batches; ``data`` are the bytes of its extent.
+    """The records of one row group as batches; ``data`` are the bytes of its extent.
 
-    Raises ``CorruptMessage`` where it cannot be decoded.
+    Raises ``CorruptMessage`` if it cannot be decoded.
     """
     try:
         table = _read_columns(footer, extent, data, footer.columns)
@@ -168,7 +168,7 @@ def warm_up() -> None:
 
 
 class _Part(io.RawIOBase):
-    """A file of which only the bytes from ``start`` on are here."""
+    """A file of which only the bytes from ``start`` on are in memory."""
 
     def __init__(self, start: int, data: bytearray) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class _Part(io.RawIOBase):
         return self._start + len(self._data)
 
     def read(self, size: int = -1, /) -> Any:
-        """Never copied: Arrow takes any buffer."""
+        """A view without a copy, since Arrow takes any buffer."""
         if self._position < self._start:
             raise OSError(f"byte {self._position} of a row group that begins at {self._start}")
         after = self._end if size < 0 else min(self._position + size, self._end)
@@ -205,7 +205,7 @@ class _Part(io.RawIOBase):
 
 
 def _batches(rows: Any, start: int, end: int) -> Iterator[memoryview | bytes]:
-    """Batches over ``[start, end)``; a gap behind the last row, or a huge one, is a filler's."""
+    """Batches over ``[start, end)``. Fillers span a gap after the last row, and huge gaps."""
     offsets = rows.column("offset").to_numpy()
     if offsets[0] < start or offsets[-1] >= end or not (np.diff(offsets) > 0).all():
         raise CorruptMessage(f"rows {offsets[0]} to {offsets[-1]} do not fit [{start}, {end})")
@@ -224,9 +224,9 @@ def _batches(rows: Any, start: int, end: int) -> Iterator[memoryview | bytes]:
 
 
 def _stamped(rows: Any, start: int, end: int) -> Iterator[memoryview | bytes]:
-    """Batches that say who set their records' times, as the produced ones did.
+    """Batches with the timestamp type of the produced ones.
 
-    A batch with the log's own time has one time for all its records.
+    All records of a batch with log append time have the same time.
     """
     stamped = _append_times(rows)
     if not stamped.any():

@@ -1,12 +1,12 @@
-"""Parquet files as a part of the log: read row group by row group, turned back to batches.
+"""Serves Parquet files as a part of the log: reads row groups and encodes them as batches.
 
-A file's footer is read first, in one or two ranged reads; it says where each row group is, its
-offsets and its largest timestamp. A row group is one ranged read and one piece. Footers that are
-in use stay in memory, bounded by their size; pieces are bounded by the piece cache.
+The footer of a file is read first, with one or two requests. It has the position, the offsets and
+the largest timestamp of each row group. A row group is one request and one piece. Recently used
+footers stay in memory up to ``FOOTER_BYTES``; pieces are in the piece cache.
 
-Decoding and encoding run off the event loop, a few at a time. Arrow and numba (the extra
-``table``) are imported there by ``warm_up`` or with the first Parquet file that is read, so that a
-broker without tables neither has nor loads them.
+Decoding and encoding run off the event loop, ``AT_ONCE`` row groups at a time. Arrow and numba (the
+extra ``table``) are imported by ``warm_up`` or when the first Parquet file is read, so a broker
+without tables does not load them.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FOOTER_GUESS = 64 * 1024
-"""What is read of a file's end at first."""
+"""Bytes of the end of a file that are read first."""
 FOOTER_BYTES = 8 * 1024 * 1024
-"""Encoded bytes of the footers kept; decoded ones are a few times larger."""
+"""Encoded bytes of cached footers; decoded footers are a few times larger."""
 TRAILER = 8
-"""A file ends with its footer's length, in four bytes, and this magic."""
+"""A file ends with the length of its footer, in four bytes, and the magic."""
 MAGIC = b"PAR1"
 AT_ONCE = 2
-"""Row groups that are decoded at the same time."""
+"""Row groups that are decoded concurrently."""
 
 
 class Offload(Protocol):
@@ -56,7 +56,7 @@ def in_thread(function: Callable[[], T]) -> Awaitable[T]:
 
 
 class ParquetSource:
-    """See ``sources.PieceSource``. Raises ``KafkaStorageError`` where the extra is missing."""
+    """See ``sources.PieceSource``. Raises ``KafkaStorageError`` if the extra is missing."""
 
     def __init__(
         self, objects: Mapping[str, ObjectStore], *, leader_epoch: int, offload: Offload
@@ -64,7 +64,7 @@ class ParquetSource:
         self._objects = objects
         self._leader_epoch = leader_epoch
         self._offload = offload
-        # One that is larger than all may be takes the place of all others.
+        # A footer larger than the whole cache replaces all others.
         self._footers: LRUCache[str, Footer] = LRUCache(
             FOOTER_BYTES, getsizeof=lambda footer: min(footer.size, FOOTER_BYTES)
         )
@@ -73,7 +73,7 @@ class ParquetSource:
         self._at_once = asyncio.Semaphore(AT_ONCE)
 
     async def warm_up(self) -> None:
-        """Load what reads files, so that the first fetch does not wait for it."""
+        """Load the libraries, so that the first fetch does not wait for them."""
         rows = await self._rows()
         async with self._at_once:
             await self._offload(rows.warm_up)
@@ -118,16 +118,17 @@ class ParquetSource:
                 if not self._told:
                     self._told = True
                     logger.error(  # noqa: TRY400 - the trace adds nothing
-                        "cannot read Parquet files: %s; they need the extra `table`: %s adds it",
-                        error,
-                        install_command("table"),
+                        "Cannot read Parquet files without the extra `table`",
+                        extra={"error": error, "install": install_command("table")},
                     )
-                raise KafkaStorageError("this broker lacks what reads Parquet files") from error
+                raise KafkaStorageError(
+                    "this broker cannot read Parquet files: the extra `table` is not installed"
+                ) from error
         return self._module
 
 
 async def footer_bytes(store: ObjectStore, entry: IndexEntry) -> bytearray:
-    """A file's end from where its footer begins, or from before that."""
+    """The end of a file, at least from the start of its footer on."""
     guess = min(FOOTER_GUESS, entry.length)
     tail = await store.get_range(entry.key, entry.length - guess, guess)
     needed = footer_length(tail, entry)
@@ -137,12 +138,12 @@ async def footer_bytes(store: ObjectStore, entry: IndexEntry) -> bytearray:
 
 
 def footer_length(tail: bytearray, entry: IndexEntry) -> int:
-    """How many bytes of a file's end are its footer; ``tail`` are some of them.
+    """Bytes from the start of the footer to the end of the file; ``tail`` is the end of the file.
 
     Raises ``CorruptMessage`` if the file does not end as a Parquet file does.
     """
     if len(tail) < TRAILER or tail[-len(MAGIC) :] != MAGIC:
-        raise CorruptMessage(f"{entry.key} is no whole Parquet file")
+        raise CorruptMessage(f"{entry.key} does not end as a Parquet file does")
     needed = int.from_bytes(tail[-TRAILER : -len(MAGIC)], "little") + TRAILER
     if needed > entry.length:
         raise CorruptMessage(f"the footer of {entry.key} is longer than the file")

@@ -1,7 +1,7 @@
-"""What a restore asks a table's file: its note, its rows, its producers (extra ``table``).
+"""What a restore reads from a table's file: note, rows, producers (extra ``table``).
 
-Runs off the loop. Footers are parsed as for reading (``parquet_rows``), so a damaged file is an
-error and never the end of the process.
+Runs off the event loop. Footers are parsed as for reading (``rows``), so a damaged file raises an
+error and cannot end the process.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ PRODUCERS: Final = ["offset", "producer_id", "producer_epoch", "base_sequence"]
 
 @dataclass(frozen=True, slots=True)
 class ParquetSurvey:
-    """A file's footer and what stands in it."""
+    """A file's footer and its content."""
 
     footer: Footer
     notes: FileNotes | None
@@ -40,7 +40,7 @@ class ProducedRun:
 
 
 def survey(tail: bytearray, entry: IndexEntry) -> ParquetSurvey:
-    """Raises ``CorruptMessage`` where the footer does not fit its entry."""
+    """Raises ``CorruptMessage`` if the footer does not fit its entry."""
     footer = parse_footer(tail, entry)
     texts = footer.metadata.metadata or {}
     note = texts.get(NOTES.encode())
@@ -54,7 +54,7 @@ def survey(tail: bytearray, entry: IndexEntry) -> ParquetSurvey:
 
 
 def produced_runs(footer: Footer, extent: Extent, data: bytearray) -> Iterator[ProducedRun]:
-    """The batches of idempotent producers in one row group, by the rows that are left of them."""
+    """The batches of idempotent producers in one row group, from their remaining rows."""
     offsets, producers, epochs, sequences = read_columns(footer, extent, data, PRODUCERS)
     changes = (np.diff(producers) != 0) | (np.diff(epochs) != 0) | (np.diff(sequences) != 0)
     firsts = [0, *(np.flatnonzero(changes) + 1).tolist()]

@@ -1,7 +1,7 @@
-"""Loading what reads Parquet files before a consumer waits for it.
+"""Loads the libraries for Parquet files before a consumer waits for them.
 
-Arrow and the compiled kernels take seconds to import. A broker without tables never loads them;
-one whose log has files, or whose first job has just begun, does so in the background.
+Arrow and the compiled kernels take seconds to import. A broker without tables never loads them. If
+the log has Parquet files, or when the first job begins, they are loaded in the background.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ RETRY = 5.0
 
 
 async def warm_up_for_tables(meta: MetadataStore, warm_up: Callable[[], Awaitable[None]]) -> None:
-    """Call ``warm_up`` once, when the log has files of a table or a job is about to write some.
+    """Call ``warm_up`` once the log has files of a table, or a job is about to write some.
 
-    What it raises for a broker that cannot read such files ends there: fetches will say so.
+    Its errors are ignored: if the libraries are missing, fetches report that.
     """
     await _until_needed(meta)
     with contextlib.suppress(KafkaError):
@@ -41,5 +41,5 @@ async def _until_needed(meta: MetadataStore) -> None:
         except WatchTrimmed:
             continue
         except (StoreError, KafkaError) as error:
-            logger.warning("cannot follow jobs: %s", error)
+            logger.warning("Cannot follow jobs", extra={"error": error})
             await asyncio.sleep(RETRY)

@@ -90,7 +90,7 @@ def footer_with(statistics: bytes) -> bytes:
 @pytest.mark.parametrize("name", [1, 2, 5, 6])
 def test_a_value_of_another_length_than_its_column_is_damage(name: int) -> None:
     assert describe(footer_with(leaf(name, b"1234"))).groups[0].rows == 1
-    with pytest.raises(FooterDamage, match="another length"):
+    with pytest.raises(FooterDamage, match="a wrong length"):
         describe(footer_with(leaf(name, b"12345")))
 
 
