@@ -9,7 +9,7 @@ from peers.etcd import start_etcd
 from peers.s3_server import S3Server
 from peers.versitygw import start_versitygw
 from tests.support.servers_installed import install_servers
-from tests.system.cluster.running import ClusterStores
+from tests.system.cluster.running import StoreUrls
 
 BUCKET = "shared"
 
@@ -30,14 +30,14 @@ def s3(tmp_path: Path) -> Iterator[S3Server]:
 
 
 @pytest.fixture(params=["sqlite and files", "etcd and s3"])
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterStores]:
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreUrls]:
     """What one host has by itself, and then the servers that many brokers share."""
     if request.param == "sqlite and files":
-        yield ClusterStores()
+        yield StoreUrls()
         return
     s3: S3Server = request.getfixturevalue("s3")
     server = start_etcd(tmp_path / "etcd")
     try:
-        yield ClusterStores(server.url(), s3.url(BUCKET), s3.client_environment())
+        yield StoreUrls(server.url(), s3.url(BUCKET), s3.client_environment())
     finally:
         server.stop()

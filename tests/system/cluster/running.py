@@ -20,13 +20,13 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from peers.process import free_port
-from tests.system.invariants.brokers import ROOT, BrokerProcess, BrokerProcesses
+from tests.system.invariants.brokers import ROOT, ServeProcess, ServeProcesses
 
 FLUSH_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterStores:
+class StoreUrls:
     """The URLs of a cluster's stores, and the variables that lead to them.
 
     Where a URL is empty, the cluster has SQLite or files in its own directory.
@@ -38,7 +38,7 @@ class ClusterStores:
 
 
 @dataclass(slots=True)
-class RunningCluster(BrokerProcesses):
+class RunningCluster(ServeProcesses):
     """Where a cluster's data is, its brokers, and what may be asked of it."""
 
     directory: Path
@@ -49,7 +49,7 @@ class RunningCluster(BrokerProcesses):
     """Where each broker serves its metrics."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def add(self, broker_id: int, **broker: Any) -> BrokerProcess:
+    def add(self, broker_id: int, **broker: Any) -> ServeProcess:
         """A broker that is not started, with settings of its own."""
         self.pages[broker_id] = f"127.0.0.1:{free_port()}"
         tree = {
@@ -59,7 +59,7 @@ class RunningCluster(BrokerProcesses):
         }
         config = self.directory / f"broker-{broker_id}.json"
         config.write_text(json.dumps(tree))
-        self.brokers[broker_id] = BrokerProcess(
+        self.brokers[broker_id] = ServeProcess(
             broker_id,
             [
                 *(sys.executable, "-m", "headwater.cli", "serve", "--config", str(config)),
@@ -117,7 +117,7 @@ class RunningCluster(BrokerProcesses):
         await asyncio.to_thread(admin.create_topics([topic])[name].result, 20)
 
 
-async def refusal(broker: BrokerProcess) -> str:
+async def refusal(broker: ServeProcess) -> str:
     """What a broker says that does not start."""
     try:
         await broker.start()
@@ -137,7 +137,7 @@ async def place(
     directory: Path,
     *,
     brokers: Sequence[dict[str, Any]] = ({},),
-    stores: ClusterStores = ClusterStores(),  # noqa: B008  it is frozen
+    stores: StoreUrls = StoreUrls(),  # noqa: B008  it is frozen
     **settings: dict[str, Any],
 ) -> AsyncIterator[RunningCluster]:
     """A cluster on one host with a broker for each of ``brokers``' settings."""

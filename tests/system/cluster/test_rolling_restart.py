@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.cluster.running import ClientLoad, ClusterStores, RunningCluster, place
+from tests.system.cluster.running import ClientLoad, RunningCluster, StoreUrls, place
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -41,7 +41,7 @@ def assert_nothing_noticed(load: ClientLoad) -> None:
 
 
 async def test_a_rolling_restart_loses_nothing_and_shows_no_error(
-    tmp_path: Path, stores: ClusterStores
+    tmp_path: Path, stores: StoreUrls
 ) -> None:
     async with place(tmp_path, brokers=[{}, {}, {}], stores=stores) as cluster:
         await cluster.create_topic("t", PARTITIONS)

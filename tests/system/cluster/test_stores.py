@@ -18,7 +18,7 @@ from headwater.meta.values import decode, encode
 from peers.s3_server import S3Server
 from tests.system.cluster.clients import produce, read
 from tests.system.cluster.conftest import BUCKET
-from tests.system.cluster.running import ClusterStores, RunningCluster, place, refusal
+from tests.system.cluster.running import RunningCluster, StoreUrls, place, refusal
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -51,8 +51,8 @@ def begun_ms(key: str) -> int:
 async def test_two_clusters_share_a_bucket_by_prefix(tmp_path: Path, s3: S3Server) -> None:
     access = s3.client_environment()
 
-    def in_bucket(prefix: str) -> ClusterStores:
-        return ClusterStores(objects=s3.url(BUCKET, prefix), environment=access)
+    def in_bucket(prefix: str) -> StoreUrls:
+        return StoreUrls(objects=s3.url(BUCKET, prefix), environment=access)
 
     values = [f"{number}".encode() for number in range(50)]
     async with (

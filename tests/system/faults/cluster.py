@@ -24,7 +24,7 @@ from headwater.objects.urls import open_objects
 from peers.process import free_port
 from peers.toxiproxy import Proxy
 from tests.system.faults.stores import FaultyStores, running_stores
-from tests.system.invariants.brokers import BrokerProcess, BrokerProcesses
+from tests.system.invariants.brokers import ServeProcess, ServeProcesses
 from tests.system.invariants.cluster import SETTINGS
 from tests.system.invariants.leftovers import only_named_are_left
 
@@ -62,7 +62,7 @@ class Way(Enum):
 
 
 @dataclass(slots=True)
-class FaultyCluster(BrokerProcesses):
+class FaultyCluster(ServeProcesses):
     """Brokers 1 to 3, whose ways to the stores and to clients can be harmed one by one."""
 
     directory: Path
@@ -82,7 +82,7 @@ class FaultyCluster(BrokerProcesses):
         faults = FORGETFUL if broker_id == BROKERS else ""
         module = "tests.system.invariants.faulty_serve" if faults else "headwater.cli"
         inherited = {key: value for key, value in os.environ.items() if "HEADWATER" not in key}
-        self.brokers[broker_id] = BrokerProcess(
+        self.brokers[broker_id] = ServeProcess(
             broker_id,
             [
                 *(sys.executable, "-m", module, "serve", "--config", str(config)),
@@ -102,7 +102,7 @@ class FaultyCluster(BrokerProcesses):
         assert store.address in url
         return url.replace(store.address, self.proxies[broker_id, way].address)
 
-    async def start(self, broker: BrokerProcess) -> None:
+    async def start(self, broker: ServeProcess) -> None:
         """Start a broker as a supervisor does: again and again while its stores are away."""
         async with asyncio.timeout(RESTART_SECONDS):
             while True:

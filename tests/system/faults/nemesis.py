@@ -11,7 +11,7 @@ from random import Random
 from peers.service import Service
 from peers.toxiproxy import Direction, Proxy
 from tests.system.faults.cluster import SESSION_SECONDS, FaultyCluster, Way
-from tests.system.invariants.brokers import BrokerProcess
+from tests.system.invariants.brokers import ServeProcess
 from tests.system.invariants.cluster import SETTINGS
 
 PAST_EVERY_TIMEOUT = SESSION_SECONDS + (SETTINGS["orphan_grace_ms"] + 1_000) / 1000
@@ -133,12 +133,12 @@ class ClusterNemesis:
         await how(broker, *arguments)
         self._free.append(broker)
 
-    async def _kill(self, broker: BrokerProcess) -> None:
+    async def _kill(self, broker: ServeProcess) -> None:
         await broker.kill()
         await asyncio.sleep(self._rng.choice([0, 0.3, SESSION_SECONDS + 1]))
         await self._cluster.start(broker)
 
-    async def _pause(self, broker: BrokerProcess, seconds: float) -> None:
+    async def _pause(self, broker: ServeProcess, seconds: float) -> None:
         broker.pause()
         await asyncio.sleep(seconds)
         if self._rng.random() < 0.2:

@@ -13,7 +13,7 @@ from random import Random
 from tests.system.faults.cluster import FaultyCluster
 from tests.system.faults.nemesis import ClusterHarm, ClusterNemesis
 from tests.system.invariants import checker
-from tests.system.invariants.brokers import BrokerProcess
+from tests.system.invariants.brokers import ServeProcess
 from tests.system.invariants.groups import checker as groups_checker
 from tests.system.invariants.groups.fleet import Fleet
 from tests.system.invariants.groups.history import GroupHistory
@@ -154,7 +154,7 @@ def _real(cluster: FaultyCluster) -> list[Callable[[threading.Event], list[Produ
 
 
 def _chooser(cluster: FaultyCluster, rng: Random) -> Choose:
-    def choose() -> BrokerProcess:
+    def choose() -> ServeProcess:
         up = [broker for broker in cluster.brokers.values() if broker.up]
         return rng.choice(up or list(cluster.brokers.values()))
 

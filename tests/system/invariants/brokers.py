@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @dataclass(slots=True)
-class BrokerProcess:
+class ServeProcess:
     """One broker id; its process may come and go, its port stays.
 
     Clients find their way back by the addresses that they were given, so a broker that is started
@@ -89,10 +89,10 @@ class BrokerProcess:
 
 
 @dataclass(slots=True, kw_only=True)
-class BrokerProcesses:
+class ServeProcesses:
     """The brokers of one cluster, by id."""
 
-    brokers: dict[int, BrokerProcess] = field(default_factory=dict)
+    brokers: dict[int, ServeProcess] = field(default_factory=dict)
 
     @property
     def bootstrap(self) -> str:

@@ -15,7 +15,7 @@ import apsw
 from headwater.log.formats.metadata_values import INLINE, IndexEntry, Layout, Tail
 from headwater.meta import keys
 from headwater.meta.values import decode
-from tests.system.invariants.brokers import BrokerProcess, BrokerProcesses
+from tests.system.invariants.brokers import ServeProcess, ServeProcesses
 from tests.system.invariants.leftovers import only_named_are_left
 
 SESSION_SECONDS = 1.0
@@ -37,13 +37,13 @@ SETTINGS: Mapping[str, Any] = {
 
 
 @dataclass(slots=True)
-class LocalCluster(BrokerProcesses):
+class LocalCluster(ServeProcesses):
     """Brokers 1 to N on one database and one directory."""
 
     directory: Path
     settings: Mapping[str, Any]
 
-    def add(self, broker_id: int, *, faults: str = "") -> BrokerProcess:
+    def add(self, broker_id: int, *, faults: str = "") -> ServeProcess:
         """A broker that is not started; ``faults`` are those of ``faulty_serve``."""
         config = self.directory / "headwater.json"
         config.write_text(
@@ -57,7 +57,7 @@ class LocalCluster(BrokerProcesses):
         module = "tests.system.invariants.faulty_serve" if faults else "headwater.cli"
         environment = {key: value for key, value in os.environ.items() if "HEADWATER" not in key}
         environment |= {"FAULTS": faults, "DATABASE": f"{self.directory}/metadata.db"}
-        broker = BrokerProcess(
+        broker = ServeProcess(
             broker_id,
             [
                 *(sys.executable, "-m", module, "serve", "--config", str(config)),

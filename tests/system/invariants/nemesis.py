@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from random import Random
 
-from tests.system.invariants.brokers import BrokerProcess
+from tests.system.invariants.brokers import ServeProcess
 from tests.system.invariants.cluster import SESSION_SECONDS, SETTINGS, LocalCluster
 from tests.system.invariants.history import History
 from tests.system.invariants.producers.clients import BrokerConnection, Lost
@@ -63,12 +63,12 @@ class BrokerNemesis:
         finally:
             self._harmed.discard(broker.id)
 
-    async def _kill(self, broker: BrokerProcess) -> None:
+    async def _kill(self, broker: ServeProcess) -> None:
         await broker.kill()
         await asyncio.sleep(self._rng.choice([0, 0.3]))
         await broker.start()
 
-    async def _pause(self, broker: BrokerProcess, seconds: float) -> None:
+    async def _pause(self, broker: ServeProcess, seconds: float) -> None:
         broker.pause()
         await asyncio.sleep(seconds)
         if self._rng.random() < 0.2:

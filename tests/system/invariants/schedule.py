@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random, SystemRandom
 
-from tests.system.invariants.brokers import BrokerProcess, BrokerProcesses
+from tests.system.invariants.brokers import ServeProcess, ServeProcesses
 from tests.system.invariants.checker import violations
 from tests.system.invariants.cluster import LocalCluster
 from tests.system.invariants.history import History
@@ -72,7 +72,7 @@ async def run_schedule(
     first = await BrokerConnection.open(cluster.brokers[1])
     await first.create_topic(PARTITIONS)
 
-    def choose() -> BrokerProcess:
+    def choose() -> ServeProcess:
         up = [broker for broker in cluster.brokers.values() if broker.up]
         return rng.choice(up or list(cluster.brokers.values()))
 
@@ -111,7 +111,7 @@ async def run_schedule(
     return history
 
 
-async def read_finals(cluster: BrokerProcesses, history: History, partitions: int) -> None:
+async def read_finals(cluster: ServeProcesses, history: History, partitions: int) -> None:
     """Read every partition through every broker."""
     for broker in cluster.brokers.values():
         async with await BrokerConnection.open(broker) as connection:

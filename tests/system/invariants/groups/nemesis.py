@@ -5,7 +5,7 @@ from collections import Counter
 from enum import Enum
 from random import Random
 
-from tests.system.invariants.brokers import BrokerProcess
+from tests.system.invariants.brokers import ServeProcess
 from tests.system.invariants.cluster import SESSION_SECONDS, LocalCluster
 from tests.system.invariants.groups.fleet import Fleet, MemberProcess
 from tests.system.invariants.groups.member import SESSION_MS
@@ -76,7 +76,7 @@ class GroupNemesis:
                 broker.resume()
         self._brokers.append(broker)
 
-    async def _restart_broker(self, broker: BrokerProcess) -> None:
+    async def _restart_broker(self, broker: ServeProcess) -> None:
         await broker.kill()
         await asyncio.sleep(self._rng.choice([0, 0.3, 2 * SESSION_SECONDS]))
         await broker.start()

@@ -10,7 +10,7 @@ import contextlib
 from dataclasses import replace
 from random import Random
 
-from tests.system.invariants.brokers import BrokerProcesses
+from tests.system.invariants.brokers import ServeProcesses
 from tests.system.invariants.groups.fleet import Fleet
 from tests.system.invariants.groups.history import UNKNOWN, AcknowledgedCommit, GroupHistory
 from tests.system.invariants.producers.clients import TOPIC, BrokerConnection, Lost, now
@@ -20,7 +20,7 @@ AT_ONCE = 10
 
 
 async def replay_late_commits(
-    cluster: BrokerProcesses, fleet: Fleet, history: GroupHistory, rng: Random, stop: asyncio.Event
+    cluster: ServeProcesses, fleet: Fleet, history: GroupHistory, rng: Random, stop: asyncio.Event
 ) -> None:
     """Until ``stop``; what a broker accepts goes into the history, for the checker to judge."""
     while not stop.is_set():

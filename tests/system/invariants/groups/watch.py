@@ -5,7 +5,7 @@ import contextlib
 import time
 from random import Random
 
-from tests.system.invariants.brokers import BrokerProcesses
+from tests.system.invariants.brokers import ServeProcesses
 from tests.system.invariants.groups.fleet import Fleet
 from tests.system.invariants.groups.history import Fetched, GroupHistory
 from tests.system.invariants.producers.clients import BrokerConnection, Lost, now
@@ -30,7 +30,7 @@ async def until_at_work(fleet: Fleet) -> None:
 
 
 async def until_drained(
-    cluster: BrokerProcesses, fleet: Fleet, history: GroupHistory, partitions: int
+    cluster: ServeProcesses, fleet: Fleet, history: GroupHistory, partitions: int
 ) -> None:
     """Every group has committed the end of every partition."""
     async with await BrokerConnection.open(cluster.brokers[1]) as connection:
@@ -53,7 +53,7 @@ async def until_drained(
 
 
 async def watch_offsets(
-    cluster: BrokerProcesses, group: str, history: GroupHistory, rng: Random, stop: asyncio.Event
+    cluster: ServeProcesses, group: str, history: GroupHistory, rng: Random, stop: asyncio.Event
 ) -> None:
     """Read a group's committed offsets on and on, through any broker; no answer is no news.
 

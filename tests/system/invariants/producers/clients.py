@@ -13,7 +13,7 @@ from headwater.clock import SystemClock
 from headwater.wire.batches.batch import batch_sizes
 from headwater.wire.batches.records import Record, decode_batch, encode_batch
 from tests.support.broker.running import WireClient, fetch_fields, produce_fields
-from tests.system.invariants.brokers import BrokerProcess
+from tests.system.invariants.brokers import ServeProcess
 from tests.system.invariants.history import History, Polled, Trimmed
 
 PRODUCE, FETCH, LIST_OFFSETS, CREATE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID = 0, 1, 2, 19, 21, 22
@@ -41,13 +41,13 @@ def check(error_code: int) -> None:
 class BrokerConnection:
     """One connection to one broker."""
 
-    def __init__(self, broker: BrokerProcess, client: WireClient) -> None:
+    def __init__(self, broker: ServeProcess, client: WireClient) -> None:
         self.broker = broker.id
         self.number = next(_connections)
         self._client = client
 
     @classmethod
-    async def open(cls, broker: BrokerProcess) -> "BrokerConnection":
+    async def open(cls, broker: ServeProcess) -> "BrokerConnection":
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
@@ -195,5 +195,5 @@ def encode(values: Sequence[bytes], *, producer_id: int = -1, sequence: int = -1
     )
 
 
-Choose = Callable[[], BrokerProcess]
+Choose = Callable[[], ServeProcess]
 """Says which broker to go to next."""

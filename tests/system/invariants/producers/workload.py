@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from random import Random
 
-from tests.system.invariants.brokers import BrokerProcess
+from tests.system.invariants.brokers import ServeProcess
 from tests.system.invariants.history import FinalLog, History, Polled, Produced
 from tests.system.invariants.producers.clients import (
     RETRIABLE,
@@ -70,7 +70,7 @@ class PipeliningProducer:
             await asyncio.sleep(self._rng.uniform(0, 0.05))
 
     async def _converse(
-        self, broker: BrokerProcess, connection: BrokerConnection, stop: asyncio.Event
+        self, broker: ServeProcess, connection: BrokerConnection, stop: asyncio.Event
     ) -> None:
         again = deque(self._unanswered)
         in_flight: deque[tuple[Outgoing, float]] = deque()
@@ -116,7 +116,7 @@ class PipeliningProducer:
         self._sequence += count
         return batch
 
-    async def _read_back(self, broker: BrokerProcess, offset: int) -> None:
+    async def _read_back(self, broker: ServeProcess, offset: int) -> None:
         """Ask the broker that acknowledged a batch for it, or any other for what follows it."""
         async with await BrokerConnection.open(broker) as connection:
             await connection.poll(self._history, self._partition, offset, max_bytes=1, max_wait=0)
