@@ -14,6 +14,7 @@ from headwater.engine import Engine, Read
 from headwater.log.engine import LogEngine, open_cluster
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.settings import LogSettings
+from headwater.meta.memory import MemoryStore
 from headwater.meta.store import MetadataStore
 from headwater.objects.memory import MemoryObjects
 from headwater.objects.store import DeletableObjects, GrowingObject
@@ -143,6 +144,11 @@ async def append(
 ) -> int:
     topic = await engine.topics.find(topic_name)
     return (await engine.append(topic, partition, list(batches))).base_offset
+
+
+def memory_stores() -> tuple[MemoryStore, MemoryObjects]:
+    """A metadata store and an object store that last as long as the test."""
+    return MemoryStore(), MemoryObjects(clock=SystemClock())
 
 
 @asynccontextmanager

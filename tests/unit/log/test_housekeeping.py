@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from headwater.clock import SystemClock
 from headwater.engine import Read
 from headwater.errors import KafkaStorageError, StoreUnavailable, UnknownTopicOrPartition
 from headwater.log.formats.metadata_values import IndexEntry
@@ -15,8 +14,7 @@ from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import prefix_end
 from headwater.meta.values import decode
-from headwater.objects.memory import MemoryObjects
-from tests.support.log.harness import append, make_batch, read_all, running_engine
+from tests.support.log.harness import append, make_batch, memory_stores, read_all, running_engine
 from tests.support.log.interrupted import InterruptedStore, Interruption
 from tests.support.simulation.loop import on_simulated_time
 
@@ -25,7 +23,7 @@ OLD = 1_000_000
 
 @on_simulated_time
 async def test_one_stream_that_fails_does_not_keep_the_others_from_retention() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     interruption = Interruption()
     async with running_engine(
         InterruptedStore(meta, interruption), objects, housekeeping=False
@@ -45,7 +43,7 @@ async def test_one_stream_that_fails_does_not_keep_the_others_from_retention() -
 
 @on_simulated_time
 async def test_a_chunk_that_cannot_be_read_is_left_out_of_a_merge() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     settings = LogSettings(inline_bytes=0, object_bytes=1, merge_fan_in=2)
     async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
         broken = await engine.topics.create("broken", 1, {})
@@ -78,7 +76,7 @@ async def test_small_entries_behind_many_large_ones_are_merged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(merger, "PLAN_ENTRIES", 40)
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     settings = LogSettings(merge_fan_in=4, merge_small_bytes=200, merge_age_ms=0)
     async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
@@ -95,7 +93,7 @@ async def test_small_entries_behind_many_large_ones_are_merged(
 @pytest.mark.parametrize("count", [1, 5, 32, 33, 64, 100])
 @on_simulated_time
 async def test_the_newest_entries_are_found_in_order_and_without_data(count: int) -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         for _ in range(70):
@@ -108,7 +106,7 @@ async def test_the_newest_entries_are_found_in_order_and_without_data(count: int
 
 @on_simulated_time
 async def test_records_of_a_deleted_topic_cannot_be_deleted() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch()])
@@ -123,7 +121,7 @@ async def test_block_indexes_dropped_meanwhile_do_not_fail_a_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(piece_loader, "EXTENT_LISTS", 1)
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     settings = LogSettings(inline_bytes=0, read_bytes=70_000)
     async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 8, {})
@@ -140,7 +138,7 @@ async def test_block_indexes_dropped_meanwhile_do_not_fail_a_read(
 
 @on_simulated_time
 async def test_an_entry_whose_object_is_gone_is_an_error_and_not_the_end() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     settings = LogSettings(inline_bytes=0, cache_bytes=0)
     async with running_engine(meta, objects, settings=settings, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})

@@ -1,15 +1,12 @@
 """What writes under a name, and how all of it gives way to the next name's."""
 
-from headwater.clock import SystemClock
 from headwater.log.formats.metadata_values import INLINE
 from headwater.log.reclaim.orphans import fence
-from headwater.meta.memory import MemoryStore
-from headwater.objects.memory import MemoryObjects
-from tests.support.log.harness import append, make_batch, read_all, running_engine
+from tests.support.log.harness import append, make_batch, memory_stores, read_all, running_engine
 
 
 async def test_a_fenced_incarnation_is_replaced_as_a_whole() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         await engine.topics.create("t", 1, {})
         await append(engine, "t", [make_batch(b"a")])
@@ -28,7 +25,7 @@ async def test_a_fenced_incarnation_is_replaced_as_a_whole() -> None:
 
 
 async def test_every_part_that_keeps_track_hears_of_a_commit() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         (stream,) = topic.streams

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from headwater.clock import SystemClock
 from headwater.engine import Read, Topic
 from headwater.errors import (
     KafkaError,
@@ -24,11 +23,10 @@ from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import KeyChange, Values, Writes
 from headwater.meta.values import encode
-from headwater.objects.memory import MemoryObjects
 from headwater.producer_ids import StoredProducerIds
 from headwater.wire.batches.batch import split_batches
 from headwater.wire.batches.records import Record, encode_batch
-from tests.support.log.harness import make_batch, running_engine
+from tests.support.log.harness import make_batch, memory_stores, running_engine
 from tests.support.log.interrupted import InterruptedObjects, InterruptedStore, Interruption
 
 Call = Callable[[LogEngine, Topic], Awaitable[object]]
@@ -79,7 +77,7 @@ SETTINGS = LogSettings(inline_bytes=100)
 async def test_no_store_error_reaches_a_handler(name: str, error: StoreError) -> None:
     number, struck = 0, True
     while struck:
-        meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+        meta, objects = memory_stores()
         async with running_engine(
             meta, objects, broker_id=8, settings=SETTINGS, housekeeping=False
         ) as first:
@@ -118,7 +116,7 @@ async def put(meta: MemoryStore, key: str, value: bytes) -> None:
 
 
 async def test_a_tail_of_a_newer_release_is_an_error_by_name() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         newer = encode(Tail()).replace(b"\xa1v\x01", b"\xa1v\x09")
@@ -129,7 +127,7 @@ async def test_a_tail_of_a_newer_release_is_an_error_by_name() -> None:
 
 
 async def test_a_commit_that_landed_unheard_before_the_fence_is_served() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     interruption = Interruption()
     store = InterruptedStore(meta, interruption)
     async with running_engine(store, objects, housekeeping=False) as engine:
@@ -161,7 +159,7 @@ async def _fence(meta: MemoryStore, name: str) -> None:
 
 
 async def test_commits_of_a_broker_not_seen_before_are_not_taken_for_all() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         await engine.offsets(topic, 0)
@@ -179,7 +177,7 @@ async def test_commits_of_a_broker_not_seen_before_are_not_taken_for_all() -> No
 
 
 async def test_bounds_read_before_changes_were_missed_are_not_trusted() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     interruption = Interruption()
     store = InterruptedStore(meta, interruption)
     async with running_engine(store, objects, housekeeping=False) as engine:

@@ -26,7 +26,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import KeyChange, Values, Writes, prefix_end
 from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
-from tests.support.log.harness import append, make_batch, running_engine
+from tests.support.log.harness import append, make_batch, memory_stores, running_engine
 from tests.support.log.interrupted import InterruptedObjects, InterruptedStore, Interruption
 
 
@@ -175,7 +175,7 @@ async def test_a_topic_created_again_replaces_the_one_remembered() -> None:
 
 async def test_records_for_a_topic_made_again_do_not_go_into_the_deleted_one() -> None:
     """Who deleted it died before it closed the streams, and another broker's cache lags."""
-    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    store, objects = memory_stores()
 
     async def dies(_streams: Sequence[int]) -> None:
         raise KafkaStorageError("killed here")
@@ -235,7 +235,7 @@ async def _put(meta: MemoryStore, key: str, record: TopicRecord) -> None:
 
 
 async def test_the_version_of_the_topics_changes_with_them_and_only_with_them() -> None:
-    async with running_engine(MemoryStore(), MemoryObjects(clock=SystemClock())) as engine:
+    async with running_engine(*memory_stores()) as engine:
         topics, seen = engine.topics, set()
 
         async def changed(work: Awaitable[object]) -> bool:
@@ -259,7 +259,7 @@ async def test_the_version_of_the_topics_changes_with_them_and_only_with_them() 
 
 async def test_topics_that_did_not_change_are_not_decoded_again() -> None:
     """Any client may ask for all topics at any time; a topic's rules are kept by its identity."""
-    async with running_engine(MemoryStore(), MemoryObjects(clock=SystemClock())) as engine:
+    async with running_engine(*memory_stores()) as engine:
         topics = engine.topics
         for name in ("a", "b"):
             await topics.create(name, 1, {})

@@ -11,7 +11,7 @@ from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Limits, prefix_end
 from headwater.meta.values import decode
 from headwater.objects.memory import MemoryObjects
-from tests.support.log.harness import append, make_batch, read_all, running_engine
+from tests.support.log.harness import append, make_batch, memory_stores, read_all, running_engine
 
 LIMIT = 20_000
 TOPICS = 200
@@ -63,7 +63,7 @@ async def test_what_an_earlier_process_left_is_counted_by_the_sweep() -> None:
 
 
 async def test_a_cheap_topics_records_are_never_in_the_metadata_store() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         await engine.topics.create("cheap", 1, {"headwater.latency": "cheap"})
         await engine.topics.create("low", 1, {"headwater.latency": "low"})

@@ -6,17 +6,14 @@ from typing import Any
 
 import pytest
 
-from headwater.clock import SystemClock
 from headwater.engine import TimestampedOffset, Topic
 from headwater.log.engine import LogEngine
 from headwater.log.record_work import RecordWork
 from headwater.log.settings import LogSettings
-from headwater.meta.memory import MemoryStore
-from headwater.objects.memory import MemoryObjects
 from headwater.wire.batches.batch import Batch, split_batches
 from headwater.wire.batches.codecs import Codec
 from headwater.wire.batches.records import Record, encode_batch, with_log_append_time
-from tests.support.log.harness import running_engine
+from tests.support.log.harness import memory_stores, running_engine
 
 SETTINGS = {
     "inline": LogSettings(merge_fan_in=4),
@@ -75,7 +72,7 @@ async def check(model: TimestampModel, engine: LogEngine, topic: Topic) -> None:
 @pytest.mark.parametrize("name", SETTINGS)
 async def test_look_ups_are_exact_to_the_record(name: str, codec: Codec, seed: int) -> None:
     model = TimestampModel(Random(seed))
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, settings=SETTINGS[name], housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {"retention.ms": "-1"})
         assert await engine.max_timestamp(topic, 0) is None
@@ -100,7 +97,7 @@ async def test_look_ups_are_exact_to_the_record(name: str, codec: Codec, seed: i
 
 
 async def test_the_largest_timestamp_below_log_start_does_not_count() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         records = [Record(n, time, None, b"") for n, time in enumerate((5, 90, 7, 8, 8))]
@@ -114,7 +111,7 @@ async def test_the_largest_timestamp_below_log_start_does_not_count() -> None:
 
 
 async def test_records_without_a_time_have_no_largest() -> None:
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         await engine.append(

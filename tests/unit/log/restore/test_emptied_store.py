@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from headwater.clock import SystemClock
 from headwater.cluster_record import CHECK_SECONDS, ClusterRecord
 from headwater.errors import ConfigurationError, KafkaError, KafkaStorageError, StoreGone
 from headwater.log.restore.snapshots import EVERYTHING
@@ -12,9 +11,8 @@ from headwater.meta import keys
 from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Writes
 from headwater.meta.values import decode, encode
-from headwater.objects.memory import MemoryObjects
 from headwater.producer_ids import StoredProducerIds
-from tests.support.log.harness import append, make_batch, running_engine
+from tests.support.log.harness import append, make_batch, memory_stores, running_engine
 from tests.support.simulation.loop import on_simulated_time
 
 
@@ -38,7 +36,7 @@ LOSSES = {"was emptied": empty, "was restored and has restore epoch 1": begin_ep
 @on_simulated_time
 async def test_a_running_broker_ends_and_acknowledges_nothing(loss: str) -> None:
     """It would give offsets again that records which are still in objects have."""
-    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    store, objects = memory_stores()
     async with running_engine(store, objects, housekeeping=False) as engine:
         running = asyncio.create_task(engine.run())
         topic = await engine.topics.create("t", 1, {})
@@ -57,7 +55,7 @@ async def test_a_running_broker_ends_and_acknowledges_nothing(loss: str) -> None
 @pytest.mark.parametrize("loss", LOSSES)
 @on_simulated_time
 async def test_a_broker_that_writes_nothing_ends_as_soon_as_it_hears_of_it(loss: str) -> None:
-    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    store, objects = memory_stores()
     async with running_engine(store, objects, housekeeping=False) as engine:
         running = asyncio.create_task(engine.run())
         await asyncio.sleep(0.01)  # it follows changes
@@ -70,7 +68,7 @@ async def test_a_broker_that_writes_nothing_ends_as_soon_as_it_hears_of_it(loss:
 @pytest.mark.parametrize("loss", LOSSES)
 @on_simulated_time
 async def test_no_name_to_write_under_is_taken(loss: str) -> None:
-    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    store, objects = memory_stores()
     async with running_engine(store, objects, housekeeping=False) as engine:
         LOSSES[loss](store)
         with pytest.raises(ConfigurationError, match=loss):
@@ -82,7 +80,7 @@ async def test_no_name_to_write_under_is_taken(loss: str) -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 @on_simulated_time
 async def test_no_producer_id_is_given_again(loss: str) -> None:
-    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    store, objects = memory_stores()
     async with running_engine(store, objects, housekeeping=False) as engine:
         LOSSES[loss](store)
         with pytest.raises(KafkaStorageError, match=loss):
@@ -92,7 +90,7 @@ async def test_no_producer_id_is_given_again(loss: str) -> None:
 @on_simulated_time
 async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.cluster_record.CHECK_SECONDS", 0.01)
-    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    store, objects = memory_stores()
 
     async def gone(_: str) -> None:
         raise StoreGone("the file was deleted: run headwater restore")
@@ -110,7 +108,7 @@ async def test_it_is_noticed_where_no_change_tells_of_it(
 ) -> None:
     """A server without its data counts revisions anew: those that are followed do not come."""
     monkeypatch.setattr("headwater.cluster_record.CHECK_SECONDS", 0.01)
-    store, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    store, objects = memory_stores()
     async with running_engine(store, objects, housekeeping=False) as engine:
         checking = asyncio.create_task(engine._cluster.check())
         await asyncio.sleep(0.03)

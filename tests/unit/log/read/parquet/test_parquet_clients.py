@@ -8,13 +8,11 @@ import pytest
 
 from headwater.clock import SystemClock
 from headwater.log.settings import LogSettings
-from headwater.meta.memory import MemoryStore
-from headwater.objects.memory import MemoryObjects
 from headwater.wire.batches.batch import split_batches
 from headwater.wire.batches.records import Record, encode_batch
 from tests.support.broker.running import running_broker
 from tests.support.log.compaction import StepwiseCompactor
-from tests.support.log.harness import running_engine
+from tests.support.log.harness import memory_stores, running_engine
 
 END = 600
 DROPPED = frozenset([*range(90, 150), 153, *range(180, 400)])
@@ -26,7 +24,7 @@ STARTS = [0, 100, 153, 200, 299, 399, 599]
 @pytest.fixture
 async def address() -> AsyncIterator[str]:
     """A broker whose one topic is in three Parquet files, the second empty, and a WAL object."""
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     settings = LogSettings(inline_bytes=0, merge_fan_in=1000)
     async with running_engine(meta, objects, settings=settings) as engine:
         topic = await engine.topics.create("t", 1, {})
