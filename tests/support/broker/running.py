@@ -35,6 +35,7 @@ from headwater.objects.memory import MemoryObjects
 from headwater.producer_ids import StoredProducerIds
 from headwater.telemetry.metrics import Metrics
 from headwater.wire.batches.records import Record, encode_batch
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.wire.messages.schema import ENTITY, fields_of
 from tests.support.broker.fake_groups import FakeGroups
 
@@ -318,5 +319,5 @@ SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": []
 
 
 async def still_serves(broker: RunningBroker) -> None:
-    response = await broker.call(18, 0)
+    response = await broker.call(ApiKey.API_VERSIONS, 0)
     assert response.error_code == 0

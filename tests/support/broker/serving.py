@@ -8,6 +8,7 @@ from typing import Any
 
 from headwater.app.assembly import BrokerProcess
 from headwater.config import load
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import WireClient
 
 PARTITIONS = 4
@@ -65,6 +66,8 @@ async def create_topic(
         "assignments": [],
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
-    reply = await call(address, 19, 7, topics=[topic], timeout=10_000, validate_only=False)
+    reply = await call(
+        address, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=10_000, validate_only=False
+    )
     assert reply.topics[0].error_code == 0
     return reply.topics[0].topic_id

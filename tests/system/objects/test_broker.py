@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from peers.headwater import COMMAND, start_headwater
 from peers.postgres import Postgres, start_postgres
@@ -28,7 +28,7 @@ until = partial(wait_until, seconds=150)
 """A broker may take long to give a store up, and to find it again."""
 LARGE = 200_000
 """Bytes of a record that makes its flush an object, where smaller ones travel with metadata."""
-STORAGE_ERROR = 56
+STORAGE_ERROR = KafkaError.KAFKA_STORAGE_ERROR
 
 
 @pytest.fixture

@@ -5,14 +5,19 @@ import contextlib
 import time
 from random import Random
 
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.system.invariants.brokers import ServeProcesses
 from tests.system.invariants.groups.fleet import Fleet
 from tests.system.invariants.groups.history import Fetched, GroupHistory
 from tests.system.invariants.producers.clients import BrokerConnection, Lost, now
 
 DRAIN_SECONDS = 90.0
-OFFSET_FETCH = 9
-NOT_HERE = (14, 15, 16)
+NOT_HERE = (
+    Code.COORDINATOR_LOAD_IN_PROGRESS,
+    Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_COORDINATOR,
+)
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
 
 
@@ -77,9 +82,9 @@ async def watch_offsets(
 async def _committed(connection: BrokerConnection, group: str) -> dict[int, int]:
     """What a broker says is committed; nothing where it does not coordinate the group."""
     asked = [{"group_id": group, "topics": None}]
-    answer = await connection.call(OFFSET_FETCH, 8, groups=asked, require_stable=False)
+    answer = await connection.call(ApiKey.OFFSET_FETCH, 8, groups=asked, require_stable=False)
     (found,) = answer.groups
-    assert found.error_code in (0, *NOT_HERE), found.error_code
+    assert found.error_code in (Code.NONE, *NOT_HERE), found.error_code
     return {
         int(each.partition_index): int(each.committed_offset)
         for topic in found.topics

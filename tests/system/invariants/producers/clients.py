@@ -9,19 +9,25 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from kio.schema.errors import ErrorCode
+
 from headwater.clock import SystemClock
 from headwater.wire.batches.batch import batch_sizes
 from headwater.wire.batches.records import Record, decode_batch, encode_batch
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import WireClient, fetch_fields, produce_fields
 from tests.system.invariants.brokers import ServeProcess
 from tests.system.invariants.history import History, Polled, Trimmed
 
-PRODUCE, FETCH, LIST_OFFSETS, CREATE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID = 0, 1, 2, 19, 21, 22
 TOPIC = "t"
 ANSWER_SECONDS = 3.0
 TIMESTAMP = SystemClock().now_ms()
 
-RETRIABLE = {6, 7, 56}
+RETRIABLE = {
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.request_timed_out,
+    ErrorCode.kafka_storage_error,
+}
 """NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR: ask again, perhaps elsewhere."""
 
 _connections = itertools.count()
@@ -92,24 +98,24 @@ class BrokerConnection:
             "configs": [],
         }
         answer = await self.call(
-            CREATE_TOPICS, 5, topics=[topic], timeout=10_000, validate_only=False
+            ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=10_000, validate_only=False
         )
         assert answer.topics[0].error_code == 0
 
     async def producer_id(self) -> int:
         answer = await self.call(
-            INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=60_000,
+            ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=60_000,
             producer_id=-1, producer_epoch=-1,
         )  # fmt: skip
         assert answer.error_code == 0
         return int(answer.producer_id)
 
     async def send_batch(self, partition: int, data: bytes) -> None:
-        await self.send(PRODUCE, 9, **produce_fields(TOPIC, data, partition=partition))
+        await self.send(ApiKey.PRODUCE, 9, **produce_fields(TOPIC, data, partition=partition))
 
     async def receive_offset(self) -> tuple[int, int]:
         """The answer to the oldest batch that has none: error code and base offset."""
-        answer = await self.receive(PRODUCE, 9)
+        answer = await self.receive(ApiKey.PRODUCE, 9)
         (partition,) = answer.responses[0].partition_responses
         return int(partition.error_code), int(partition.base_offset)
 
@@ -121,7 +127,7 @@ class BrokerConnection:
             TOPIC, offset, partition=partition, max_wait=max_wait, partition_max_bytes=max_bytes,
             forgotten_topics_data=[], rack_id="",
         )  # fmt: skip
-        answer = await self.call(FETCH, 11, **fields)
+        answer = await self.call(ApiKey.FETCH, 11, **fields)
         (found,) = answer.responses[0].partitions
         polled = Polled(
             connection=self.number * 1000 + partition,
@@ -145,7 +151,7 @@ class BrokerConnection:
         found = []
         for timestamp in (-2, -1):
             answer = await self.call(
-                LIST_OFFSETS, 5, replica_id=-1, isolation_level=0,
+                ApiKey.LIST_OFFSETS, 5, replica_id=-1, isolation_level=0,
                 topics=[{"name": TOPIC, "partitions": [
                     {"partition_index": partition, "current_leader_epoch": -1,
                      "timestamp": timestamp}]}],
@@ -160,7 +166,7 @@ class BrokerConnection:
         log_start = None
         try:
             answer = await self.call(
-                DELETE_RECORDS, 1, timeout=2_000,
+                ApiKey.DELETE_RECORDS, 1, timeout=2_000,
                 topics=[{"name": TOPIC, "partitions": [
                     {"partition_index": partition, "offset": before}]}],
             )  # fmt: skip

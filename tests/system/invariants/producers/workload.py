@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 from random import Random
 
+from kio.schema.errors import ErrorCode
+
 from tests.system.invariants.brokers import ServeProcess
 from tests.system.invariants.history import FinalLog, History, Polled, Produced
 from tests.system.invariants.producers.clients import (
@@ -20,7 +22,7 @@ from tests.system.invariants.producers.clients import (
 IN_FLIGHT = 5
 """What Kafka allows an idempotent producer."""
 
-OUT_OF_RANGE = 1
+OUT_OF_RANGE = ErrorCode.offset_out_of_range
 STALL_SECONDS = 10.0
 
 

@@ -3,6 +3,7 @@
 from headwater.groups.machine import SUPERSEDED
 from headwater.groups.requests import JoinReply, LeavingMember, SyncReply
 from headwater.groups.settings import GroupSettings
+from headwater.wire.error_codes import Code
 from tests.support.groups.classic_harness import DrivenGroup, assignment, subscription
 
 BOTH = (("range", b"r"), ("sticky", b"s"))
@@ -41,7 +42,7 @@ def test_the_first_delay_is_never_longer_than_the_rebalance_timeout() -> None:
 def test_a_member_is_first_given_an_id_where_its_version_asks_for_one() -> None:
     group = DrivenGroup()
     given = group.answer(group.join(known=True, client="app"), JoinReply)
-    assert given.error == 79
+    assert given.error == Code.MEMBER_ID_REQUIRED
     assert given.member_id.startswith("app-")
     assert group.machine.empty
     ticket = group.join(given.member_id, known=True)
@@ -73,7 +74,7 @@ def test_a_leader_that_joins_again_makes_a_rebalance() -> None:
     leader, follower = group.stable()
     again = group.join(leader)
     assert again not in group.replies
-    assert group.heartbeat(follower) == 27
+    assert group.heartbeat(follower) == Code.REBALANCE_IN_PROGRESS
     other = group.join(follower)
     assert group.joined(again).generation == group.joined(other).generation == 2
 
@@ -82,7 +83,7 @@ def test_a_member_whose_metadata_changed_makes_a_rebalance() -> None:
     group = DrivenGroup()
     leader, follower = group.stable()
     again = group.join(follower, protocols=(("range", b"other"),))
-    assert group.heartbeat(leader) == 27
+    assert group.heartbeat(leader) == Code.REBALANCE_IN_PROGRESS
     by_id = {m.member_id: m.metadata for m in group.joined(group.join(leader)).members}
     assert by_id == {leader: b"r", follower: b"other"}
     assert group.joined(again).generation == 2
@@ -98,7 +99,7 @@ def test_while_the_assignment_is_awaited_a_member_may_ask_again() -> None:
     waiting = group.sync(follower)
     assert waiting not in group.replies
     group.join(follower, protocols=(("range", b"other"),))
-    assert group.answer(waiting, SyncReply).error == 27
+    assert group.answer(waiting, SyncReply).error == Code.REBALANCE_IN_PROGRESS
     assert group.machine.state == "PreparingRebalance"
 
 
@@ -142,8 +143,13 @@ def test_the_protocol_with_the_most_votes_wins_among_those_that_all_know() -> No
 def test_a_leave_of_some_members_makes_one_rebalance_of_the_others() -> None:
     group = DrivenGroup()
     ids = group.stable(4)
-    assert group.leave(ids[1], ids[2], "nobody") == [0, 0, 25]
-    assert [group.heartbeat(member) for member in ids] == [27, 25, 25, 27]
+    assert group.leave(ids[1], ids[2], "nobody") == [Code.NONE, Code.NONE, Code.UNKNOWN_MEMBER_ID]
+    assert [group.heartbeat(member) for member in ids] == [
+        Code.REBALANCE_IN_PROGRESS,
+        Code.UNKNOWN_MEMBER_ID,
+        Code.UNKNOWN_MEMBER_ID,
+        Code.REBALANCE_IN_PROGRESS,
+    ]
     tickets = [group.join(ids[0]), group.join(ids[3])]
     assert {group.joined(ticket).generation for ticket in tickets} == {2}
 
@@ -167,8 +173,8 @@ def test_who_leaves_while_its_requests_wait_gets_answers_to_them() -> None:
     group.pass_time(6)
     _, follower = (group.joined(ticket).member_id for ticket in tickets)
     waiting = group.sync(follower)
-    assert group.leave(follower) == [0]
-    assert group.answer(waiting, SyncReply).error == 25
+    assert group.leave(follower) == [Code.NONE]
+    assert group.answer(waiting, SyncReply).error == Code.UNKNOWN_MEMBER_ID
     joining = group.join(group.machine.leader or "")
     assert group.joined(joining).generation == 2
 
@@ -176,17 +182,23 @@ def test_who_leaves_while_its_requests_wait_gets_answers_to_them() -> None:
 def test_an_administrator_removes_static_members_by_their_instance_ids() -> None:
     group = DrivenGroup()
     kept, removed = group.stable_static("a", "b")
-    assert group.leave(LeavingMember("", "b"), LeavingMember("", "x")) == [0, 25]
-    assert (group.heartbeat(kept), group.heartbeat(removed)) == (27, 25)
+    assert group.leave(LeavingMember("", "b"), LeavingMember("", "x")) == [
+        Code.NONE,
+        Code.UNKNOWN_MEMBER_ID,
+    ]
+    assert (group.heartbeat(kept), group.heartbeat(removed)) == (
+        Code.REBALANCE_IN_PROGRESS,
+        Code.UNKNOWN_MEMBER_ID,
+    )
 
 
 def test_a_full_group_takes_no_more_members() -> None:
     group = DrivenGroup(GroupSettings(max_size=2))
     leader, follower = group.stable(2)
-    assert group.answer(group.join(), JoinReply) == JoinReply(error=81)
+    assert group.answer(group.join(), JoinReply) == JoinReply(error=Code.GROUP_MAX_SIZE_REACHED)
     assert group.machine.state == "Stable"
     assert group.joined(group.join(follower)).generation == 1
-    assert group.heartbeat(leader) == 0
+    assert group.heartbeat(leader) == Code.NONE
 
 
 def test_of_a_group_that_became_too_large_the_last_to_join_again_have_to_go() -> None:
@@ -195,7 +207,7 @@ def test_of_a_group_that_became_too_large_the_last_to_join_again_have_to_go() ->
     group.restart(GroupSettings(max_size=2))
     assert group.machine.state == "PreparingRebalance"
     tickets = [group.join(member) for member in ids]
-    assert group.answer(tickets[2], JoinReply).error == 81
+    assert group.answer(tickets[2], JoinReply).error == Code.GROUP_MAX_SIZE_REACHED
     assert [group.joined(ticket).generation for ticket in tickets[:2]] == [2, 2]
     assert len(group.machine.members) == 2
 

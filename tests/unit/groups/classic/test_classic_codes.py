@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.groups.requests import JoinReply, LeavingMember, SyncReply
+from headwater.wire.error_codes import Code
 from tests.support.groups.classic_harness import Call, DrivenGroup
 
 
@@ -28,77 +29,140 @@ def commit_code(
 
 
 NEW: dict[str, tuple[int, Call]] = {
-    "join without protocols": (23, lambda g: join_code(g, protocols=())),
-    "join without a protocol type": (23, lambda g: join_code(g, protocol_type="")),
-    "join with a session that is too short": (26, lambda g: join_code(g, session_ms=5_999)),
-    "join with a session that is too long": (26, lambda g: join_code(g, session_ms=1_800_001)),
-    "join with an id that nobody gave out": (25, lambda g: join_code(g, "me")),
-    "join with an id of an unknown instance": (25, lambda g: join_code(g, "me", instance="i")),
-    "join that asks for an id": (79, lambda g: join_code(g, known=True)),
-    "sync": (25, lambda g: sync_code(g, "me")),
-    "heartbeat": (25, lambda g: g.heartbeat("me")),
-    "leave": (25, lambda g: g.leave("me")[0]),
-    "leave without any name": (25, lambda g: g.leave("")[0]),
-    "commit of nobody": (0, lambda g: commit_code(g, "", -1)),
-    "commit of an unknown member": (25, lambda g: commit_code(g, "me", 1)),
-    "fetch": (0, lambda g: g.machine.check_fetch("me", 1)),
+    "join without protocols": (
+        Code.INCONSISTENT_GROUP_PROTOCOL,
+        lambda g: join_code(g, protocols=()),
+    ),
+    "join without a protocol type": (
+        Code.INCONSISTENT_GROUP_PROTOCOL,
+        lambda g: join_code(g, protocol_type=""),
+    ),
+    "join with a session that is too short": (
+        Code.INVALID_SESSION_TIMEOUT,
+        lambda g: join_code(g, session_ms=5_999),
+    ),
+    "join with a session that is too long": (
+        Code.INVALID_SESSION_TIMEOUT,
+        lambda g: join_code(g, session_ms=1_800_001),
+    ),
+    "join with an id that nobody gave out": (Code.UNKNOWN_MEMBER_ID, lambda g: join_code(g, "me")),
+    "join with an id of an unknown instance": (
+        Code.UNKNOWN_MEMBER_ID,
+        lambda g: join_code(g, "me", instance="i"),
+    ),
+    "join that asks for an id": (Code.MEMBER_ID_REQUIRED, lambda g: join_code(g, known=True)),
+    "sync": (Code.UNKNOWN_MEMBER_ID, lambda g: sync_code(g, "me")),
+    "heartbeat": (Code.UNKNOWN_MEMBER_ID, lambda g: g.heartbeat("me")),
+    "leave": (Code.UNKNOWN_MEMBER_ID, lambda g: g.leave("me")[0]),
+    "leave without any name": (Code.UNKNOWN_MEMBER_ID, lambda g: g.leave("")[0]),
+    "commit of nobody": (Code.NONE, lambda g: commit_code(g, "", -1)),
+    "commit of an unknown member": (Code.UNKNOWN_MEMBER_ID, lambda g: commit_code(g, "me", 1)),
+    "fetch": (Code.NONE, lambda g: g.machine.check_fetch("me", 1)),
 }
 
 STABLE: dict[str, tuple[int, Call]] = {
-    "join of another protocol type": (23, lambda g: join_code(g, protocol_type="connect")),
-    "join with nothing in common": (23, lambda g: join_code(g, protocols=(("other", b""),))),
+    "join of another protocol type": (
+        Code.INCONSISTENT_GROUP_PROTOCOL,
+        lambda g: join_code(g, protocol_type="connect"),
+    ),
+    "join with nothing in common": (
+        Code.INCONSISTENT_GROUP_PROTOCOL,
+        lambda g: join_code(g, protocols=(("other", b""),)),
+    ),
     "join of a member with nothing in common": (
-        23,
+        Code.INCONSISTENT_GROUP_PROTOCOL,
         lambda g: join_code(g, leader(g), protocols=(("other", b""),)),
     ),
-    "join of an unknown member": (25, lambda g: join_code(g, "me")),
-    "join as another's instance": (82, lambda g: join_code(g, "me", instance="a")),
-    "sync of an unknown member": (25, lambda g: sync_code(g, "me")),
-    "sync of an unknown instance": (25, lambda g: sync_code(g, leader(g), instance="x")),
-    "sync of another's instance": (82, lambda g: sync_code(g, "me", instance="a")),
-    "sync of the generation before": (22, lambda g: sync_code(g, leader(g), generation=0)),
+    "join of an unknown member": (Code.UNKNOWN_MEMBER_ID, lambda g: join_code(g, "me")),
+    "join as another's instance": (
+        Code.FENCED_INSTANCE_ID,
+        lambda g: join_code(g, "me", instance="a"),
+    ),
+    "sync of an unknown member": (Code.UNKNOWN_MEMBER_ID, lambda g: sync_code(g, "me")),
+    "sync of an unknown instance": (
+        Code.UNKNOWN_MEMBER_ID,
+        lambda g: sync_code(g, leader(g), instance="x"),
+    ),
+    "sync of another's instance": (
+        Code.FENCED_INSTANCE_ID,
+        lambda g: sync_code(g, "me", instance="a"),
+    ),
+    "sync of the generation before": (
+        Code.ILLEGAL_GENERATION,
+        lambda g: sync_code(g, leader(g), generation=0),
+    ),
     "sync of another protocol type": (
-        23,
+        Code.INCONSISTENT_GROUP_PROTOCOL,
         lambda g: sync_code(g, leader(g), protocol_type="connect"),
     ),
-    "sync of another protocol": (23, lambda g: sync_code(g, leader(g), protocol_name="other")),
+    "sync of another protocol": (
+        Code.INCONSISTENT_GROUP_PROTOCOL,
+        lambda g: sync_code(g, leader(g), protocol_name="other"),
+    ),
     "sync": (
-        0,
+        Code.NONE,
         lambda g: sync_code(g, leader(g), protocol_type="consumer", protocol_name="range"),
     ),
-    "heartbeat of an unknown member": (25, lambda g: g.heartbeat("me")),
-    "heartbeat of another's instance": (82, lambda g: g.heartbeat("me", instance="a")),
-    "heartbeat of another generation": (22, lambda g: g.heartbeat(leader(g), generation=2)),
-    "heartbeat": (0, lambda g: g.heartbeat(leader(g))),
-    "leave of another's instance": (82, lambda g: g.leave(LeavingMember("me", "a"))[0]),
-    "commit of nobody": (25, lambda g: commit_code(g, "", -1)),
-    "commit of another generation": (22, lambda g: commit_code(g, leader(g), 2)),
-    "commit without a generation": (22, lambda g: commit_code(g, leader(g), -1)),
-    "commit of another's instance": (82, lambda g: commit_code(g, "me", 1, "a")),
-    "commit": (0, lambda g: commit_code(g, leader(g), 1, "a")),
-    "fetch": (0, lambda g: g.machine.check_fetch("me", 9)),
+    "heartbeat of an unknown member": (Code.UNKNOWN_MEMBER_ID, lambda g: g.heartbeat("me")),
+    "heartbeat of another's instance": (
+        Code.FENCED_INSTANCE_ID,
+        lambda g: g.heartbeat("me", instance="a"),
+    ),
+    "heartbeat of another generation": (
+        Code.ILLEGAL_GENERATION,
+        lambda g: g.heartbeat(leader(g), generation=2),
+    ),
+    "heartbeat": (Code.NONE, lambda g: g.heartbeat(leader(g))),
+    "leave of another's instance": (
+        Code.FENCED_INSTANCE_ID,
+        lambda g: g.leave(LeavingMember("me", "a"))[0],
+    ),
+    "commit of nobody": (Code.UNKNOWN_MEMBER_ID, lambda g: commit_code(g, "", -1)),
+    "commit of another generation": (
+        Code.ILLEGAL_GENERATION,
+        lambda g: commit_code(g, leader(g), 2),
+    ),
+    "commit without a generation": (
+        Code.ILLEGAL_GENERATION,
+        lambda g: commit_code(g, leader(g), -1),
+    ),
+    "commit of another's instance": (
+        Code.FENCED_INSTANCE_ID,
+        lambda g: commit_code(g, "me", 1, "a"),
+    ),
+    "commit": (Code.NONE, lambda g: commit_code(g, leader(g), 1, "a")),
+    "fetch": (Code.NONE, lambda g: g.machine.check_fetch("me", 9)),
 }
 
 PREPARING: dict[str, tuple[int, Call]] = {
-    "sync": (27, lambda g: sync_code(g, leader(g))),
-    "heartbeat": (27, lambda g: g.heartbeat(leader(g))),
-    "heartbeat of another generation": (22, lambda g: g.heartbeat(leader(g), generation=7)),
-    "commit": (0, lambda g: commit_code(g, leader(g), 1)),
+    "sync": (Code.REBALANCE_IN_PROGRESS, lambda g: sync_code(g, leader(g))),
+    "heartbeat": (Code.REBALANCE_IN_PROGRESS, lambda g: g.heartbeat(leader(g))),
+    "heartbeat of another generation": (
+        Code.ILLEGAL_GENERATION,
+        lambda g: g.heartbeat(leader(g), generation=7),
+    ),
+    "commit": (Code.NONE, lambda g: commit_code(g, leader(g), 1)),
 }
 
 COMPLETING: dict[str, tuple[int, Call]] = {
-    "heartbeat": (0, lambda g: g.heartbeat(leader(g))),
-    "commit": (27, lambda g: commit_code(g, leader(g), 2)),
-    "commit of the generation before": (22, lambda g: commit_code(g, leader(g), 1)),
+    "heartbeat": (Code.NONE, lambda g: g.heartbeat(leader(g))),
+    "commit": (Code.REBALANCE_IN_PROGRESS, lambda g: commit_code(g, leader(g), 2)),
+    "commit of the generation before": (
+        Code.ILLEGAL_GENERATION,
+        lambda g: commit_code(g, leader(g), 1),
+    ),
 }
 
 DEAD: dict[str, tuple[int, Call]] = {
-    "join": (15, join_code),
-    "sync": (15, lambda g: sync_code(g, "me")),
-    "heartbeat": (15, lambda g: g.heartbeat("me")),
-    "leave": (15, lambda g: g.machine.leave([], g.now, g.now_ms)[0].error),
-    "commit": (15, lambda g: commit_code(g, "", -1)),
-    "fetch": (69, lambda g: g.machine.check_fetch(None, -1)),
+    "join": (Code.COORDINATOR_NOT_AVAILABLE, join_code),
+    "sync": (Code.COORDINATOR_NOT_AVAILABLE, lambda g: sync_code(g, "me")),
+    "heartbeat": (Code.COORDINATOR_NOT_AVAILABLE, lambda g: g.heartbeat("me")),
+    "leave": (
+        Code.COORDINATOR_NOT_AVAILABLE,
+        lambda g: g.machine.leave([], g.now, g.now_ms)[0].error,
+    ),
+    "commit": (Code.COORDINATOR_NOT_AVAILABLE, lambda g: commit_code(g, "", -1)),
+    "fetch": (Code.GROUP_ID_NOT_FOUND, lambda g: g.machine.check_fetch(None, -1)),
 }
 
 
@@ -143,7 +207,7 @@ def test_codes_of_a_group_that_is_gone(case: str) -> None:
     code, call = DEAD[case]
     group = DrivenGroup()
     group.stable()
-    group.take(group.machine.retire(27, group.now, group.now_ms))
+    group.take(group.machine.retire(Code.REBALANCE_IN_PROGRESS, group.now, group.now_ms))
     assert call(group) == code
 
 
@@ -151,7 +215,7 @@ def test_codes_of_a_group_that_is_gone(case: str) -> None:
 def test_a_group_needs_a_name(case: str) -> None:
     group = DrivenGroup(name="")
     _, call = DEAD[case]
-    assert call(group) == 24
+    assert call(group) == Code.INVALID_GROUP_ID
 
 
 def test_a_refused_join_leaves_nothing_behind() -> None:

@@ -18,6 +18,7 @@ from headwater.groups.classic.records import (
 )
 from headwater.groups.requests import ClientIdentity, JoinReply, SyncReply
 from headwater.meta.values import decode
+from headwater.wire.error_codes import Code
 from tests.support.groups.classic_harness import SETTINGS, DrivenGroup, assignment, subscription
 
 
@@ -28,7 +29,7 @@ def test_a_restored_group_goes_on_with_its_generation() -> None:
     group.restart()
     assert group.machine.describe() == described
     assert group.machine.leader == leader
-    assert [group.heartbeat(member, 1) for member in (leader, follower)] == [0, 0]
+    assert [group.heartbeat(member, 1) for member in (leader, follower)] == [Code.NONE, Code.NONE]
     assert group.synced(group.sync(follower)) == assignment(follower, 1)
 
 
@@ -46,7 +47,7 @@ def test_sessions_start_anew_in_a_restored_group() -> None:
     group.pass_time(9)
     group.restart()
     group.pass_time(9)
-    assert group.heartbeat(follower) == 0
+    assert group.heartbeat(follower) == Code.NONE
     group.restart()
     group.pass_time(11)
     assert group.machine.empty
@@ -119,7 +120,7 @@ def test_records_of_two_generations_mixed_are_an_empty_group() -> None:
         group.records = before | {name: after[name] for name in names}
         group.restart()
         assert group.machine.empty
-        assert group.heartbeat(ids[0], 1) == 25
+        assert group.heartbeat(ids[0], 1) == Code.UNKNOWN_MEMBER_ID
     group.stable(1)
     assert set(group.records) == {
         HEADER,
@@ -197,7 +198,7 @@ def test_a_group_can_be_made_of_members_of_the_other_kind() -> None:
     assert group.machine.describe() == described
     assert group.synced(group.sync("b", instance="i")) == b"b"
     group.take(group.machine.begin_rebalance(group.now, group.now_ms))
-    assert group.heartbeat("a", 41) == 27
+    assert group.heartbeat("a", 41) == Code.REBALANCE_IN_PROGRESS
     tickets = [
         group.join(m.member_id, protocols=m.protocols, instance=m.instance_id) for m in members
     ]
@@ -209,7 +210,7 @@ def test_a_group_that_retires_answers_all_and_deletes_its_records() -> None:
     leader, _ = group.stable()
     waiting = group.join(leader)
     group.take(group.machine.retire(27, group.now, group.now_ms))
-    assert group.answer(waiting, JoinReply).error == 27
+    assert group.answer(waiting, JoinReply).error == Code.REBALANCE_IN_PROGRESS
     assert group.records == {}
     assert group.machine.deadline is None
     assert group.machine.state == "Dead"
@@ -218,7 +219,7 @@ def test_a_group_that_retires_answers_all_and_deletes_its_records() -> None:
     other.pass_time(6)
     sync = other.sync(other.joined(tickets[1]).member_id)
     other.take(other.machine.retire(16, other.now, other.now_ms))
-    assert other.answer(sync, SyncReply).error == 16
+    assert other.answer(sync, SyncReply).error == Code.NOT_COORDINATOR
 
 
 def test_a_tied_vote_does_not_move_a_group() -> None:

@@ -27,6 +27,7 @@ from headwater.groups.requests import (
     SyncRequest,
 )
 from headwater.groups.settings import GroupSettings
+from headwater.wire.error_codes import Code
 
 CLIENTS = st.integers(0, 4)
 PROTOCOLS = st.sampled_from(
@@ -131,9 +132,9 @@ class Schedule(RuleBasedStateMachine):
     def learn(
         self, consumer: ScheduledMember, request: JoinRequest | SyncRequest, reply: Any
     ) -> None:
-        if reply.error in {25, 82}:
+        if reply.error in {Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID}:
             consumer.member_id = ""
-        elif isinstance(reply, JoinReply) and reply.error in {0, 79}:
+        elif isinstance(reply, JoinReply) and reply.error in {Code.NONE, Code.MEMBER_ID_REQUIRED}:
             consumer.member_id = reply.member_id
             consumer.generation = reply.generation
             consumer.members = tuple(member.member_id for member in reply.members)
@@ -221,7 +222,13 @@ class Schedule(RuleBasedStateMachine):
         code = self.machine.check_commit(
             consumer.member_id, consumer.instance, consumer.generation, self.now
         )
-        assert code in {0, 22, 25, 27, 82}
+        assert code in {
+            Code.NONE,
+            Code.ILLEGAL_GENERATION,
+            Code.UNKNOWN_MEMBER_ID,
+            Code.REBALANCE_IN_PROGRESS,
+            Code.FENCED_INSTANCE_ID,
+        }
 
     @rule(leaving=st.lists(CLIENTS, max_size=3), by_instance=st.booleans())
     def leave(self, leaving: list[int], by_instance: bool) -> None:

@@ -2,6 +2,7 @@
 
 from headwater.groups.requests import ClientIdentity, JoinReply, SyncReply
 from headwater.groups.settings import GroupSettings
+from headwater.wire.error_codes import Code
 from tests.support.groups.classic_harness import DrivenGroup, assignment
 
 
@@ -22,11 +23,11 @@ def test_the_old_id_of_a_static_member_is_fenced() -> None:
     group = DrivenGroup()
     _, old = group.stable_static("a", "b")
     group.join(instance="b")
-    assert group.heartbeat(old, instance="b") == 82
-    assert group.answer(group.sync(old, instance="b"), SyncReply).error == 82
-    assert group.answer(group.join(old, instance="b"), JoinReply).error == 82
-    assert group.machine.check_commit(old, "b", 1, group.now) == 82
-    assert group.heartbeat(old) == 25
+    assert group.heartbeat(old, instance="b") == Code.FENCED_INSTANCE_ID
+    assert group.answer(group.sync(old, instance="b"), SyncReply).error == Code.FENCED_INSTANCE_ID
+    assert group.answer(group.join(old, instance="b"), JoinReply).error == Code.FENCED_INSTANCE_ID
+    assert group.machine.check_commit(old, "b", 1, group.now) == Code.FENCED_INSTANCE_ID
+    assert group.heartbeat(old) == Code.UNKNOWN_MEMBER_ID
 
 
 def test_a_leader_that_starts_again_is_told_to_skip_the_assignment() -> None:
@@ -60,12 +61,14 @@ def test_a_static_member_that_starts_again_in_mid_rebalance_takes_its_place_ther
     leader, follower = group.stable_static("a", "b")
     waiting = group.join(leader, instance="a")
     fencing = group.join(instance="a")
-    assert group.answer(waiting, JoinReply) == JoinReply(error=82, member_id=leader)
+    assert group.answer(waiting, JoinReply) == JoinReply(
+        error=Code.FENCED_INSTANCE_ID, member_id=leader
+    )
     group.join(follower, instance="b")
     assert group.joined(fencing).leader == group.joined(fencing).member_id
     waiting_sync = group.sync(follower, instance="b")
     again = group.join(instance="b")
-    assert group.answer(waiting_sync, SyncReply).error == 82
+    assert group.answer(waiting_sync, SyncReply).error == Code.FENCED_INSTANCE_ID
     assert again not in group.replies
     assert group.machine.state == "PreparingRebalance"
 
@@ -74,7 +77,7 @@ def test_a_full_group_lets_its_static_members_start_again() -> None:
     group = DrivenGroup(GroupSettings(max_size=2))
     group.stable_static("a", "b")
     assert group.joined(group.join(instance="b")).generation == 1
-    assert group.answer(group.join(instance="c"), JoinReply).error == 81
+    assert group.answer(group.join(instance="c"), JoinReply).error == Code.GROUP_MAX_SIZE_REACHED
 
 
 def test_static_members_that_do_not_join_in_time_stay_until_their_session_ends() -> None:
@@ -150,5 +153,5 @@ def test_a_replaced_id_outlives_the_coordinator() -> None:
     described = group.machine.describe()
     group.restart()
     assert group.machine.describe() == described
-    assert group.heartbeat(new, instance="b") == 0
-    assert group.heartbeat(old, instance="b") == 82
+    assert group.heartbeat(new, instance="b") == Code.NONE
+    assert group.heartbeat(old, instance="b") == Code.FENCED_INSTANCE_ID

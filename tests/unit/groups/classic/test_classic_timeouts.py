@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.groups.requests import JoinReply
+from headwater.wire.error_codes import Code
 from tests.support.groups.classic_harness import DrivenGroup
 
 
@@ -10,8 +11,8 @@ def test_a_silent_member_is_removed_and_the_others_rebalance() -> None:
     group = DrivenGroup()
     silent, alive = group.stable(2, session_ms=10_000)
     group.pass_time(11, alive=[alive])
-    assert group.heartbeat(silent) == 25
-    assert group.heartbeat(alive) == 27
+    assert group.heartbeat(silent) == Code.UNKNOWN_MEMBER_ID
+    assert group.heartbeat(alive) == Code.REBALANCE_IN_PROGRESS
     assert group.machine.leader == alive
 
 
@@ -20,7 +21,7 @@ def test_heartbeats_in_a_rebalance_keep_the_session() -> None:
     leader, slow = group.stable(2, session_ms=10_000)
     ticket = group.join(leader)
     group.pass_time(30, alive=[slow])
-    assert group.heartbeat(slow) == 27
+    assert group.heartbeat(slow) == Code.REBALANCE_IN_PROGRESS
     assert ticket not in group.replies
     assert group.joined(group.join(slow)).generation == 2
 
@@ -31,7 +32,7 @@ def test_a_member_that_does_not_join_in_time_is_left_out_of_the_generation() -> 
     ticket = group.join(leader, rebalance_ms=20_000)
     group.pass_time(21, alive=[slow])
     assert [member.member_id for member in group.joined(ticket).members] == [leader]
-    assert group.heartbeat(slow) == 25
+    assert group.heartbeat(slow) == Code.UNKNOWN_MEMBER_ID
 
 
 def test_a_join_that_waits_keeps_its_member_alive() -> None:
@@ -50,7 +51,7 @@ def test_a_new_members_join_does_not_wait_for_ever() -> None:
     old, other = group.stable(2, rebalance_ms=1_000_000)
     ticket = group.join(rebalance_ms=1_000_000)
     group.pass_time(301, alive=[old, other])
-    assert group.answer(ticket, JoinReply) == JoinReply(error=25)
+    assert group.answer(ticket, JoinReply) == JoinReply(error=Code.UNKNOWN_MEMBER_ID)
     assert len(group.machine.members) == 2
 
 
@@ -61,7 +62,7 @@ def test_an_id_that_was_given_out_is_forgotten_after_its_session() -> None:
     waiting = group.join(leader)
     group.pass_time(7)
     assert group.joined(waiting).generation == 2, "nobody is waited for any more"
-    assert group.answer(group.join(pending, known=True), JoinReply).error == 25
+    assert group.answer(group.join(pending, known=True), JoinReply).error == Code.UNKNOWN_MEMBER_ID
 
 
 def test_members_that_do_not_fetch_their_assignment_in_time_are_removed() -> None:
@@ -72,7 +73,10 @@ def test_members_that_do_not_fetch_their_assignment_in_time_are_removed() -> Non
     group.sync(leader, {})
     group.synced(group.sync(good))
     group.pass_time(21, alive=[leader, good, bad])
-    assert (group.heartbeat(good), group.heartbeat(bad)) == (27, 25)
+    assert (group.heartbeat(good), group.heartbeat(bad)) == (
+        Code.REBALANCE_IN_PROGRESS,
+        Code.UNKNOWN_MEMBER_ID,
+    )
 
 
 def test_a_leader_that_brings_no_assignment_in_time_is_removed() -> None:
@@ -82,8 +86,8 @@ def test_a_leader_that_brings_no_assignment_in_time_is_removed() -> None:
     leader, follower = (group.joined(ticket).member_id for ticket in tickets)
     waiting = group.sync(follower)
     group.pass_time(21, alive=[leader])
-    assert group.replies[waiting].error == 27
-    assert group.heartbeat(leader) == 25
+    assert group.replies[waiting].error == Code.REBALANCE_IN_PROGRESS
+    assert group.heartbeat(leader) == Code.UNKNOWN_MEMBER_ID
     assert group.machine.leader == follower
 
 
@@ -92,7 +96,7 @@ def test_a_commit_keeps_its_member_alive() -> None:
     (leader,) = group.stable(1, session_ms=10_000)
     for _ in range(5):
         group.pass_time(5)
-        assert group.machine.check_commit(leader, None, 1, group.now) == 0
+        assert group.machine.check_commit(leader, None, 1, group.now) == Code.NONE
     assert group.machine.state == "Stable"
     group.pass_time(11)
     assert group.machine.empty

@@ -134,7 +134,7 @@ async def test_records_are_searched_within_the_bounds_of_all_record_work(
         return await run(work, job, size, most, copies=copies)
 
     monkeypatch.setattr(RecordWork, "run", noted)
-    meta, objects = MemoryStore(), MemoryObjects(clock=SystemClock())
+    meta, objects = memory_stores()
     async with running_engine(meta, objects, housekeeping=False) as engine:
         topic = await engine.topics.create("t", 1, {})
         records = [Record(n, n, None, b"v" * 1_000) for n in range(100)]

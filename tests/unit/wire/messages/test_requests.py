@@ -11,6 +11,7 @@ from kio.index import load_request_schema
 from kio.serial import entity_writer
 
 from headwater.errors import MalformedRequest, UnknownApi, UnsupportedVersion
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.wire.messages.requests import parse_request, read_header
 from headwater.wire.varint import encode_unsigned
 from tests.support.wire.entities import entity, every_version
@@ -95,7 +96,8 @@ def test_records_of_a_produce_request_are_views_of_the_frame() -> None:
         next(
             data
             for data in (
-                request_frame(0, 12, entity(schema, random.Random(seed))) for seed in range(99)
+                request_frame(ApiKey.PRODUCE, 12, entity(schema, random.Random(seed)))
+                for seed in range(99)
             )
             if len(data) > 17_000
         )
