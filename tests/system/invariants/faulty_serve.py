@@ -25,6 +25,8 @@ from headwater.app import assembly as compose
 from headwater.cli import main
 from headwater.clock import Clock
 from headwater.log.append import committer, writer
+from headwater.log.append.answers import answers_of_part
+from headwater.log.append.commit import commit_part
 from headwater.log.merge import merger
 from headwater.meta import urls
 from headwater.meta.store import MetadataStore
@@ -94,14 +96,20 @@ def inject(faults: str) -> None:
                 lose_answers(float(how))
             case "before-commit":
                 before(
-                    committer, "commit_part", how, lambda part, *_: [c.data for c in part.chunks]
+                    committer,
+                    commit_part.__name__,
+                    how,
+                    lambda part, *_: [c.data for c in part.chunks],
                 )
             case "after-commit":
                 before(
-                    writer, "settle_part", how, lambda landed, *_: [c.chunk.data for c in landed]
+                    writer,
+                    answers_of_part.__name__,
+                    how,
+                    lambda landed, *_: [c.chunk.data for c in landed],
                 )
             case "before-swap":
-                before(merger.Merger, "_swap", how, lambda *_: [STRIKE])
+                before(merger.Merger, merger.Merger._swap.__name__, how, lambda *_: [STRIKE])
             case "after-swap":
                 after_swap(how)
             case _:
