@@ -11,8 +11,7 @@ import click
 
 from headwater.cli.root import headwater
 from headwater.config import Key, keys
-from headwater.telemetry.metrics import Counter, Family, Metrics
-from headwater.telemetry.prometheus import HELP
+from headwater.telemetry.metrics import Counter, Family, Metrics, descriptions
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by `make docs` from the code; edit the texts there. -->"
@@ -90,7 +89,7 @@ def metrics_page() -> str:
     )
     metrics = Metrics()
     rows = []
-    for name, text in HELP.items():
+    for name, text in descriptions().items():
         source = getattr(metrics, name)
         kind = source.make if isinstance(source, Family) else type(source)
         label = f"`{source.label}`" if isinstance(source, Family) else ""

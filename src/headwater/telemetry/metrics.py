@@ -1,8 +1,8 @@
-"""What a broker counts, in plain integers and lists that cost well under a microsecond.
+"""Metrics as plain integers and lists; an update takes well under a microsecond.
 
-One ``Metrics`` is made by whoever composes a process and passed down; nothing here is global,
-takes a lock or knows of an exporter. ``headwater.telemetry.prometheus`` turns it into an
-exposition when it is scraped. Everything is touched from the event loop's thread alone.
+The assembly of a process creates one ``Metrics`` and passes it down. Nothing here is global, uses a
+lock or depends on an exporter; ``headwater.telemetry.prometheus`` exports it. Metrics are used on
+the event loop's thread only.
 
 >>> metrics = Metrics()
 >>> metrics.commits.inc()
@@ -14,8 +14,10 @@ exposition when it is scraped. Everything is touched from the event loop's threa
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Final, Generic, TypeVar
 
 SECONDS = (
     0.0001,
@@ -35,10 +37,10 @@ SECONDS = (
     5.0,
     10.0,
 )
-"""Bounds for latencies: from a cached fetch to a store that is in trouble."""
+"""Bucket bounds for latencies in seconds, from a cached fetch to a failing store."""
 
 BYTES = tuple(float(1 << shift) for shift in range(8, 28, 2))
-"""Bounds for sizes: 256 bytes to 64 MiB, by fours."""
+"""Bucket bounds for sizes: 256 bytes to 64 MiB, each four times the previous one."""
 
 
 class Counter:
@@ -54,7 +56,7 @@ class Counter:
 
 
 class Gauge:
-    """A number that is what it is at the moment."""
+    """A number that can go up and down."""
 
     __slots__ = ("value",)
 
@@ -66,7 +68,7 @@ class Gauge:
 
 
 class Histogram:
-    """Counts of observations by fixed upper bounds; the last bucket has none."""
+    """Counts of observations in buckets with fixed upper bounds; the last has no bound."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -84,9 +86,9 @@ class Histogram:
         return sum(self.counts)
 
     def quantile(self, q: float) -> float:
-        """The upper bound of the bucket that holds the ``q``-th observation; 0 if there is none.
+        """The upper bound of the bucket with the ``q``-quantile; 0 without observations.
 
-        The bucket without a bound answers with the largest one.
+        For the bucket without a bound, this is the largest bound.
         """
         rank = q * self.count
         seen = 0
@@ -101,10 +103,10 @@ M = TypeVar("M", bound=Counter | Gauge | Histogram)
 
 
 class Family(Generic[M]):
-    """One metric per value of one label, made at first use.
+    """One metric per value of a label, created at its first use.
 
-    A caller on a hot path keeps the metric that it got. The label's values must be few and
-    never come from a client.
+    Callers on a hot path should keep a reference to the metric. A label must have few values, and
+    they must not come from clients.
     """
 
     __slots__ = ("_members", "label", "make")
@@ -124,94 +126,105 @@ class Family(Generic[M]):
         return iter(list(self._members.items()))
 
 
-class Metrics:
-    """Everything that one broker process counts; an attribute each, named as it is exported."""
+HELP: Final = "help"
+"""The key of a metric's description in the metadata of its field."""
 
-    __slots__ = (
-        "buffered_bytes",
-        "cache_hits",
-        "cache_misses",
-        "commit_conflicts",
-        "commit_seconds",
-        "commit_unknown",
-        "commits",
-        "connections",
-        "connections_cut",
-        "flush_bytes",
-        "flushes",
-        "group_write_seconds",
-        "group_writes",
-        "inline_bytes",
-        "loop_delay_seconds",
-        "object_bytes",
-        "object_requests",
-        "object_store_state",
-        "objects_deleted",
-        "offset_commits",
-        "refreshers",
-        "request_seconds",
-        "requests",
-        "slow_turns",
-        "snapshot_failing_seconds",
-        "zone_bytes",
+
+def counter(description: str) -> Counter:
+    """Declares a counter of ``Metrics``."""
+    made: Counter = field(default_factory=Counter, metadata={HELP: description})
+    return made
+
+
+def gauge(description: str) -> Gauge:
+    """Declares a gauge of ``Metrics``."""
+    made: Gauge = field(default_factory=Gauge, metadata={HELP: description})
+    return made
+
+
+def histogram(description: str, bounds: Sequence[float] = SECONDS) -> Histogram:
+    """Declares a histogram of ``Metrics``."""
+    made: Histogram = field(
+        default_factory=partial(Histogram, bounds), metadata={HELP: description}
     )
+    return made
 
-    def __init__(self) -> None:  # noqa: PLR0915 - each metric and what it means
-        self.requests = Family("api", Counter)
-        """Requests answered, by Kafka API name."""
-        self.request_seconds = Family("api", Histogram)
-        """From a request's last byte read to its answer handed to the socket."""
-        self.flushes = Counter()
-        """Write buffers flushed, inline or as objects."""
-        self.flush_bytes = Histogram(BYTES)
-        """Bytes of record batches in each flush."""
-        self.commits = Counter()
-        """Data commits that landed in the metadata store."""
-        self.commit_conflicts = Counter()
-        """Commits judged again because another broker's came first."""
-        self.commit_unknown = Counter()
-        """Commits whose answer was lost and had to be found out."""
-        self.commit_seconds = Histogram()
-        """From a data commit's first attempt to its end."""
-        self.group_writes = Counter()
-        """Transactions that made groups' records and offsets durable, many at once."""
-        self.group_write_seconds = Histogram()
-        """From such a transaction's first attempt to its end."""
-        self.offset_commits = Counter()
-        """Offset commits of clients that became durable."""
-        self.object_requests = Family("kind", Counter)
-        """Object store requests: put, get, delete, list, retry, error."""
-        self.object_bytes = Family("direction", Counter)
-        """Bytes moved to (``written``) and from (``read``) the object store."""
-        self.objects_deleted = Family("reason", Counter)
-        """Objects deleted from the object store, by why nothing needs them."""
-        self.object_store_state = Gauge()
-        """0 while the object store is healthy, 1 degraded, 2 unavailable."""
-        self.cache_hits = Family("cache", Counter)
-        self.cache_misses = Family("cache", Counter)
-        """Looked up and found, or not, by cache."""
-        self.zone_bytes = Family("where", Counter)
-        """Bytes of records between this broker and clients that name their zone: ``within`` one
-        zone, or ``across``."""
-        self.loop_delay_seconds = Gauge()
-        """By how much the event loop was late at most in the last one to two minutes."""
-        self.slow_turns = Family("api", Counter)
-        """Turns of the event loop that held it for over 0.25 s, by Kafka API or ``other work``."""
-        self.connections = Gauge()
-        """Open client connections."""
-        self.connections_cut = Family("reason", Counter)
-        """Connections that the broker closed: ``idle`` for too long, ``evicted`` to make room for
-        others, or over the limit ``per_ip``."""
-        self.buffered_bytes = Gauge()
-        """Bytes of record batches taken in and not yet committed."""
-        self.inline_bytes = Gauge()
-        """Bytes of records in the metadata store that this broker has yet to move to objects."""
-        self.snapshot_failing_seconds = Gauge()
-        """How long this broker has failed to copy the metadata to the object store; 0: not."""
-        self.refreshers: list[Callable[[], None]] = []
-        """Called before each scrape, for numbers that are kept elsewhere."""
+
+def family(label: str, make: Callable[[], M], description: str) -> Family[M]:
+    """Declares a family of ``Metrics``, with one metric per value of ``label``."""
+    made: Family[M] = field(
+        default_factory=partial(Family, label, make), metadata={HELP: description}
+    )
+    return made
+
+
+@dataclass(slots=True, eq=False)
+class Metrics:
+    """The metrics of one broker process.
+
+    Each is exported under its name after ``headwater_``, with its description as the help text.
+    """
+
+    requests: Family[Counter] = family("api", Counter, "Requests answered, by Kafka API")
+    request_seconds: Family[Histogram] = family(
+        "api",
+        Histogram,
+        "Time from reading a request's last byte to writing its answer, by Kafka API",
+    )
+    flushes: Counter = counter("Write buffers flushed, inline or as objects")
+    flush_bytes: Histogram = histogram("Bytes of record batches per flush", BYTES)
+    commits: Counter = counter("Data commits to the metadata store")
+    commit_conflicts: Counter = counter("Data commits repeated after another broker's commit")
+    commit_unknown: Counter = counter("Data commits whose answer was lost")
+    commit_seconds: Histogram = histogram("Time of a data commit, from its first attempt")
+    group_writes: Counter = counter("Transactions that wrote groups' records and offsets")
+    group_write_seconds: Histogram = histogram(
+        "Time of a transaction that wrote groups' records and offsets, from its first attempt"
+    )
+    offset_commits: Counter = counter("Durable offset commits of clients")
+    object_requests: Family[Counter] = family(
+        "kind", Counter, "Object store requests: put, get, delete, list, retry, error"
+    )
+    object_bytes: Family[Counter] = family(
+        "direction", Counter, "Bytes written to and read from the object store"
+    )
+    objects_deleted: Family[Counter] = family(
+        "reason", Counter, "Objects deleted from the object store, by reason"
+    )
+    object_store_state: Gauge = gauge(
+        "State of the object store: 0 healthy, 1 degraded, 2 unavailable"
+    )
+    cache_hits: Family[Counter] = family("cache", Counter, "Lookups that hit, by cache")
+    cache_misses: Family[Counter] = family("cache", Counter, "Lookups that missed, by cache")
+    zone_bytes: Family[Counter] = family(
+        "where",
+        Counter,
+        "Bytes of records to and from clients with a zone: within that zone, or across zones",
+    )
+    loop_delay_seconds: Gauge = gauge(
+        "Longest delay of the event loop in the last one to two minutes"
+    )
+    slow_turns: Family[Counter] = family(
+        "api", Counter, "Callbacks that blocked the event loop for over 0.25 s, by Kafka API"
+    )
+    connections: Gauge = gauge("Open client connections")
+    connections_cut: Family[Counter] = family(
+        "reason", Counter, "Connections closed by the broker: idle, evicted, or too many per_ip"
+    )
+    buffered_bytes: Gauge = gauge("Bytes of memory of record batches that are not committed yet")
+    inline_bytes: Gauge = gauge("Bytes of inline records that this broker will move to objects")
+    snapshot_failing_seconds: Gauge = gauge(
+        "Time for which snapshots of the metadata have failed; alert above 1800"
+    )
+    refreshers: list[Callable[[], None]] = field(default_factory=list)
+    """Called before each scrape, to set metrics whose values are kept elsewhere."""
 
     def refresh(self) -> None:
-        """Bring the numbers up to date that are kept elsewhere."""
+        """Set the metrics whose values are kept elsewhere."""
         for refresher in self.refreshers:
             refresher()
+
+
+def descriptions() -> Mapping[str, str]:
+    """The name and the description of every metric."""
+    return {each.name: each.metadata[HELP] for each in fields(Metrics) if HELP in each.metadata}

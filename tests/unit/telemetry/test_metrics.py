@@ -2,8 +2,8 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.telemetry.metrics import Family, Histogram, Metrics
-from headwater.telemetry.prometheus import HELP, exposition
+from headwater.telemetry.metrics import Family, Histogram, Metrics, descriptions
+from headwater.telemetry.prometheus import exposition
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -63,8 +63,15 @@ def test_every_metric_is_exported_under_its_name() -> None:
     assert found["process_resident_memory_bytes", ()] > 0
 
 
-def test_every_attribute_has_its_help_text() -> None:
-    assert set(HELP) == set(Metrics.__slots__) - {"refreshers"}
+def test_every_attribute_has_a_description() -> None:
+    assert set(descriptions()) == set(Metrics.__slots__) - {"refreshers"}
+
+
+def test_each_process_has_metrics_of_its_own() -> None:
+    one, other = Metrics(), Metrics()
+    one.commits.inc()
+    one.requests["Fetch"].inc()
+    assert (other.commits.value, list(other.requests)) == (0, [])
 
 
 def test_numbers_kept_elsewhere_are_read_at_each_scrape() -> None:
