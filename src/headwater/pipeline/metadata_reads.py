@@ -1,4 +1,4 @@
-"""Reading what plans are made from: topics, streams, and who works on a job."""
+"""Reads of topics, streams and job claims from the metadata store."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ from headwater.topic_config.topic import topic_defaults
 
 PAGE: Final = 512
 VIEW_ENTRIES: Final = 8192
-"""How much of a stream's index one plan looks at; the next plan sees what is behind it."""
+"""Maximum index entries that one plan reads; the next plan reads the following ones."""
 HOLES_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTopic:
-    """A topic as the metadata store has it, with what holds for every topic of the cluster."""
+    """A topic in the metadata store; ``configs`` include the cluster's topic defaults."""
 
     name: str
     id: str
@@ -45,9 +45,9 @@ class StoredTopic:
 async def read_topics(
     meta: MetadataStore, names: Collection[str], *, all_there: bool = True
 ) -> list[StoredTopic]:
-    """These topics, or all where none are named.
+    """The topics of these names, or all topics if there are no names.
 
-    Raises ``UnknownTopicOrPartition`` where one is not there, unless that may be.
+    With ``all_there``, raises ``UnknownTopicOrPartition`` for a missing topic.
     """
     cluster = await meta.get(keys.broker_configs(None))
     defaults = topic_defaults(stored_configs(None if cluster is None else cluster.value))
@@ -81,10 +81,9 @@ async def read_tail(meta: MetadataStore, stream: int) -> Tail:
 async def read_view(
     meta: MetadataStore, stream: int, kinds: Collection[int]
 ) -> tuple[int, StreamView]:
-    """The layout's generation and, read after it, what a plan is made from.
+    """The layout's generation and, read after it, the input of a plan.
 
-    Only entries of these kinds are in it, so that those that are not to be planned, however many
-    there are, do not hide the ones behind them.
+    Entries of other kinds are filtered out before the limit applies.
     """
     layout = await read_layout(meta, stream)
     tail = await read_tail(meta, stream)
@@ -119,10 +118,10 @@ async def read_entries(
 
 
 async def read_holes(meta: MetadataStore, job: Job) -> list[tuple[int, int]]:
-    """Ranges below a job that its table will never get: deleted, set aside, or segments.
+    """Ranges below a job that its table will never contain: deleted, set aside, or segments.
 
-    Looked for downwards from the job, as far as the table cannot have it: the file of a table
-    below it was committed before it came into the index.
+    Scans down from the job to the first table file. That file was committed before it entered the
+    index, so the table contains it.
     """
     holes: list[tuple[int, int]] = []
     first, after = keys.index(0, job.stream), keys.index_entry(0, job.stream, job.start + 1)
@@ -136,17 +135,17 @@ async def read_holes(meta: MetadataStore, job: Job) -> list[tuple[int, int]]:
             after = page[-1].key
             continue
         break
-    # Read last: what a trim took from the index before it was looked at lies below this.
+    # Read last: ranges that a trim removed before the scan are below this log start.
     return [(0, (await read_layout(meta, job.stream)).log_start), *holes]
 
 
 def claim_name(job: Job, process: str) -> str:
-    """The pin by which a process says that it works on a job, and keeps what the job reads."""
+    """The name of the pin that claims a job and protects the objects that it reads."""
     return f"{job.id}-{process}"
 
 
 async def is_claimed(meta: MetadataStore, job: Job, process: str, now_ms: int) -> bool:
-    """Whether another process that lives, as far as one can tell, works on a job."""
+    """Whether another process holds an unexpired claim on a job."""
     prefix = keys.pins_of_stream(0, job.stream)
     for entry in (await meta.scan(prefix, prefix_end(prefix))).entries:
         name = entry.key.removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""Ranged reads of objects by a process without an event loop, such as a Spark task."""
+"""Ranged reads of objects without an event loop, for Spark tasks."""
 
 import os
 from collections.abc import Iterable
@@ -17,24 +17,24 @@ class ObjectReads(Protocol):
     """Reads parts of objects."""
 
     def read(self, key: str, start: int, length: int) -> bytearray:
-        """Exactly ``length`` bytes from ``start``, in a buffer of the caller's own.
+        """Read exactly ``length`` bytes from ``start`` into a new buffer.
 
-        Raises ``ObjectNotFound``; ``StoreUnavailable`` where the object is shorter or the store
+        Raises ``ObjectNotFound``, or ``StoreUnavailable`` if the object is shorter or the store
         does not answer.
         """
         ...
 
     def expect(self, ranges: Iterable[Range]) -> None:
-        """These are read next, in this order: a store that is far away begins with them."""
+        """Announce the next reads in order, so that a remote store can prefetch them."""
         ...
 
     def close(self) -> None: ...
 
 
 def open_reads(objects_url: str) -> ObjectReads:
-    """The store that ``headwater.objects.urls`` opens for brokers.
+    """Open the object store for reads.
 
-    Raises ``ConfigurationError`` where other processes cannot reach it.
+    Raises ``ConfigurationError`` for a store that only its broker can read.
     """
     parts = urlsplit(objects_url)
     match parts.scheme:
@@ -44,12 +44,12 @@ def open_reads(objects_url: str) -> ObjectReads:
             return BucketReads(parts)
         case _:
             raise ConfigurationError(
-                f"{objects_url!r}: other processes reach objects in file:/// and s3:// only"
+                f"{objects_url!r}: Spark can read objects in file:/// and s3:// only"
             )
 
 
 class DirectoryReads:
-    """A directory; the file that was read last stays open."""
+    """Objects in a directory. The last file that was read stays open."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -71,11 +71,13 @@ class DirectoryReads:
         except OSError as error:
             raise disk_error(error, f"reading {key}", self._root) from error
         if done < length:
-            raise StoreUnavailable(f"{key} ends at {start + done}, {start + length} was wanted")
+            raise StoreUnavailable(
+                f"{key} ends at byte {start + done}, and {start + length} were expected"
+            )
         return data
 
     def expect(self, ranges: Iterable[Range]) -> None:
-        """The system reads ahead by itself."""
+        """Nothing to do: the operating system reads ahead."""
 
     def close(self) -> None:
         if self._file >= 0:
@@ -84,7 +86,7 @@ class DirectoryReads:
 
 
 class BucketReads:
-    """A bucket, through obstore; what is expected is read ahead."""
+    """Objects in a bucket, through obstore, with prefetch."""
 
     def __init__(self, url: SplitResult) -> None:
         from headwater.objects.remote.s3 import open_bucket
@@ -100,7 +102,7 @@ class BucketReads:
         self._ahead.expect(ranges)
 
     def close(self) -> None:
-        """Connections close with the process."""
+        """Stop the prefetch. Connections close with the process."""
         self._ahead.close()
 
     def _get(self, key: str, start: int, length: int) -> bytearray:
@@ -114,5 +116,7 @@ class BucketReads:
         except (BaseError, FileNotFoundError) as error:
             raise remote_error(error, f"reading {key}", self._where) from error
         if len(found) < length:
-            raise StoreUnavailable(f"{key} ends at {start + len(found)}, {length} more are missing")
+            raise StoreUnavailable(
+                f"{key} ends at byte {start + len(found)}, and {start + length} were expected"
+            )
         return found

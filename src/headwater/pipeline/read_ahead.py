@@ -1,7 +1,7 @@
-"""Reading what comes next while a task works on what is there.
+"""Prefetch of object ranges.
 
-A chunk of a bucket takes tens of milliseconds to come, whatever its size, and a range may be
-thousands of small chunks: one after the other they would keep a core waiting.
+A GET takes tens of milliseconds whatever its size, and a range may consist of thousands of small
+chunks. Without prefetch a core would mostly wait.
 """
 
 from collections import deque
@@ -11,14 +11,14 @@ from typing import Final, TypeAlias
 
 REQUESTS: Final = 8
 AHEAD_BYTES: Final = 32 * 2**20
-"""How much may have come before it is asked for."""
+"""Maximum prefetched bytes."""
 
 Range: TypeAlias = tuple[str, int, int]
-"""A key, a position in the object, and a length."""
+"""An object key, a position and a length."""
 
 
 class ReadAhead:
-    """Calls ``read`` for expected ranges on threads, some of them ahead of their use."""
+    """Prefetches expected ranges with ``read`` on threads."""
 
     def __init__(self, read: Callable[[str, int, int], bytearray]) -> None:
         self._read = read
@@ -27,13 +27,13 @@ class ReadAhead:
         self._under_way: dict[Range, Future[bytearray]] = {}
 
     def expect(self, ranges: Iterable[Range]) -> None:
-        """These are taken next, in this order; what was expected before is forgotten."""
+        """Replace the expected ranges; they will be taken in this order."""
         self._forget()
         self._planned.extend(ranges)
         self._begin()
 
     def take(self, wanted: Range) -> bytearray:
-        """The bytes of a range, expected or not. Raises what ``read`` raises."""
+        """The bytes of a range, prefetched or not. Raises what ``read`` raises."""
         found = self._under_way.pop(wanted, None)
         self._begin()
         return self._read(*wanted) if found is None else found.result()

@@ -1,4 +1,4 @@
-"""Spark SQL over topics: every topic that a query names is a view, its live tail included."""
+"""Spark SQL over topics. Each topic in a query is a view that includes its newest records."""
 
 import contextlib
 import io
@@ -16,12 +16,12 @@ from headwater.pipeline.source.ranges import unknown_topic
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # A plan is read as text, below.
+    # ``used_columns`` parses the plan as text, which must not be truncated.
     "spark.sql.debug.maxToStringFields": "10000",
 }
 
 _LISTING: Final = re.compile(r"\s*SHOW\s+(TABLES|VIEWS)\b", re.IGNORECASE)
-"""Such a query names no topic and is about all of them."""
+"""Queries about all topics."""
 _CHANGE: Final = re.compile(
     r"\s*(INSERT|UPDATE|DELETE|MERGE|CREATE|REPLACE|DROP|ALTER|TRUNCATE|LOAD)\b", re.IGNORECASE
 )
@@ -31,23 +31,23 @@ _ATTRIBUTE: Final = re.compile(r"(\w+)#(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class SqlStores:
-    """Where the topics are."""
+    """The URLs of a cluster's stores."""
 
     metadata_url: str
     objects_url: str
 
 
 def topic_names(place: SqlStores) -> list[str]:
-    """Every topic. Raises ``ConfigurationError`` where there is no cluster."""
+    """The names of all topics. Raises ``ConfigurationError`` if there is no cluster."""
     with opened(place.metadata_url) as store:
         return sorted(topic.name for topic in store.run(read_topics(store.meta, ())))
 
 
 def run_query(session: Any, query: str, place: SqlStores, topics: Sequence[str]) -> Any:
-    """A query's result as a ``pyarrow.Table``.
+    """Run a query; returns a ``pyarrow.Table``.
 
-    Raises ``UnknownTopicOrPartition``; ``ConfigurationError`` for a query that cannot be run;
-    ``StoreUnavailable`` where it fails under way.
+    Raises ``UnknownTopicOrPartition``, ``ConfigurationError`` for an invalid query, or
+    ``StoreUnavailable`` if the query fails.
     """
     check_reads(query)
     from py4j.protocol import Py4JError
@@ -55,7 +55,7 @@ def run_query(session: Any, query: str, place: SqlStores, topics: Sequence[str])
 
     from headwater.pipeline.source.data_source import HeadwaterDataSource
 
-    # It prints a whole trace of what is raised and turned into one line here.
+    # It prints the stack trace of errors that are reported in one line here.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     session.dataSource.register(HeadwaterDataSource)
     for name, value in _SETTINGS.items():
@@ -69,19 +69,19 @@ def run_query(session: Any, query: str, place: SqlStores, topics: Sequence[str])
 
 
 def check_reads(query: str) -> None:
-    """Raises ``ConfigurationError`` for a statement that changes something.
+    """Raises ``ConfigurationError`` for a statement that changes data.
 
     >>> check_reads("SELECT 'INSERT' FROM orders")
     """
     if (change := _CHANGE.match(query)) is not None:
         raise ConfigurationError(
-            f"headwater sql only reads topics, and {change[1].upper()} changes something: "
+            f"headwater sql cannot run {change[1].upper()}, it only reads topics; "
             "write records with a Kafka client, such as headwater produce"
         )
 
 
 def _planned(session: Any, query: str, place: SqlStores, topics: Sequence[str]) -> Any:
-    """The query over its topics, which read no more than it uses where that can be told."""
+    """The DataFrame of a query. Each topic reads only the columns that the query uses, if known."""
     if _LISTING.match(query):
         nothing = session.range(0)
         for topic in topics:
@@ -101,7 +101,7 @@ def _planned(session: Any, query: str, place: SqlStores, topics: Sequence[str]) 
             _create_view(session, topic, place, columns)
         return session.sql(query)
     except AnalysisException:
-        # A column is named that the result has no use for, as in SELECT * EXCEPT (value).
+        # The query names a column that its plan does not use: SELECT * EXCEPT (value).
         for topic in named:
             _create_view(session, topic, place)
         return session.sql(query)
@@ -116,13 +116,13 @@ def _create_view(
     if columns is not None:
         from headwater.pipeline.source.data_source import schema_of
 
-        # The one query that reads it, once: its conditions may be pushed down.
+        # One query reads this view once, so its filters may be pushed down.
         reader = reader.options(pushFilters="true").schema(schema_of(columns))
     reader.load().createOrReplaceTempView(f"`{topic}`")
 
 
 def optimized_plan(frame: Any) -> str:
-    """The plan as Spark explains it, with a JVM of our own and through Spark Connect alike."""
+    """The optimized plan as text; works with a local JVM and with Spark Connect."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         frame.explain(extended=True)
@@ -131,10 +131,10 @@ def optimized_plan(frame: Any) -> str:
 
 
 def used_columns(plan: str, output: Sequence[str]) -> list[str] | None:
-    r"""The columns that a plan uses of its one topic; None where it reads several, or one twice.
+    r"""The columns that a plan uses of its topic; None if it reads several, or one twice.
 
-    ``output`` are the names of the result's columns, which a plan without a projection does not
-    tell: those of the topic that are called so are taken for used.
+    ``output`` are the columns of the result, because a plan without a projection does not name
+    them. Columns of the topic with these names count as used.
 
     >>> plan = "Project [value#4]\n+- Filter (offset#2L > 5)\n   +- "
     >>> relation = "RelationV2[topic#0, partition#1, offset#2L, timestamp#3, value#4] headwater"
@@ -149,7 +149,7 @@ def used_columns(plan: str, output: Sequence[str]) -> list[str] | None:
         return None
     elsewhere = {number for _, number in _ATTRIBUTE.findall(_RELATION.sub("", plan))}
     found = _ATTRIBUTE.findall(relations[0])
-    # Rows are counted by some column, if need be.
+    # At least one column is needed to count rows.
     used = [name for name, number in found if number in elsewhere or name in output]
     return used or ["offset"]
 
@@ -160,14 +160,14 @@ def _refusal(error: Any, query: str, topics: Sequence[str]) -> HeadwaterError:
         if name not in topics:
             return unknown_topic(name, topics)
     for topic in topics:
-        # Such as page-views, which reads as one name less another.
+        # Such as page-views, which SQL parses as a subtraction.
         if not topic.isidentifier() and re.search(rf"(?<![`\w.-]){re.escape(topic)}", query):
-            return ConfigurationError(f"topic {topic} is no plain word: write `{topic}`")
+            return ConfigurationError(f"topic {topic} must be quoted in SQL: write `{topic}`")
     return ConfigurationError(last_line(str(error)))
 
 
 def last_line(text: str) -> str:
-    r"""What an error of Spark says, without its trace, its plan and its markings.
+    r"""The message of a Spark error without its stack trace, plan and error class.
 
     >>> last_line("[PARSE_SYNTAX_ERROR] Syntax error at or near 'x'. SQLSTATE: 42601 (line 1)")
     "Syntax error at or near 'x'."

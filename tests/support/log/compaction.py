@@ -141,7 +141,7 @@ class StepwiseCompactor:
         await self.objects.put(index_key, [index])
         return file
 
-    async def carry_through(self, job: Job) -> None:
+    async def run_jobs(self, job: Job) -> None:
         """From a fixed manifest to the end."""
         for step in (self.steps.mark_committed, self.steps.swap):
             if await step(job) is None:
@@ -159,6 +159,6 @@ class StepwiseCompactor:
         file = await self.write(job, batches, job.start, job.end, **how)
         fixed = await self.steps.fix(job, [file])
         assert fixed is not None
-        await self.carry_through(fixed)
+        await self.run_jobs(fixed)
         follow(engine, topic, partition)
         return fixed

@@ -119,7 +119,7 @@ class SimulatedTables:
     def expire(self, _topic: StoredTopic, _now_ms: int) -> int:
         return 0
 
-    def take_out(self, topic: StoredTopic, files: Sequence[str], _now_ms: int) -> frozenset[str]:
+    def remove(self, topic: StoredTopic, files: Sequence[str], _now_ms: int) -> frozenset[str]:
         self._catalog.fail()
         there = self._catalog.files.get(topic.id, {})
         for key in files:
@@ -167,7 +167,7 @@ class AtOnce:
         await asyncio.sleep(self._rng.uniform(0, 2))
         return work()
 
-    async def ask_catalog(self, question: Callable[[], T]) -> T:
+    async def call_catalog(self, question: Callable[[], T]) -> T:
         await asyncio.sleep(self._rng.uniform(0, 0.2))
         return question()
 

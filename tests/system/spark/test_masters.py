@@ -86,7 +86,7 @@ def test_the_master_of_spark_submit_counts(cluster: PipelineCluster) -> None:
     done = run_command(cluster, *words, command=submit, environment=PYTHON)
     assert done.returncode == 1
     # It prints what a script says of errors with all else.
-    assert f"Error: no Spark answers at {address}" in done.stdout
+    assert f"Error: Spark does not answer at {address}" in done.stdout
 
 
 def test_sql_runs_on_a_local_cluster(cluster: PipelineCluster) -> None:
@@ -119,7 +119,7 @@ def test_a_master_that_does_not_answer_is_one_line(cluster: PipelineCluster, sch
     done = run_command(cluster, "table", "compact", filled(cluster), "--master", address)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"Error: no Spark answers at {address}: ")
+    assert line.startswith(f"Error: Spark does not answer at {address}: ")
 
 
 def test_versions_that_do_not_go_together_are_named() -> None:
@@ -134,7 +134,7 @@ def test_versions_that_do_not_go_together_are_named() -> None:
         ("pyspark", "4.2.0", "pyspark 4.2.0 there and 4.1.4 here"),
         ("pyarrow", "17.0.0", "pyarrow 17.0.0 there and 26.0.1 here"),
         ("pyarrow", "none", "pyarrow none there and 26.0.1 here"),
-        ("Java", "11.0.2", "Java 11.0.2 there, where Spark needs 17 or 21"),
+        ("Java", "11.0.2", "Java 11.0.2 there, and Spark needs 17 or 21"),
     ):
         assert differences(here, there | {name: {found}}) == [text]
 

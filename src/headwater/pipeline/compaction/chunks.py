@@ -1,7 +1,7 @@
 """Chunks of a stream as Arrow record batches, in bounded memory.
 
-Chunks are read in windows, whatever their size, and decoded some megabytes at a time, whatever
-the number of chunks in them. What does not decode is narrowed down to the chunk that holds it.
+Chunks are read and decoded in windows of ``WINDOW`` bytes: a large chunk in several, many small
+chunks in one. A decoding error is traced to the chunk that contains it.
 """
 
 from bisect import bisect_right
@@ -17,13 +17,13 @@ from headwater.wire.batches.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, s
 from headwater.wire.columnar import decode
 
 WINDOW: Final = 8 * 2**20
-"""What is read and decoded at once; a single larger batch is taken whole."""
+"""Bytes that are read and decoded at once. A single larger batch is read completely."""
 
 _LEADER_EPOCH: Final = 0
 
 
 class DamagedChunk(HeadwaterError):
-    """Raised when a chunk does not hold what its index entry says."""
+    """Raised when the content of a chunk does not match its index entry."""
 
     def __init__(self, entry: IndexEntry, reason: str) -> None:
         super().__init__(f"[{entry.start}, {entry.end}): {reason}")
@@ -39,7 +39,7 @@ def record_batches(
     keep_from: int = 0,
     window: int = WINDOW,
 ) -> Iterator[Any]:
-    """The records of these entries from offset ``keep_from`` on, as ``wire.columnar`` has them.
+    """The records of these entries from offset ``keep_from``, decoded by ``wire.columnar``.
 
     Raises ``DamagedChunk``, and what ``reads`` raises.
     """
@@ -63,7 +63,7 @@ def record_batches(
 
 
 def kept_batches(entry: IndexEntry, reads: ObjectReads, window: int) -> Iterator[bytearray]:
-    """Runs of whole batches of a chunk, their offsets set, without those that are left out."""
+    """Runs of complete batches of a chunk with their offsets set, without left-out batches."""
     left_out = frozenset(entry.left_out)
     number, offset, position = 0, entry.start, 0
     wanted = window
@@ -80,8 +80,8 @@ def kept_batches(entry: IndexEntry, reads: ObjectReads, window: int) -> Iterator
             at += size
         position += at
         if at == 0 and len(data) == entry.length - position:
-            raise DamagedChunk(entry, f"{len(data)} bytes are left behind its last whole batch")
-        # The cut batch at the end is read again with the next window, which is large enough.
+            raise DamagedChunk(entry, f"{len(data)} bytes follow its last complete batch")
+        # A batch that is cut off at the end is read again with the next window.
         wanted = max(window, size)
         del data[at:]
         if kept := kept if left_out else data:
@@ -91,7 +91,7 @@ def kept_batches(entry: IndexEntry, reads: ObjectReads, window: int) -> Iterator
 
 
 def _batch_size(entry: IndexEntry, data: bytearray, at: int) -> int:
-    """How long the batch at ``at`` is; more than there is where its header is cut."""
+    """The size of the batch at ``at``. If its header is cut off, a size beyond the data."""
     if len(data) - at < HEADER_SIZE:
         return HEADER_SIZE
     size: int = HEADER.unpack_from(data, at)[1] + LENGTH_OVERHEAD
@@ -104,12 +104,12 @@ def _read(entry: IndexEntry, reads: ObjectReads, position: int, length: int) -> 
     if entry.kind != INLINE:
         return reads.read(entry.key, entry.position + position, length)
     if entry.data is None or len(entry.data) != entry.length:
-        raise DamagedChunk(entry, "its bytes are not in the index")
+        raise DamagedChunk(entry, "its data is not in the index")
     return bytearray(memoryview(entry.data)[position : position + length])
 
 
 def joined(runs: Iterable[bytearray], window: int) -> Iterator[bytearray]:
-    """Neighbouring small runs as one, up to about ``window`` bytes."""
+    """Join small neighbouring runs, up to about ``window`` bytes."""
     pending: list[bytearray] = []
     size = 0
     for run in runs:
@@ -129,9 +129,9 @@ class _Undecodable(Exception):
 
 
 def decode_all(buffer: bytearray | memoryview, partition: int) -> Iterator[Any]:
-    """Decode whole batches; in halves where they do not decode at once.
+    """Decode complete batches. If that fails, decode each half.
 
-    Batches that expand far are too much for one call together; one that fails alone is damaged.
+    Batches may expand too much to be decoded together. A single batch that fails is damaged.
     """
     try:
         yield decode(buffer, partition)
@@ -145,7 +145,7 @@ def decode_all(buffer: bytearray | memoryview, partition: int) -> Iterator[Any]:
 
 
 def _middle(buffer: bytearray | memoryview) -> int:
-    """The batch boundary nearest above the half; 0 where there is one batch."""
+    """The batch boundary nearest to the middle; 0 if there is one batch."""
     at = 0
     while at < len(buffer) // 2 or at == 0:
         at += HEADER.unpack_from(buffer, at)[1] + LENGTH_OVERHEAD

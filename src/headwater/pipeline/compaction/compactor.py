@@ -1,13 +1,12 @@
-"""The driver of compaction: chunks of many streams become Parquet files of their tables.
+"""The driver of compaction, key compaction and rewrites.
 
-Each stream's range is a job, a saga kept in metadata (``headwater.log.jobs.jobs``). A driver
-takes up whatever it finds open, then plans more, and carries all of them through together: one
-Spark job writes the files of all, one commit per table appends them, and then each index is
-swapped. Every step may be repeated by any process; a driver that dies is followed by the next one
-to look.
+Each range of a stream is a job, a saga in the metadata store (``headwater.log.jobs.jobs``). The
+driver takes over open jobs, plans new ones, and runs them together: one Spark job writes all files,
+one commit per table appends them, and then the index entries of each stream are swapped. Every step
+can be repeated by any process, so if a driver dies, the next one continues its jobs.
 
-A driver that works on a job says so by a pin, which also keeps what it reads. That only avoids
-that two of them do the same work: which manifest counts is decided in the metadata store.
+A driver claims a job with a pin, which also protects the objects that it reads. The claim only
+avoids double work: the metadata store decides which manifest is used.
 """
 
 import asyncio
@@ -41,12 +40,12 @@ from headwater.pipeline.settings import PipelineSettings
 from headwater.pipeline.spark.runner import Runner
 
 ROUND_STREAMS: Final = 256
-"""How many streams one Spark job takes."""
+"""Maximum streams per Spark job."""
 CLAIM_POLL_S: Final = 0.2
 
 
 class Compactor:
-    """Compacts topics. One call at a time; other processes may do the same work at once."""
+    """Compacts topics. One call at a time; other processes may compact at the same time."""
 
     def __init__(
         self,
@@ -86,11 +85,11 @@ class Compactor:
         )
 
     def close(self) -> None:
-        """Wait for what the catalog was asked last."""
+        """Wait for the last request to the catalog."""
         self._threads.close()
 
     async def follow(self, names: Collection[str]) -> None:
-        """Compact for ever what is large, old or in many pieces; errors are told and outlived."""
+        """Compact without end what is large, old or in many pieces. Errors are only reported."""
         rules = Rules(
             file_bytes=self._settings.file_bytes,
             max_age_ms=self._settings.max_age_ms,
@@ -108,18 +107,18 @@ class Compactor:
             await asyncio.sleep(self._settings.interval_ms / 1000)
 
     async def compact(self, names: Collection[str] = ()) -> RunSummary:
-        """Compact all that is stable of these topics, or of all topics.
+        """Compact these topics, or all topics, up to the last stable offset.
 
-        Returns when there is nothing left to do, on jobs of other processes too. Raises
-        ``UnknownTopicOrPartition``; ``StoreError`` or ``KafkaError`` where a store fails, after
-        which another call goes on where this one ended.
+        Returns when nothing is left to do, including jobs of other processes. Raises
+        ``UnknownTopicOrPartition``, or ``StoreError`` or ``KafkaError`` if a store fails; another
+        call continues from there.
         """
         await read_topics(self._meta, names)
         rules = Rules(file_bytes=self._settings.file_bytes, max_age_ms=0, max_entries=1)
         return await self._run(names, compacting(rules))
 
     async def rewrite(self, names: Collection[str] = ()) -> RunSummary:
-        """Make large files of the small ones in the tables of these topics, or of all.
+        """Rewrite small files of these topics' tables, or of all, into large ones.
 
         Returns and raises as ``compact`` does.
         """
@@ -127,15 +126,15 @@ class Compactor:
         return await self._run(names, rewriting(self._settings.file_bytes))
 
     async def clean(self, names: Collection[str] = ()) -> RunSummary:
-        """Keep the last record of each key in the tables of compacted topics.
+        """Run key compaction: keep the last record of each key in topics that are compacted.
 
-        Returns and raises as ``compact`` does. Topics that are not compacted are left alone.
+        Returns and raises as ``compact`` does. Other topics do not change.
         """
         await read_topics(self._meta, names)
         return await self._run(names, cleaning(at_once=True))
 
     async def finish(self) -> RunSummary:
-        """Carry the jobs through that nobody works on, and wait for those of others."""
+        """Finish the jobs that no process works on, and wait for the others."""
         return await self._run((), None)
 
     async def _run(self, names: Collection[str], strategy: Strategy | None) -> RunSummary:
@@ -148,37 +147,37 @@ class Compactor:
         return run.summary
 
     async def _round(self, names: Collection[str], strategy: Strategy | None, run: Run) -> bool:
-        """Carry some jobs through; returns whether there may be more to do.
+        """Run some jobs; returns whether there may be more to do.
 
-        Without a strategy nothing is planned.
+        Without a strategy no new job is planned.
         """
-        # One that was deleted meanwhile is no mistake of the caller's.
+        # A topic may be deleted while the run goes on.
         topics = await read_topics(self._meta, names, all_there=False)
         open_jobs = {job.stream: job for job in await self._steps.open_jobs()}
         async with AsyncExitStack() as claims:
-            found, others = await self._take_up(topics, open_jobs, run, claims)
+            found, others = await self._take_over(topics, open_jobs, run, claims)
             busy = open_jobs.keys() | run.skipped
             if strategy is not None:
                 planned, overtaken = await self._plan(topics, busy, strategy, claims)
                 found += planned
                 others = others or overtaken
             if found:
-                await self._saga.carry_through(found, run)
+                await self._saga.run_jobs(found, run)
                 return True
         if others:
             await asyncio.sleep(CLAIM_POLL_S)
         return others
 
-    async def _take_up(
+    async def _take_over(
         self,
         topics: Sequence[StoredTopic],
         open_jobs: dict[int, Job],
         run: Run,
         claims: AsyncExitStack,
     ) -> tuple[list[OwnedJob], bool]:
-        """Jobs of any kind that nobody works on, and whether others work on some.
+        """Claim open jobs of any kind; also returns whether other processes work on some.
 
-        The jobs of a topic that was deleted are not among them; they end with its clean-up.
+        Jobs of deleted topics are left out; they end with the deletion of the topic.
         """
         found, others = [], False
         for topic in topics:
@@ -200,7 +199,7 @@ class Compactor:
         strategy: Strategy,
         claims: AsyncExitStack,
     ) -> tuple[list[OwnedJob], bool]:
-        """New jobs, for what has waited longest, and whether others were faster with some."""
+        """Create jobs, oldest data first; also returns whether other processes created some."""
         now_ms = self._clock.now_ms()
         plans: list[tuple[RangePlan, int, StoredTopic, int]] = []
         for topic in topics:

@@ -1,7 +1,7 @@
-"""Which range of a stream is compacted next, and how it is cut into files.
+"""The next range of a stream to compact, and its division into files.
 
-Pure functions over index entries. A range is a run of neighbouring chunks, always the lowest
-there is: so a table grows in order of offsets, and nothing below a job is still to come.
+Pure functions over index entries. A range is always the lowest run of neighbouring chunks, so a
+table grows in offset order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,33 +11,33 @@ from typing import Final
 from headwater.log.formats.metadata_values import INLINE, WAL, IndexEntry
 
 MAX_FILES: Final = 32
-"""The most files of one job: its manifest is one value in the metadata store.
+"""Maximum files of one job, because its manifest is one value in the metadata store.
 
-Every step of it is one transaction, which etcd bounds to 128 writes: a segment file makes two.
-Where copies for a table make more than that, the job ends early.
+Each step of a job is one transaction, and etcd limits a transaction to 128 writes. A segment file
+needs two. A job whose table copies need more ends early.
 """
 
 MAX_ENTRIES: Final = 4096
-"""The most index entries of one job: what it replaces is noted in one value."""
+"""Maximum index entries of one job, because one value lists the entries that it replaces."""
 
 MAX_INLINE_BYTES: Final = 16 * 2**20
-"""The most inline data of one range: it travels with the tasks."""
+"""Maximum inline data of one range, because it is sent with the Spark tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """When a range is worth compacting. A run that fills a file always is."""
+    """When a range is compacted. A run that fills a file always is."""
 
     file_bytes: int
     max_age_ms: int
-    """What has waited for so long is taken; 0 takes everything."""
+    """A range of this age is compacted; 0 compacts everything."""
     max_entries: int
-    """A run of so many entries is taken."""
+    """A run of this many index entries is compacted."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamView:
-    """What a plan is made from; ``entries`` are in order and may end anywhere."""
+    """The input of a plan. ``entries`` are in order and may end before the log's end."""
 
     log_start: int
     last_stable: int
@@ -46,7 +46,7 @@ class StreamView:
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """One file: all of ``[start, end)``, from these entries."""
+    """One file for all records of ``[start, end)``, from these entries."""
 
     start: int
     end: int
@@ -54,24 +54,24 @@ class FileRange:
 
 
 COMPACT: Final = "compact"
-"""Chunks become files of the table."""
+"""Compaction of chunks into table files."""
 REWRITE: Final = "rewrite"
-"""Files of the table become other files with the same records."""
+"""A rewrite of table files into larger ones with the same records."""
 CLEAN: Final = "clean"
-"""Files of the table become files with the last record of each key."""
+"""Key compaction of table files."""
 REPLACING: Final = (REWRITE, CLEAN)
-"""The jobs that take files out of the table for those that they bring."""
+"""Jobs that replace files of the table."""
 SEGMENTS: Final = "segment"
-"""Chunks become segment files, which no table has."""
+"""Compaction of chunks into segment files, without a table."""
 BOTH: Final = "both"
-"""Chunks become segment files, and their records files of a table that is a copy."""
+"""Compaction of chunks into segment files, and a copy of the records into a table."""
 DENSE: Final = (SEGMENTS, BOTH)
-"""The jobs whose files hold every batch of their range."""
+"""Jobs whose files contain every batch of their range."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangePlan:
-    """One job: ``[start, end)`` of a stream, and what it weighs."""
+    """One job: the range ``[start, end)`` of a stream, its size and its age."""
 
     start: int
     end: int
@@ -79,18 +79,18 @@ class RangePlan:
     oldest_ms: int
     kind: str = COMPACT
     inputs: tuple[str, ...] = ()
-    """The files that a rewrite replaces."""
+    """Keys of the files that the job replaces."""
 
 
 def plan_range(view: StreamView, rules: Rules, now_ms: int) -> RangePlan | None:
-    """The range that is worth a job; None where nothing is, yet."""
+    """The next range to compact; None if there is none yet."""
     run = lowest_run(view)
     taken: list[IndexEntry] = []
     for group in cut(run, rules.file_bytes):
-        if not _worth_while(group, rules, now_ms):
+        if not _is_due(group, rules, now_ms):
             break
         taken += group
-    # Later groups are younger: where one has to wait, so do those behind it.
+    # Later groups are younger, so if one must wait, the following ones must wait, too.
     if not taken:
         return None
     return RangePlan(
@@ -102,9 +102,9 @@ def plan_range(view: StreamView, rules: Rules, now_ms: int) -> RangePlan | None:
 
 
 def lowest_run(view: StreamView) -> list[IndexEntry]:
-    """The first run of neighbouring chunks that readers may see and no job has set aside.
+    """The first run of neighbouring chunks below the last stable offset that are not set aside.
 
-    It ends where its inline data or its entries would be too many for one job.
+    It ends where inline data or entries would exceed the limits of one job.
     """
     run: list[IndexEntry] = []
     inline = 0
@@ -124,7 +124,7 @@ def lowest_run(view: StreamView) -> list[IndexEntry]:
 
 
 def cut(run: Iterable[IndexEntry], file_bytes: int) -> list[list[IndexEntry]]:
-    """A run in groups of whole entries, each about a file; at most ``MAX_FILES`` of them."""
+    """Split a run into at most ``MAX_FILES`` groups of entries of about ``file_bytes`` each."""
     groups: list[list[IndexEntry]] = []
     size = 0
     for entry in run:
@@ -141,9 +141,9 @@ def cut(run: Iterable[IndexEntry], file_bytes: int) -> list[list[IndexEntry]]:
 def file_ranges(
     start: int, end: int, entries: Sequence[IndexEntry], file_bytes: int
 ) -> list[FileRange]:
-    """A job's range cut into files, which make it up though a trim took entries of it.
+    """Split a job's range into files. They cover the range even if a trim removed entries.
 
-    Empty where no entry is left.
+    Empty if no entry is left.
     """
     groups = cut(entries, file_bytes)
     if len(groups) == MAX_FILES:
@@ -155,7 +155,7 @@ def file_ranges(
     ]
 
 
-def _worth_while(group: Sequence[IndexEntry], rules: Rules, now_ms: int) -> bool:
+def _is_due(group: Sequence[IndexEntry], rules: Rules, now_ms: int) -> bool:
     return (
         sum(entry.length for entry in group) * 4 >= rules.file_bytes * 3
         or len(group) >= rules.max_entries

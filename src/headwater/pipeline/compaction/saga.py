@@ -1,6 +1,6 @@
-"""Carrying jobs through their steps, many at once; each may begin at any of them.
+"""Running jobs through their steps, many jobs together. Each job may begin at any step.
 
-What is found done is passed over: by a process that died, or by a rival that was faster.
+Steps that another process has already done are skipped.
 """
 
 import asyncio
@@ -50,23 +50,23 @@ T = TypeVar("T")
 
 
 class SagaThreads(Protocol):
-    """Where a saga's blocking calls run."""
+    """Threads for the blocking calls of a saga."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run tasks, which may take long."""
+        """Run Spark tasks, which may take long."""
         ...
 
-    async def ask_catalog(self, question: Callable[[], T]) -> T:
-        """Ask the catalog; one question at a time."""
+    async def call_catalog(self, call: Callable[[], T]) -> T:
+        """Call the catalog; one call at a time."""
         ...
 
     def close(self) -> None:
-        """Wait for the catalog's last answer."""
+        """Wait for the last call of the catalog."""
         ...
 
 
 class ProcessThreads:
-    """SagaThreads of this process: the loop's, and one for the catalog."""
+    """SagaThreads of this process: the loop's, and one thread for the catalog."""
 
     def __init__(self) -> None:
         self._catalog = ThreadPoolExecutor(1, "headwater-catalog")
@@ -74,8 +74,8 @@ class ProcessThreads:
     async def run(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
 
-    async def ask_catalog(self, question: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._catalog, question)
+    async def call_catalog(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._catalog, call)
 
     def close(self) -> None:
         self._catalog.shutdown()
@@ -83,7 +83,7 @@ class ProcessThreads:
 
 @dataclass(frozen=True, slots=True)
 class OwnedJob:
-    """A job and the topic that it belongs to."""
+    """A job and its topic."""
 
     topic: StoredTopic
     job: Job
@@ -91,11 +91,11 @@ class OwnedJob:
 
 @dataclass(slots=True)
 class Run:
-    """What one call of the driver has come to so far."""
+    """The state of one run of the driver."""
 
     summary: RunSummary = field(default_factory=RunSummary)
     skipped: set[int] = field(default_factory=set)
-    """Streams that are left alone from here on: something is wrong with them."""
+    """Streams with failed jobs, which this run does not touch again."""
     committed: dict[str, StoredTopic] = field(default_factory=dict)
 
     def failed(self, stream: int, line: str) -> None:
@@ -104,7 +104,7 @@ class Run:
 
 
 class Saga:
-    """Runs the steps of jobs. Raises ``StoreError`` or ``KafkaError`` where a store fails."""
+    """Runs the steps of jobs. Raises ``StoreError`` or ``KafkaError`` if a store fails."""
 
     def __init__(
         self,
@@ -131,13 +131,13 @@ class Saga:
         self._watcher = watcher
         self._steps = JobSteps(meta, clock)
         self._settled: set[str] = set()
-        """The topics whose tables are of the cluster's restore epoch."""
+        """Ids of topics whose tables have the cluster's restore epoch."""
         self._threads = threads
 
     async def keep_tables(self, topics: Sequence[StoredTopic]) -> None:
-        """Keep the history of these tables short, and let files go that left the log.
+        """Expire snapshots of these tables, and release files that left the log.
 
-        A table that is not as it should be fails its next commit; here it is passed over.
+        A table that does not match its topic is skipped; its next commit will report it.
         """
         for topic in topics:
             with contextlib.suppress(TableMismatch):
@@ -145,8 +145,8 @@ class Saga:
         with contextlib.suppress(TableMismatch):
             await release_table_files(self._meta, self._clock, self._tables, self._in_catalog)
 
-    async def carry_through(self, found: Sequence[OwnedJob], run: Run) -> None:
-        """Bring jobs to their end; what fails is noted in ``run`` and stays for a later call."""
+    async def run_jobs(self, found: Sequence[OwnedJob], run: Run) -> None:
+        """Finish jobs. A failure is noted in ``run``, and the job stays for a later call."""
         found = [
             *(owned for owned in found if owned.job.state != CREATED),
             *await self._write([owned for owned in found if owned.job.state == CREATED], run),
@@ -163,7 +163,7 @@ class Saga:
                 self._watcher.step(job, "finished")
 
     async def _write(self, found: Sequence[OwnedJob], run: Run) -> list[OwnedJob]:
-        """CREATED → PARQUET_WRITTEN, all in one Spark job."""
+        """CREATED → PARQUET_WRITTEN, for all jobs in one Spark job."""
         tasks: list[bytes] = []
         written: list[OwnedJob] = []
         waiting: dict[str, OwnedJob] = {}
@@ -192,7 +192,7 @@ class Saga:
         return written
 
     async def _tasks(self, owned: OwnedJob) -> list[RangeTask]:
-        """One task for each file; none where the range was deleted."""
+        """One task for each file; none if the range was deleted."""
         job = owned.job
         layout = await read_layout(self._meta, job.stream)
         entries = await read_entries(
@@ -222,7 +222,7 @@ class Saga:
             dirty=[entry for entry in entries if not entry.delete_horizon_ms],
             now_ms=now_ms,
             horizon_ms=now_ms + number(owned.topic.configs, "delete.retention.ms"),
-            # Below a range that does not begin where the log does is something of older values.
+            # Only at the log start are there no older values below the range.
             drops_tombstones=job.start <= log_start,
         )
         return [
@@ -242,13 +242,13 @@ class Saga:
         try:
             return await self._in_catalog(self._tables.partitioning, topic)
         except TableMismatch:
-            # The commit will be refused for that, and says so.
+            # The commit will be refused for the same reason.
             return table_partitioning(topic.configs)
 
     async def _fix(
         self, owned: OwnedJob, results: Sequence[RangeResult], run: Run
     ) -> OwnedJob | None:
-        """Propose the manifest; the job goes on with the one that was first."""
+        """Propose the manifest. The job continues with the first one that was proposed."""
         job = owned.job
         ordered = sorted(results, key=lambda result: result.start)
         files = [file for result in ordered for file in result.files]
@@ -257,7 +257,7 @@ class Saga:
         if failure:
             await self._steps.discard(job, [*files, *copies], self._reclaimer)
             if job.kind in REPLACING:
-                # The log is whole without it, and compaction must not wait behind it.
+                # The log is complete without this job, and compaction must not wait for it.
                 await self._steps.give_up(job)
                 run.failed(job.stream, f"{job.topic}-{job.partition}: {failure}")
             elif await self._steps.get(job.stream) is not None:
@@ -279,7 +279,7 @@ class Saga:
         return OwnedJob(owned.topic, fixed)
 
     async def _commit(self, found: Sequence[OwnedJob], run: Run) -> list[OwnedJob]:
-        """PARQUET_WRITTEN → ICEBERG_COMMITTED, with one snapshot for each table."""
+        """PARQUET_WRITTEN → ICEBERG_COMMITTED, with one table snapshot per table."""
         done = [owned for owned in found if owned.job.state != PARQUET_WRITTEN]
         by_topic: dict[str, list[OwnedJob]] = {}
         for owned in found:
@@ -293,11 +293,11 @@ class Saga:
             for rewrites in (False, True):
                 some = [owned for owned in group if (owned.job.kind in REPLACING) == rewrites]
                 if some:
-                    done += await self._into_table(some, run)
+                    done += await self._commit_to_table(some, run)
         return done
 
-    async def _into_table(self, group: Sequence[OwnedJob], run: Run) -> list[OwnedJob]:
-        """Bring the manifests of one topic's jobs into its table; all append or all rewrite."""
+    async def _commit_to_table(self, group: Sequence[OwnedJob], run: Run) -> list[OwnedJob]:
+        """Commit the manifests of a topic's jobs to its table. All jobs append, or all replace."""
         topic = group[0].topic
         jobs = [owned.job for owned in group]
         try:
@@ -311,7 +311,7 @@ class Saga:
                 outcome = await self._in_catalog(self._tables.append, topic, jobs, holes)
         except StoreError as error:
             for job in jobs:
-                # A topic that was deleted meanwhile took its jobs with it.
+                # If the topic was deleted, its jobs are gone, too.
                 if await self._steps.get(job.stream) is not None:
                     run.failed(job.stream, str(error))
             return []
@@ -334,19 +334,19 @@ class Saga:
             gone: set[str] = set()
             for job in jobs:
                 entries = await read_entries(self._meta, job.stream, job.start, job.end, limit=None)
-                # A trim took the others out of the log, and then out of the table.
+                # A trim removed the other files from the log, and then from the table.
                 kept = {entry.key for entry in entries if entry.max_timestamp >= 0}
                 gone.update(key for key in job.inputs if key not in kept)
             outcome = await self._in_catalog(self._tables.rewrite, topic, jobs, gone)
-            # Refused because a trim went on in between: the index is read again.
+            # A concurrent trim may be the reason of a refusal, so read the index again.
             if not outcome.refused or attempt == REWRITE_ATTEMPTS - 1:
                 break
         return outcome
 
     async def _in_catalog(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Ask the catalog, for as long as it takes to answer."""
+        """Call the catalog, and retry until it answers."""
         return await retry(
-            lambda: self._threads.ask_catalog(lambda: function(*args, **kwargs)),
+            lambda: self._threads.call_catalog(lambda: function(*args, **kwargs)),
             on=CatalogUnavailable,
             pauses=CATALOG_BACKOFF.pauses(),
             failed=lambda error: self._watcher.waiting(str(error)),

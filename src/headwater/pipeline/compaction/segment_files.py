@@ -1,6 +1,6 @@
-"""A stream's range as a segment file: its batches byte for byte, and the sparse index beside it.
+"""Writing a range of a stream as a segment file with a sparse index.
 
-The format, and how brokers read it, is in ``headwater.log.formats.segment``.
+``headwater.log.formats.segment`` describes the format.
 """
 
 import zlib
@@ -35,9 +35,10 @@ def write_segment(
     *,
     interval: int = INTERVAL,
 ) -> DataFile:
-    """Write the batches of neighbouring chunks to a segment; what is held is a window of them.
+    """Write the batches of neighbouring chunks to a segment, one window at a time.
 
-    Both its objects exist once this returns. Raises ``DamagedChunk``, and what the stores raise.
+    The segment and its index exist once this returns. Raises ``DamagedChunk``, and what the stores
+    raise.
     """
     from headwater.tables.files.object_writer import create_object, store_id
 
@@ -69,7 +70,7 @@ def write_segment(
 def _runs(
     entries: Sequence[IndexEntry], reads: ObjectReads
 ) -> Iterator[tuple[bytearray, list[Batch]]]:
-    """Runs of whole batches that were checked against their CRCs."""
+    """Runs of complete batches whose CRCs are correct."""
     for entry in entries:
         for run in kept_batches(entry, reads, WINDOW):
             try:
@@ -79,7 +80,7 @@ def _runs(
 
 
 class _Segment:
-    """What the index and the footer say of the batches so far."""
+    """The index and the footer of the batches so far."""
 
     def __init__(self, start: int, interval: int) -> None:
         self._interval = interval

@@ -1,4 +1,4 @@
-"""What a run of the pipeline plans: which topics, which of their entries, and which ranges."""
+"""Strategies of a run: which topics, index entries and ranges it plans."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,18 +28,18 @@ class Strategy:
     """One kind of planning."""
 
     kinds: tuple[int, ...]
-    """Of the index entries that it is about."""
+    """Kinds of index entries that the plan reads."""
     is_for: Callable[[StoredTopic], bool]
     plan: Callable[[StoredTopic, StreamView, int], RangePlan | None]
-    """A stream's next job, given the time."""
+    """The next job of a stream, given the time; None if there is none."""
 
 
 _JOBS: Final = {TABLE: COMPACT, "segment": SEGMENTS, "both": BOTH}
-"""The kind of job by what a topic's ``headwater.compact-to`` says."""
+"""The kind of job for each value of ``headwater.compact-to``."""
 
 
 def compacting(rules: Rules) -> Strategy:
-    """Chunks become files, of the table or segments."""
+    """Compact chunks into table files or segments."""
 
     def plan(topic: StoredTopic, view: StreamView, now_ms: int) -> RangePlan | None:
         found = plan_range(view, rules, now_ms)
@@ -54,7 +54,7 @@ def compacting(rules: Rules) -> Strategy:
 
 
 def cleaning(*, at_once: bool) -> Strategy:
-    """Records go that are not the last of their key; ``at_once`` however few they may be."""
+    """Run key compaction; with ``at_once`` even below ``min.cleanable.dirty.ratio``."""
 
     def plan(topic: StoredTopic, view: StreamView, now_ms: int) -> RangePlan | None:
         ratio = fraction(text(topic.configs, "min.cleanable.dirty.ratio"))
@@ -72,7 +72,7 @@ def cleaning(*, at_once: bool) -> Strategy:
 
 
 def rewriting(file_bytes: int) -> Strategy:
-    """Small files become large ones; those of compacted topics do when they are cleaned."""
+    """Rewrite small files. Key compaction does this for topics with ``cleanup.policy=compact``."""
     return Strategy(
         kinds=(PARQUET,),
         is_for=lambda topic: _is_table(topic) and not is_compacted(topic.configs),

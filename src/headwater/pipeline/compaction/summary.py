@@ -1,4 +1,4 @@
-"""What a run of the pipeline did, and who is told about it meanwhile."""
+"""The summary of a run of the pipeline, and the interface for its progress."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,18 +14,18 @@ class RunSummary:
     jobs: int = 0
     records: int = 0
     chunk_bytes: int = 0
-    """Bytes of record batches that were read."""
+    """Bytes of record batches read."""
     file_bytes: int = 0
     files: int = 0
     set_aside: list[tuple[str, int, int, int, str]] = field(default_factory=list)
-    """(topic, partition, start, end, reason) of ranges that were left as they are."""
+    """(topic, partition, start, end, reason) of ranges that could not be compacted."""
     failures: list[str] = field(default_factory=list)
-    """What could not be done, a line for each."""
+    """Failures, one line each."""
     seconds: float = 0.0
     task_cpu_seconds: float = 0.0
 
     def finished(self, job: Job) -> None:
-        """A job's files are the log."""
+        """Count a finished job."""
         self.jobs += 1
         self.streams.add(job.stream)
         self.files += len(job.files)
@@ -60,28 +60,28 @@ class RunSummary:
 
 
 class Watcher(Protocol):
-    """Is told how far a run is; may be called from other threads."""
+    """Receives the progress of a run, from any thread."""
 
     def step(self, job: Job, name: str) -> None:
-        """A job has come past one of ``STEPS``."""
+        """A job has passed one of ``STEPS``."""
         ...
 
     def tasks(self, done: int, total: int) -> None:
-        """So many files of the Spark job under way are written."""
+        """``done`` of ``total`` files of the running Spark job are written."""
         ...
 
     def waiting(self, reason: str) -> None:
-        """Nothing moves until this is over; what was done so far stays."""
+        """The run waits for this reason; finished work stays."""
         ...
 
 
 STEPS = ("created", "written", "fixed", "appended", "committed", "swapped", "finished")
-"""Created; its files are there; its manifest is fixed; the table has them; the job says so; the
-index has them; the job is closed."""
+"""The job is created; its files are written; its manifest is fixed; the table has its files; the
+job is marked as committed; the index has its files; the job is closed."""
 
 
 class NoWatcher:
-    """Tells nobody."""
+    """Ignores all progress."""
 
     def step(self, job: Job, name: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Committing jobs' files to the tables of their topics."""
+"""Committing the files of jobs to tables, and other changes of topics' tables."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TableCommits:
-    """The tables of one cluster; its methods block, and any thread may call them."""
+    """The tables of one cluster. Methods block; any thread may call them."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class TableCommits:
     def append(
         self, topic: StoredTopic, jobs: Sequence[Job], holes: "Mapping[str, Sequence[Range]]"
     ) -> "CommitOutcome":
-        """Append the files of jobs of one topic, each once; makes the table where there is none.
+        """Append the files of one topic's jobs, each exactly once. Creates a missing table.
 
-        ``holes``, by job, are the ranges below it that the table will never get. Raises
+        ``holes`` are, for each job, the ranges below it that the table will never contain. Raises
         ``CatalogUnavailable``, ``StorageFull`` or ``TableMismatch``.
         """
         from headwater.tables.commit.changes import append_files
@@ -77,7 +77,7 @@ class TableCommits:
         return append_files(table, appends)
 
     def partitioning(self, topic: StoredTopic) -> str:
-        """How a topic's table is partitioned: its own way where it exists, else as configured."""
+        """The partitioning of a topic's table; as configured if the table does not exist."""
         from headwater.tables.topic_tables import PARTITION_BY, load_table
 
         wanted, table = topic_configs.table_partitioning(topic.configs), self.table(topic)
@@ -86,7 +86,7 @@ class TableCommits:
     def rewrite(
         self, topic: StoredTopic, jobs: Sequence[Job], may_be_gone: Collection[str]
     ) -> "CommitOutcome":
-        """Replace the inputs of jobs of one topic by their files. Raises as ``append``."""
+        """Replace the input files of one topic's jobs by their files. Raises as ``append``."""
         from headwater.tables.commit.changes import Rewrite, rewrite_files
 
         rewrites = [
@@ -101,10 +101,10 @@ class TableCommits:
         return rewrite_files(self.table(topic), rewrites)
 
     def missing(self, topic: StoredTopic, keys: Collection[str]) -> list[str] | None:
-        """The files that a topic's table lacks; None if it needs no settling after a restore.
+        """The files that a topic's table lacks; None if the table needs no settlement.
 
-        Makes the table if there is none and the log has files: the job that wrote them may have
-        ended before it made it. Raises as ``append``.
+        Creates a missing table if the log has files, because the job that wrote them may have died
+        before it created the table. Raises as ``append``.
         """
         from headwater.tables.commit.changes import has_table, is_settled, missing_files
         from headwater.tables.topic_tables import ensure_table
@@ -119,19 +119,19 @@ class TableCommits:
         return None if is_settled(table) else missing_files(table, keys)
 
     def settle(self, topic: StoredTopic, settlement: "Settlement") -> "Settled":
-        """Set a table to what the log holds after a restore. Raises as ``append``."""
+        """Set a table to the content of the log after a restore. Raises as ``append``."""
         from headwater.tables.commit.changes import settle_files
 
         return settle_files(self.table(topic), settlement)
 
     def expire(self, topic: StoredTopic, now_ms: int) -> int:
-        """Drop the snapshots that are not kept; returns how many."""
+        """Expire table snapshots; returns their number."""
         from headwater.tables.maintenance import expire_snapshots
 
         return len(expire_snapshots(self.table(topic), self._settings, now_ms=now_ms).expired)
 
-    def take_out(self, topic: StoredTopic, files: Sequence[str], now_ms: int) -> frozenset[str]:
-        """Take files out of a table; returns those that no kept snapshot has either."""
+    def remove(self, topic: StoredTopic, files: Sequence[str], now_ms: int) -> frozenset[str]:
+        """Remove files from a table; returns those that no kept snapshot refers to."""
         from headwater.tables.commit.changes import remove_files
         from headwater.tables.commit.live_files import unreferenced
         from headwater.tables.maintenance import expire_snapshots
@@ -139,15 +139,15 @@ class TableCommits:
 
         table = self.table(topic)
         remove_files(table, files)
-        # A snapshot that keeps deleted records goes by its age, though it be one of the newest.
-        forgetful = replace(self._settings, keep_snapshots=1)
-        expire_snapshots(table, forgetful, now_ms=now_ms)
+        # A snapshot that still contains deleted records expires by age even if it is recent.
+        settings = replace(self._settings, keep_snapshots=1)
+        expire_snapshots(table, settings, now_ms=now_ms)
         return unreferenced(load_table(table), files, objects_url=self._objects_url)
 
     def drop(self, topic_id: str) -> bool:
-        """Take the table of a deleted topic out of the catalog; False where there is none.
+        """Drop the table of a deleted topic from the catalog; False if there is none.
 
-        Whatever it is called by now: it is known by its properties.
+        The table is found by its properties, because it may have been renamed.
         """
         from headwater.tables.catalog.errors import catalog_errors
         from headwater.tables.topic_tables import CLUSTER, TOPIC_ID
@@ -161,8 +161,8 @@ class TableCommits:
                     return True
         return False
 
-    def files_of_others(self, topic_ids: Collection[str]) -> dict[str, list[str]]:
-        """By topic id: the files that any snapshot names of tables of no topic among these."""
+    def files_of_deleted_topics(self, topic_ids: Collection[str]) -> dict[str, list[str]]:
+        """By topic id: the files of the cluster's tables of topics not among ``topic_ids``."""
         from headwater.tables.catalog.errors import catalog_errors
         from headwater.tables.commit.live_files import every_kept_file
         from headwater.tables.locations import object_key
@@ -183,7 +183,7 @@ class TableCommits:
         return found
 
     def _every_name(self) -> Iterator[TableName]:
-        """The tables of the catalog, in namespaces of every depth."""
+        """All tables of the catalog, in nested namespaces, too."""
         namespaces = [*self.catalog.list_namespaces()]
         while namespaces:
             namespace = namespaces.pop()

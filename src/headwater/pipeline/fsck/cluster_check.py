@@ -1,10 +1,11 @@
-"""A check of a whole cluster, while it works: ``headwater fsck``.
+"""``headwater fsck``: a check of a cluster, also while brokers run.
 
-Structure first, without Spark: indexes are dense, every object is there and as long as it should
-be, files say of themselves what the index says of them, records guard what is referred to,
-tables and log have the same files, jobs can go on. A deep check reads every record, on Spark.
+The structural check needs no Spark. It checks that indexes are dense, that objects exist with the
+right size, that file footers match the index, that object records protect every referenced object,
+that tables and log have the same files, and that jobs can continue. A deep check reads every record
+on Spark.
 
-Nothing is changed here; ``fsck_repair`` mends what can be mended.
+A check changes nothing; ``repair`` does.
 """
 
 import asyncio
@@ -44,14 +45,14 @@ from headwater.pipeline.spark.runner import Runner
 from headwater.topic_config.topic import compaction_target
 
 TABLE_ATTEMPTS: Final = 5
-"""How often table and log are compared that change under the check."""
+"""Attempts to compare a table and a log that change during the check."""
 PAUSE_S: Final = 0.3
 
 
 class ClusterCheck:
-    """Checks a cluster. ``runner`` is wanted for a deep check only.
+    """Checks a cluster; with ``runner`` the check is deep.
 
-    Raises ``StoreError`` or ``KafkaError`` where a store fails: that says nothing of the data.
+    Raises ``StoreError`` or ``KafkaError`` if a store fails, which is no finding about the data.
     """
 
     def __init__(
@@ -70,11 +71,11 @@ class ClusterCheck:
         self._steps = JobSteps(stores.meta, stores.clock)
 
     async def check(self) -> Report:
-        """Look at everything."""
+        """Run the check."""
         began = time.monotonic()
         report = Report()
         self._watcher.at("Listing objects", 0, 0)
-        # Before the index: what is listed and not referred to later is no object in the making.
+        # Before the index, so that a listed object without a reference is not one that is new.
         inventory = Inventory(self._stores.objects)
         await inventory.read()
         checks = StreamChecks(self._stores, inventory, report)
@@ -131,7 +132,7 @@ class ClusterCheck:
                 report.tables += table is not None
                 return
             if attempt < TABLE_ATTEMPTS - 1:
-                # A job that ended in between: both are read again.
+                # A job may have ended in between, so read both again.
                 await asyncio.sleep(PAUSE_S)
                 log = await self._log_copy(topic, checks)
         if topic.id in {each.id for each in await read_topics(self._meta, ())}:
@@ -140,7 +141,7 @@ class ClusterCheck:
                 report.add(FindingKind.TABLE, name, problem)
 
     async def _check_copy(self, topic: StoredTopic, checks: StreamChecks, report: Report) -> None:
-        """A table that is a copy: what it names is there; how it is cut is its own affair."""
+        """Check a table that is a copy: its files exist and have the right size."""
         try:
             table = await asyncio.to_thread(read_table, self._stores, topic)
         except (CatalogUnavailable, TableMismatch) as error:
@@ -152,16 +153,16 @@ class ClusterCheck:
         for key, file in table.files.items():
             checks.used.update((key, 0, stream) for stream in topic.streams)
             size = await checks.size(key)
-            # Where it is gone, a rival's removal may have been faster: a second look tells.
+            # A missing file may have been removed from the table just now, so read it again.
             again = (
                 None
                 if size is not None
                 else await asyncio.to_thread(read_table, self._stores, topic)
             )
             if size is None and again is not None and key in again.files:
-                report.add(FindingKind.TABLE, table.name, f"object {key} is not there")
+                report.add(FindingKind.TABLE, table.name, f"object {key} is missing")
             elif size is not None and size != file.size:
-                problem = f"it says that {key} has {file.size} bytes, it has {size}"
+                problem = f"it lists {key} with {file.size} bytes, and the object has {size}"
                 report.add(FindingKind.TABLE, table.name, problem)
 
     async def _log_copy(self, topic: StoredTopic, checks: StreamChecks) -> LogCopy:
@@ -197,7 +198,7 @@ class ClusterCheck:
             for problem in job_problems(there, copy):
                 report.add(FindingKind.JOB, name, problem)
             if not await is_claimed(self._meta, job, "", self._stores.clock.now_ms()):
-                report.add(FindingKind.JOB, name, "nobody works on it", repairable=True)
+                report.add(FindingKind.JOB, name, "no process works on it", repairable=True)
 
     async def _check_objects(
         self, inventory: Inventory, checks: StreamChecks, report: Report
@@ -213,10 +214,12 @@ class ClusterCheck:
             recorded.add(key)
             for stream in record.live:
                 if stream == ADOPTED:
-                    continue  # a restore kept it for its table
+                    continue  # a restore kept it for the table
                 reference = (key, part, stream)
                 if reference not in used and await is_leaked(self._meta, reference):
-                    problem = f"its part {part} is kept for stream {stream}, which does not use it"
+                    problem = (
+                        f"its part {part} is kept for stream {stream}, which does not refer to it"
+                    )
                     report.add(FindingKind.LEAKED, key, problem)
         await self._check_unrecorded(inventory, recorded, report)
 
@@ -230,15 +233,19 @@ class ClusterCheck:
             if info.key in recorded or METADATA in info.key:
                 continue
             if not info.key.startswith(WAL_PREFIX) and job_of_file(info.key) is None:
-                report.add(FindingKind.UNKNOWN, info.key, "it is not named as an object of ours is")
+                report.add(
+                    FindingKind.UNKNOWN,
+                    info.key,
+                    "its name is not one that Headwater gives to objects",
+                )
                 continue
             writing = {job.id for job in await self._steps.open_jobs() if job.state == CREATED}
             orphan, reason = await orphan_reason(self._meta, info.key, writing)
-            # Asked last: a manifest or a commit of before the question above has its record.
+            # Read last, so that a manifest or commit before the reads above is noticed.
             if await self._has_record(info.key):
                 continue
             if orphan and info.modified_ms + self._settings.orphan_grace_ms <= now_ms:
-                if await inventory.is_there(info.key):
+                if await inventory.still_exists(info.key):
                     report.add(FindingKind.ORPHAN, info.key, reason)
             else:
                 report.waiting += 1
@@ -250,7 +257,7 @@ class ClusterCheck:
         return False
 
     async def _check_releases(self, report: Report) -> None:
-        """Released objects that a broker should have deleted by now."""
+        """Find released objects that brokers should have deleted by now."""
         pins = Pins(self._meta, self._stores.clock)
         now_ms = self._stores.clock.now_ms()
         late_ms = self._settings.gc_grace_ms + 2 * self._settings.gc_interval_ms
@@ -266,6 +273,6 @@ class ClusterCheck:
                 continue  # a snapshot of the metadata refers to it
             subject = f"stream {noted.stream}"
             objects = sorted({key for key, _, _ in noted.chunks})
-            problem = f"{objects[0]} and {len(objects) - 1} more were released long ago"
+            problem = f"{objects[0]} and {len(objects) - 1} more are overdue for deletion"
             if await self._meta.get(entry.key) is not None:
                 report.add(FindingKind.RELEASE, subject, problem)

@@ -1,4 +1,4 @@
-"""What the files of an index say of themselves, read from their ends only."""
+"""Checks of files against the index. Only headers and footers are read."""
 
 from headwater.errors import CorruptMessage
 from headwater.log.formats.metadata_values import PARQUET, SEGMENT, IndexEntry
@@ -10,9 +10,9 @@ from headwater.objects.store import ObjectStore
 
 
 async def file_problem(entry: IndexEntry, store: ObjectStore) -> tuple[str | None, int]:
-    """What is wrong with an entry's file, and the rows that it says it has (-1: it does not).
+    """A problem of an entry's file, and the number of rows in its footer (-1 if it has none).
 
-    Raises ``StoreError`` where the store fails.
+    Raises ``StoreError`` if the store fails.
     """
     try:
         if entry.kind == PARQUET:
@@ -29,10 +29,11 @@ async def _parquet_rows(entry: IndexEntry, store: ObjectStore) -> int:
 
     footer = parse_footer(await footer_bytes(store, entry), entry)
     notes = footer.metadata.metadata or {}
-    said = tuple(notes.get(name, b"").decode() for name in (b"headwater.start", b"headwater.end"))
-    if said != (str(entry.start), str(entry.end)):
+    stated = tuple(notes.get(name, b"").decode() for name in (b"headwater.start", b"headwater.end"))
+    if stated != (str(entry.start), str(entry.end)):
         raise CorruptMessage(
-            f"its footer says [{said[0]}, {said[1]}), its entry [{entry.start}, {entry.end})"
+            f"its footer has the range [{stated[0]}, {stated[1]}), and its index entry "
+            f"[{entry.start}, {entry.end})"
         )
     rows: int = footer.metadata.num_rows
     return rows
@@ -44,10 +45,11 @@ async def _check_segment(entry: IndexEntry, store: ObjectStore) -> None:
     head = HEADER.unpack(await store.get_range(entry.key, 0, HEADER.size))
     foot = FOOTER.unpack(await store.get_range(entry.key, entry.length - FOOTER.size, FOOTER.size))
     if head[0] != SEGMENT_MAGIC or foot[2] != FOOTER_MAGIC:
-        raise CorruptMessage("it is no whole segment: its magic is wrong")
+        raise CorruptMessage("it is not a complete segment: its magic number is wrong")
     if head[3] != entry.start or foot[1] != entry.end - 1:
         raise CorruptMessage(
-            f"it says [{head[3]}, {foot[1] + 1}), its entry [{entry.start}, {entry.end})"
+            f"it has the range [{head[3]}, {foot[1] + 1}), and its index entry "
+            f"[{entry.start}, {entry.end})"
         )
     _, index_key = object_keys(SEGMENT, entry.key)
     marks = parse_index(await store.get(index_key))
@@ -57,4 +59,4 @@ async def _check_segment(entry: IndexEntry, store: ObjectStore) -> None:
         for offset, position in marks
     )
     if not fits or not inside or marks != sorted(marks):
-        raise CorruptMessage("its .index does not fit it")
+        raise CorruptMessage("its .index object does not match it")

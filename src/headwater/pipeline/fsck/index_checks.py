@@ -24,7 +24,7 @@ KINDS = (INLINE, WAL, PARQUET, SEGMENT, HOLE)
 
 @dataclass(frozen=True, slots=True)
 class StreamCopy:
-    """A stream's metadata as it was at one moment; inline data is not in it."""
+    """A consistent copy of a stream's metadata, without inline data."""
 
     layout: Layout
     tail: Tail
@@ -32,7 +32,7 @@ class StreamCopy:
 
 
 def index_problems(copy: StreamCopy) -> Iterator[str]:
-    """What is wrong with a stream's index; nothing where it is dense from log start to end."""
+    """Problems of a stream's index; none if it is dense from log start to end."""
     log_start, end = copy.layout.log_start, copy.tail.high_watermark
     if not log_start <= end:
         yield f"log start {log_start} is above the high watermark {end}"
@@ -44,7 +44,7 @@ def index_problems(copy: StreamCopy) -> Iterator[str]:
         if entry.size < before.size:
             yield f"the running size falls from {before.size} to {entry.size} at {entry.end}"
     if entries and entries[-1].end == end and entries[-1].size != copy.tail.size:
-        yield f"the running size is {entries[-1].size} at the end, and {copy.tail.size} was written"
+        yield f"the running size is {entries[-1].size} at the end, and {copy.tail.size} in the tail"
     for entry in entries:
         yield from _entry_problems(entry)
 
@@ -52,17 +52,17 @@ def index_problems(copy: StreamCopy) -> Iterator[str]:
 def _gaps(entries: Sequence[IndexEntry], log_start: int, end: int) -> Iterator[str]:
     if not entries:
         if log_start < end:
-            yield f"nothing holds [{log_start}, {end})"
+            yield f"no entry has [{log_start}, {end})"
         return
     if entries[0].start > log_start:
-        yield f"nothing holds [{log_start}, {entries[0].start})"
+        yield f"no entry has [{log_start}, {entries[0].start})"
     for before, entry in pairwise(entries):
         if entry.start > before.end:
-            yield f"nothing holds [{before.end}, {entry.start})"
+            yield f"no entry has [{before.end}, {entry.start})"
         elif entry.start < before.end:
-            yield f"[{entry.start}, {before.end}) is held twice"
+            yield f"two entries have [{entry.start}, {before.end})"
     if entries[-1].end < end:
-        yield f"nothing holds [{entries[-1].end}, {end})"
+        yield f"no entry has [{entries[-1].end}, {end})"
 
 
 def _entry_problems(entry: IndexEntry) -> Iterator[str]:
@@ -70,15 +70,15 @@ def _entry_problems(entry: IndexEntry) -> Iterator[str]:
     if entry.start >= entry.end:
         yield f"{where} is empty"
     if entry.kind not in KINDS:
-        yield f"{where} is of kind {entry.kind}, which this release does not know"
+        yield f"{where} has kind {entry.kind}, which this version does not know"
     elif entry.kind not in OBJECTLESS and (not entry.key or entry.length <= 0):
-        yield f"{where} names {entry.length} bytes of object {entry.key!r}"
+        yield f"{where} refers to {entry.length} bytes of object {entry.key!r}"
 
 
 def inline_problem(entry: IndexEntry) -> str | None:
-    """What is wrong with an inline entry's own bytes."""
+    """A problem of an inline entry's data."""
     if entry.data is None or len(entry.data) != entry.length:
-        return f"entry [{entry.start}, {entry.end}) lacks its bytes"
+        return f"entry [{entry.start}, {entry.end}) lacks its data"
     try:
         batches = split_batches(entry.data)
     except HeadwaterError as error:
@@ -91,9 +91,9 @@ def inline_problem(entry: IndexEntry) -> str | None:
 
 
 def job_problems(job: Job, copy: StreamCopy) -> Iterator[str]:
-    """What is wrong with an open job, given its stream."""
+    """Problems of an open job, given its stream."""
     if not CREATED <= job.state <= INDEX_SWAPPED:
-        yield f"its state is {job.state}, which this release does not know"
+        yield f"its state is {job.state}, which this version does not know"
     if not job.start < job.end <= copy.tail.last_stable:
         yield (
             f"its range is [{job.start}, {job.end}), and the last stable offset is "

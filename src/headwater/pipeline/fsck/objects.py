@@ -1,8 +1,7 @@
-"""The objects of a cluster and what refers to them, for a check.
+"""The objects of a cluster and their references, for a check.
 
-A cluster is checked while it works. So what looks wrong is looked at once more before it is
-reported, in an order in which every reference moves: first the index, then what left it, then
-the record that keeps the object.
+Brokers may run during a check, so a problem is checked again before it is reported. References move
+in a fixed order, and are read in that order: the index, the release lists, the object records.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterator
@@ -20,34 +19,34 @@ from headwater.objects.store import ObjectInfo, ObjectStore
 PAGE = 500
 WAL_PREFIX = "wal/"
 METADATA = "/metadata/"
-"""In the keys of tables' own metadata, which Iceberg keeps in order."""
+"""Part of the keys of table metadata, which Iceberg manages."""
 
 Reference = tuple[str, int, int]
-"""(object key, part, stream), as object records and releases have it."""
+"""(object key, part, stream), as in object records and releases."""
 
 
 @dataclass(slots=True)
 class Inventory:
-    """Every object of the log and of its tables, as listed before the index was read."""
+    """Every object of the log and of topics' tables, listed before the index is read."""
 
     store: ObjectStore
     objects: dict[str, ObjectInfo] = field(default_factory=dict)
 
     async def read(self) -> None:
-        """List the objects. Users' own tables, under ``warehouse/``, are none of ours."""
+        """List the objects. Users' own tables, under ``warehouse/``, are left out."""
         for prefix in (WAL_PREFIX, TABLES):
             async for info in self.store.list(prefix):
                 self.objects[info.key] = info
 
     async def size(self, key: str, at_least: int) -> int | None:
-        """An object's bytes; looked for again where it was absent or shorter."""
+        """An object's size in bytes. Looks again if it was missing or shorter than ``at_least``."""
         known = self.objects.get(key)
         if known is None or known.size < at_least:
             known = await self._find(key)
         return None if known is None else known.size
 
-    async def is_there(self, key: str) -> bool:
-        """Whether an object that was listed is there still."""
+    async def still_exists(self, key: str) -> bool:
+        """Whether a listed object still exists."""
         return await self._find(key) is not None
 
     async def _find(self, key: str) -> ObjectInfo | None:
@@ -58,14 +57,14 @@ class Inventory:
 
 
 def references(stream: int, entry: IndexEntry) -> Iterator[Reference]:
-    """What an index entry refers to."""
+    """The references of an index entry."""
     if entry.kind not in OBJECTLESS:
         for key in object_keys(entry.kind, entry.key):
             yield key, entry.part, stream
 
 
 def job_references(job: Job) -> Iterator[Reference]:
-    """What a job's manifest keeps until its files are in the index."""
+    """The references of a job's manifest until its files are in the index."""
     if job.state != INDEX_SWAPPED:
         for file in job.files:
             for key in object_keys(file.kind, file.key):
@@ -80,7 +79,7 @@ async def stored_entries(meta: MetadataStore, stream: int) -> AsyncIterator[Inde
 
 
 async def released(meta: MetadataStore) -> set[Reference]:
-    """What waits on the release lists, that of tables included."""
+    """The references on the release lists, including that of tables."""
     found: set[Reference] = set()
     for prefix in (keys.releases(0), keys.table_releases(0)):
         async for entry in scan_all(meta, prefix, page=PAGE):
@@ -89,14 +88,14 @@ async def released(meta: MetadataStore) -> set[Reference]:
 
 
 async def records(meta: MetadataStore) -> AsyncIterator[tuple[str, int, ObjectRecord]]:
-    """(object key, part, record) of every object that was committed."""
+    """(object key, part, record) of every committed object."""
     async for entry in scan_all(meta, keys.objects(0), page=PAGE):
         key, _, part = entry.key.removeprefix(keys.objects(0)).rpartition("/")
         yield key, int(part), decode(ObjectRecord, entry.value)
 
 
 async def is_leaked(meta: MetadataStore, wanted: Reference) -> bool:
-    """Whether a record keeps a chunk to which nothing refers any more."""
+    """Whether an object record keeps a chunk without any reference."""
     key, part, stream = wanted
     async for entry in stored_entries(meta, stream):
         if wanted in references(stream, entry):
@@ -113,10 +112,10 @@ async def is_leaked(meta: MetadataStore, wanted: Reference) -> bool:
 async def orphan_reason(
     meta: MetadataStore, key: str, writing: Collection[str]
 ) -> tuple[bool, str]:
-    """Whether an object without a record is an orphan, and why it is here.
+    """Whether an object without a record is an orphan, and the reason.
 
-    ``writing`` are the jobs that may still fix a manifest. An incarnation that has its key may
-    still commit what it wrote.
+    ``writing`` are the ids of jobs that may still fix a manifest. An incarnation whose key exists
+    may still commit its objects.
     """
     if key.startswith(WAL_PREFIX):
         incarnation = key.split("/")[1]

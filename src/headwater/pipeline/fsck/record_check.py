@@ -1,4 +1,4 @@
-"""The deep part of a check: every record is read, on Spark."""
+"""The deep check: read every record, on Spark."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,9 +31,9 @@ async def check_records(
     report: Report,
     watcher: CheckWatcher,
 ) -> None:
-    """Read every record of these streams: by stream, its name and partition.
+    """Read every record of these streams, given with their name and partition.
 
-    Raises ``StoreUnavailable`` where Spark fails.
+    Raises ``StoreUnavailable`` if Spark fails.
     """
     pins = Pins(stores.meta, stores.clock)
     reader = f"fsck-{uuid4().hex[:8]}"

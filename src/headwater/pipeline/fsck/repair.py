@@ -1,10 +1,10 @@
-"""Mending what a check found, where that can lose nothing.
+"""Repairing findings of a check without data loss.
 
-- Orphans past their grace time are deleted, and releases that are due are applied, by the
-  brokers' own garbage collector and under its guards.
-- Jobs that nobody works on are carried through.
+- The brokers' garbage collector deletes orphans past their grace time and released objects that
+  are due, with its usual checks.
+- Abandoned jobs are finished.
 
-Everything else is left to people: it is data that is not where it should be.
+Other findings are damaged or missing data, and are not repaired.
 """
 
 from headwater.log.reclaim.garbage import GarbageCollector
@@ -19,7 +19,7 @@ from headwater.pipeline.fsck.report import FindingKind, Report
 async def repair(
     stores: ClusterStores, settings: LogSettings, report: Report, compactor: Compactor
 ) -> list[str]:
-    """Mend what is repairable of a report; returns a line for each thing that was done."""
+    """Repair the repairable findings; returns a line for each repair."""
     wanted = {finding.kind for finding in report.findings if finding.repairable}
     done: list[str] = []
     if FindingKind.JOB in wanted:
@@ -32,7 +32,7 @@ async def repair(
     if FindingKind.RELEASE in wanted:
         done.append(f"released objects deleted: {await collector.collect_released()}")
     if FindingKind.ORPHAN in wanted:
-        # All count as living: which broker is gone is for the other brokers to find out.
+        # All incarnations count as living: only brokers decide which one is gone.
         living = [
             entry.key.removeprefix(keys.incarnations(0))
             async for entry in scan_all(stores.meta, keys.incarnations(0))

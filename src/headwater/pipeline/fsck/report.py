@@ -1,4 +1,4 @@
-"""What a check of a cluster found."""
+"""The report of a check."""
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -6,18 +6,18 @@ from typing import Protocol
 
 
 class FindingKind(StrEnum):
-    """What is wrong, as programs read it."""
+    """The kind of a finding, as in the JSON output."""
 
     INDEX = "index"
-    """Offsets or sizes of an index do not follow each other."""
+    """Offsets or sizes of an index are inconsistent."""
     MISSING = "missing-object"
     DAMAGED = "damaged-object"
     UNGUARDED = "unguarded-object"
-    """An index entry's object may be deleted: its record or a release says that it is free."""
+    """An index entry's object could be deleted, because no object record protects it."""
     LEAKED = "leaked-object"
-    """A record keeps an object that nothing refers to."""
+    """An object record keeps an object without any reference."""
     ORPHAN = "orphan"
-    """An object that nothing ever referred to."""
+    """An object that was never referred to."""
     UNKNOWN = "unknown-object"
     RELEASE = "overdue-release"
     JOB = "job"
@@ -25,12 +25,12 @@ class FindingKind(StrEnum):
 
 
 REPAIRABLE = frozenset({FindingKind.ORPHAN, FindingKind.RELEASE})
-"""What can be mended without a loss; a job says itself whether it can be taken up."""
+"""Kinds that are always repairable. Of jobs, only abandoned ones are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong."""
+    """One problem."""
 
     kind: FindingKind
     subject: str
@@ -41,7 +41,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """The findings of a check, and what was looked at."""
+    """The findings of a check, and counts of what was checked."""
 
     findings: list[Finding] = field(default_factory=list)
     topics: int = 0
@@ -53,7 +53,7 @@ class Report:
     tables: int = 0
     jobs: int = 0
     waiting: int = 0
-    """Objects that nothing refers to any more and whose grace time has not passed."""
+    """Unreferenced objects within their grace time."""
     records_read: int = 0
     bytes_read: int = 0
     repairs: list[str] = field(default_factory=list)
@@ -71,14 +71,14 @@ class Report:
 
 
 class CheckWatcher(Protocol):
-    """Is told how far a check is; may be called from other threads."""
+    """Receives the progress of a check, from any thread."""
 
     def at(self, doing: str, done: int, total: int) -> None:
-        """So much of it is done; the total is 0 where nobody knows it yet."""
+        """``done`` of ``total`` steps are done; the total is 0 if it is unknown."""
         ...
 
 
 class NoCheckWatcher:
-    """Tells nobody."""
+    """Ignores all progress."""
 
     def at(self, doing: str, done: int, total: int) -> None: ...

@@ -1,4 +1,4 @@
-"""Checking streams: what their indexes say, and the objects that they stand on."""
+"""Checks of streams: their indexes, and the objects that these refer to."""
 
 import asyncio
 from typing import Final
@@ -23,12 +23,12 @@ from headwater.pipeline.fsck.report import FindingKind, Report
 from headwater.pipeline.metadata_reads import read_layout, read_tail
 
 ATTEMPTS: Final = 8
-"""How often a stream is read that changes under the check."""
+"""Attempts to read a stream that changes during the check."""
 PAUSE_S: Final = 0.05
 
 
 class StreamChecks:
-    """Checks streams one by one and gathers what they refer to."""
+    """Checks streams one by one and collects their references."""
 
     def __init__(self, stores: ClusterStores, inventory: Inventory, report: Report) -> None:
         self._stores = stores
@@ -37,10 +37,10 @@ class StreamChecks:
         self._report = report
         self.used: set[Reference] = set()
         self.rows: dict[str, int] = {}
-        """By Parquet file: what its footer says."""
+        """By Parquet file: the number of rows in its footer."""
 
     async def copy(self, stream: int) -> StreamCopy | None:
-        """A stream's metadata as of one moment; None where it changes too fast to be read."""
+        """A consistent copy of a stream's metadata; None if it changes too fast."""
         for _ in range(ATTEMPTS):
             layout = await read_layout(self._meta, stream)
             tail = await read_tail(self._meta, stream)
@@ -58,7 +58,7 @@ class StreamChecks:
         return None
 
     async def check(self, stream: int, name: str) -> StreamCopy | None:
-        """Check a stream and the objects behind it; None where it was deleted meanwhile."""
+        """Check a stream and its objects; None if it was deleted."""
         copy = await self.copy(stream)
         if copy is None:
             self._report.add(
@@ -78,16 +78,16 @@ class StreamChecks:
 
     async def _check_object(self, stream: int, name: str, entry: IndexEntry) -> None:
         kind, problem = await self._object_problem(stream, entry)
-        # A swap or a trim in the meantime took the entry, and what it stood on, away.
+        # A swap or a trim may have removed the entry and its object.
         if problem is not None and await self.is_current(stream, entry):
             self._report.add(kind, name, f"[{entry.start}, {entry.end}): {problem}")
 
     async def size(self, key: str) -> int | None:
-        """An object's bytes; None where it is not there."""
+        """An object's size in bytes; None if it does not exist."""
         return await self._inventory.size(key, 0)
 
     async def is_current(self, stream: int, entry: IndexEntry) -> bool:
-        """Whether the index still has this very entry, and log start is not past it."""
+        """Whether the index still has this entry."""
         stored = await self._meta.get(keys.index_entry(0, stream, entry.end))
         there = None if stored is None else decode(IndexEntry, stored.value)
         return there is not None and (there.start, there.key) == (entry.start, entry.key)
@@ -99,18 +99,24 @@ class StreamChecks:
             wanted = entry.position + entry.length if key == entry.key else 0
             size = await self._inventory.size(key, wanted)
             if size is None:
-                return FindingKind.MISSING, f"object {key} is not there"
+                return FindingKind.MISSING, f"object {key} is missing"
             if size < wanted or (entry.kind != WAL and key == entry.key and size != wanted):
-                return FindingKind.DAMAGED, f"object {key} has {size} bytes, {wanted} are wanted"
+                return (
+                    FindingKind.DAMAGED,
+                    f"object {key} has {size} bytes, and {wanted} are expected",
+                )
             stored = await self._meta.get(keys.object_record(0, key, entry.part))
             if stored is None:
                 return FindingKind.UNGUARDED, f"object {key} has no record of part {entry.part}"
             if stream not in decode(ObjectRecord, stored.value).live:
-                return FindingKind.UNGUARDED, f"the record of {key} does not keep stream {stream}"
+                return (
+                    FindingKind.UNGUARDED,
+                    f"the record of {key} does not protect it for stream {stream}",
+                )
         try:
             problem, rows = await file_problem(entry, self._stores.objects)
         except ObjectNotFound:
-            return FindingKind.MISSING, f"object {entry.key} is not there"
+            return FindingKind.MISSING, f"object {entry.key} is missing"
         if rows >= 0:
             self._report.files += 1
             self.rows[entry.key] = rows

@@ -1,4 +1,4 @@
-"""Comparing a topic's table with its index, where the table is the log."""
+"""Comparison of a topic's table with its index, if the table is the log."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _RANGE = re.compile(r".*/(\d+)/(\d+)-(\d+)-[^/]*")
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file as the table's current snapshot has it."""
+    """A file in the table's current snapshot."""
 
     rows: int
     size: int
@@ -24,7 +24,7 @@ class TableFile:
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
-    """A table at one moment: its files by object key, and its watermarks by stream."""
+    """A consistent copy of a table: files by object key, and watermarks by stream."""
 
     name: str
     files: Mapping[str, TableFile]
@@ -33,16 +33,16 @@ class TableCopy:
 
 @dataclass(slots=True)
 class LogCopy:
-    """What the log says a topic's table should hold."""
+    """The content that a topic's table should have, by the log."""
 
     entries: dict[str, tuple[int, IndexEntry]] = field(default_factory=dict)
     """By file: the stream and its index entry."""
     rows: dict[str, int] = field(default_factory=dict)
-    """By file: what its footer says, where it could be read."""
+    """By file: the rows in its footer, if it could be read."""
     log_starts: dict[int, int] = field(default_factory=dict)
     """By partition."""
     jobs: list[Job] = field(default_factory=list)
-    """Open ones: what they bring or take may be in the table or not."""
+    """Open jobs, whose files may or may not be in the table."""
 
     def add(self, stream: int, partition: int, log_start: int, found: Sequence[IndexEntry]) -> None:
         self.log_starts[partition] = log_start
@@ -52,9 +52,9 @@ class LogCopy:
 
 
 def read_table(stores: ClusterStores, topic: StoredTopic) -> TableCopy | None:
-    """A topic's table; None where there is none. Blocks.
+    """Read a topic's table; None if it does not exist. Blocks.
 
-    Raises ``CatalogUnavailable``, or ``TableMismatch`` where it is not what Headwater made.
+    Raises ``CatalogUnavailable``, or ``TableMismatch`` if the table does not match its topic.
     """
     from headwater.tables.catalog.errors import catalog_errors
     from headwater.tables.commit.live_files import every_live_file
@@ -82,7 +82,7 @@ def read_table(stores: ClusterStores, topic: StoredTopic) -> TableCopy | None:
 
 
 def table_problems(table: TableCopy | None, log: LogCopy) -> Iterator[str]:
-    """How a table and the log differ; nothing where both have the same files."""
+    """Differences between a table and the log; none if both have the same files."""
     moving = {
         key
         for job in log.jobs
@@ -91,28 +91,28 @@ def table_problems(table: TableCopy | None, log: LogCopy) -> Iterator[str]:
     }
     files: Mapping[str, TableFile] = {} if table is None else table.files
     if table is None and any(log.rows.get(key, 1) for key in log.entries):
-        yield f"there is no table, and the log has {len(log.entries)} files of it"
+        yield f"the table is missing, and the log has {len(log.entries)} of its files"
         return
     for key, (stream, entry) in log.entries.items():
         there, rows = files.get(key), log.rows.get(key)
         if there is None:
-            # A file without rows is never appended.
+            # A file without rows is not appended to the table.
             if rows != 0 and key not in moving:
-                yield f"it lacks {key}, which the log has"
+                yield f"it lacks {key}, which is in the log"
             continue
         if there.size != entry.length:
-            yield f"it says that {key} has {there.size} bytes, the log says {entry.length}"
+            yield f"it lists {key} with {there.size} bytes, and the log with {entry.length}"
         if rows is not None and there.rows != rows:
-            yield f"it says that {key} has {there.rows} records, the file says {rows}"
+            yield f"it lists {key} with {there.rows} records, and the file has {rows}"
         if table is not None and table.watermarks.get(stream, 0) < entry.end:
             mark = table.watermarks.get(stream, 0)
             yield f"its watermark of stream {stream} is {mark}, and it has files up to {entry.end}"
     for key in files.keys() - log.entries.keys() - moving:
         if not below_log_start(key, log.log_starts):
-            yield f"it has {key}, which the log has not"
+            yield f"it has {key}, which is not in the log"
 
 
 def below_log_start(key: str, log_starts: Mapping[int, int]) -> bool:
-    """Whether a file's records were all deleted, so that it waits to leave its table."""
+    """Whether all records of a file are deleted, so that it will leave its table."""
     found = _RANGE.fullmatch(key)
     return found is not None and int(found[3]) <= log_starts.get(int(found[1]), -1)

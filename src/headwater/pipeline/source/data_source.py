@@ -1,8 +1,8 @@
 """The Spark data source ``headwater``: topics as DataFrames, read from object storage.
 
-Brokers have no part in it. A query sees what the topics held when it was planned. Spark 4.1 tells
-a Python source which filters a query has, not which columns it uses: a schema with fewer columns,
-given by the user, is how a query reads less.
+It does not use brokers. A query sees the records at the time of its planning. Spark 4.1 passes a
+query's filters to a Python source, but not the columns that it uses. To read fewer columns, the
+user gives a schema.
 """
 
 import sys
@@ -37,8 +37,8 @@ class HeadwaterDataSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: Any) -> "HeadwaterReader":
         options = parse_options(self.options)
         columns = checked_columns(schema)
-        # Spark refuses a reader that takes filters while their push-down is off, as it is by
-        # default. It asks for filters in a process of another module, and only where it is on.
+        # Spark refuses a reader with filters while filter pushdown is off, which is the default.
+        # If it is on, Spark pushes filters in a process that has imported this module.
         asked = options.push_filters and _PUSHING in sys.modules
         return (FilteringReader if asked else HeadwaterReader)(options, columns)
 
@@ -56,7 +56,7 @@ class HeadwaterDataSource(DataSource):  # type: ignore[misc]
 
 
 def schema_of(columns: Sequence[str] | None = None) -> Any:
-    """A ``pyspark.sql.types.StructType`` of all columns that a topic has, or of some."""
+    """A ``pyspark.sql.types.StructType`` of all columns of a topic, or of some."""
     check_extras()
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
@@ -68,16 +68,16 @@ def schema_of(columns: Sequence[str] | None = None) -> Any:
 
 
 def checked_columns(schema: Any) -> tuple[str, ...]:
-    """The names of a schema's columns: all of ours, or those that a user wants to read.
+    """The column names of a user's schema.
 
-    Raises ``ConfigurationError`` where it has others.
+    Raises ``ConfigurationError`` if a column is unknown or has another type.
     """
     known = {field.name: field.dataType.simpleString() for field in schema_of()}
     for field in schema:
         kind = field.dataType.simpleString()
         if known.get(field.name) != kind:
             ours = ", ".join(f"{name} {kind}" for name, kind in known.items())
-            raise ConfigurationError(f"no column {field.name} {kind}; a topic has {ours}")
+            raise ConfigurationError(f"there is no column {field.name} {kind}; a topic has {ours}")
     return tuple(field.name for field in schema)
 
 
@@ -93,18 +93,18 @@ class HeadwaterReader(DataSourceReader):  # type: ignore[misc]
         return [InputPartition(part) for part in plan_batch(self._options, self._wanted)]
 
     def read(self, partition: Any) -> Iterator[Any]:
-        if partition is None:  # there was nothing to plan
+        if partition is None:  # the plan was empty
             return iter(())
         reading = RangeReading(self._options, self._columns, self._wanted)
         return reading.batches(partition.value)
 
 
 class FilteringReader(HeadwaterReader):
-    """Leaves out what a query's conditions on partition, offset and timestamp exclude.
+    """Skips ranges that a query's filters on partition, offset and timestamp exclude.
 
-    Only where the user asks for it, for a DataFrame that one query reads once: Spark 4.1 keeps
-    the ranges of the last query that pushed filters for all others of the same DataFrame, even
-    for the other side of a union with itself, and they would lack rows.
+    Only used with the option ``pushFilters``, for a DataFrame that one query reads once. Spark 4.1
+    reuses the ranges of the last query with pushed filters for all queries of the same DataFrame,
+    even for the other side of a union with itself, and these would lack rows.
     """
 
     def pushFilters(self, filters: Any) -> Any:  # noqa: N802 - Spark's name

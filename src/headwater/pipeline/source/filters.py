@@ -1,6 +1,6 @@
-"""Conditions of a query that say which ranges need not be read.
+"""Filters of a query, as intervals that exclude ranges from being read.
 
-Spark still checks every row, so what stands here may be wider than the condition, never narrower.
+Spark checks every row again, so an interval may be wider than its filter, but never narrower.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,18 +16,18 @@ _LAST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Whole numbers from ``low`` to ``high``, both included."""
+    """Integers from ``low`` to ``high``, inclusive."""
 
     low: int = _FIRST
     high: int = _LAST
 
-    def meet(self, low: int = _FIRST, high: int = _LAST) -> "Interval":
+    def intersect(self, low: int = _FIRST, high: int = _LAST) -> "Interval":
         return Interval(max(self.low, low), min(self.high, high))
 
 
 @dataclass(frozen=True, slots=True)
 class ReadFilter:
-    """What a query can want at most; everything unless narrowed."""
+    """Bounds of the rows that a query can match; by default all rows."""
 
     partitions: Interval = Interval()
     offsets: Interval = Interval()
@@ -35,14 +35,14 @@ class ReadFilter:
     """Microseconds."""
 
     def may_have(self, entry: IndexEntry) -> bool:
-        """Whether a record of this entry can be wanted."""
+        """Whether a record of this entry can match."""
         after = (entry.max_timestamp + 1) * 1000
         inside = entry.end > self.offsets.low and entry.start <= self.offsets.high
         return inside and after > self.times.low
 
 
 def narrow(wanted: ReadFilter, filters: Iterable[Any]) -> ReadFilter:
-    """``wanted`` under more conditions, which are Spark's ``Filter`` values."""
+    """``wanted`` narrowed by more of Spark's ``Filter`` values."""
     for each in filters:
         wanted = _narrow(wanted, each)
     return wanted
@@ -56,7 +56,7 @@ def _narrow(wanted: ReadFilter, condition: Any) -> ReadFilter:
     bounds = _bounds(type(condition).__name__, condition, as_number)
     if bounds is None:
         return wanted
-    narrower = getattr(wanted, field).meet(*bounds)
+    narrower = getattr(wanted, field).intersect(*bounds)
     return replace(wanted, **{field: narrower})
 
 

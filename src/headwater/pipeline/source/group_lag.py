@@ -1,7 +1,7 @@
-"""The lag of a streaming query, where ordinary tools look for it: in a consumer group.
+"""Committing the progress of a streaming query to a consumer group, so that tools show its lag.
 
-The query's own position is in its checkpoint. A group's committed offsets only repeat it, so what
-goes wrong with them is told and does not stop the query.
+The query's position is in its checkpoint. The group's offsets are only a copy, so a failure to
+commit them is logged and does not stop the query.
 """
 
 import logging
@@ -13,13 +13,13 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 60.0
-"""A query is not held up by a broker that is away more often than this."""
+"""Pause after a failed commit."""
 WARNINGS: Final = 4
-"""What librdkafka may write to a Spark driver's standard error: nothing below a warning."""
+"""The log level of librdkafka, which writes to the Spark driver's standard error."""
 
 
 class ReportedGroup:
-    """Commits what a query has read to a consumer group without members, through a broker."""
+    """Commits the progress of a query to a consumer group without members."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._bootstrap = bootstrap
@@ -28,7 +28,7 @@ class ReportedGroup:
         self._not_before = 0.0
 
     def report(self, offsets: Mapping[str, Mapping[int, int]]) -> bool:
-        """Commit the next offset of each partition, by topic; returns whether it was taken.
+        """Commit the next offset of each partition, by topic; returns whether it succeeded.
 
         Blocks for ``TIMEOUT_SECONDS`` at most.
         """
@@ -46,8 +46,8 @@ class ReportedGroup:
         except (KafkaException, TimeoutError) as error:
             self._not_before = time.monotonic() + PAUSE_SECONDS
             logger.warning(
-                "group %s does not show how far the query is: %s; tried again in %d s",
-                *(self._group, error, PAUSE_SECONDS),
+                "Cannot commit the query's progress to its group",
+                extra={"group": self._group, "error": error, "retry_in_s": PAUSE_SECONDS},
             )
             return False
         return True

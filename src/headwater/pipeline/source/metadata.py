@@ -1,4 +1,4 @@
-"""The metadata store as Spark's planning and tasks use it, which have no event loop."""
+"""The metadata store for Spark's planning and tasks, which have no event loop."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -17,20 +17,20 @@ from headwater.meta.transactions import transact
 from headwater.meta.values import encode
 
 PIN_MS: Final = 600_000
-"""How long a pin holds unless it is renewed: a planned task may wait for others as long."""
+"""Lifetime of a pin without renewal; a planned task may wait this long for other tasks."""
 
 _AT_ONCE: Final = 64
 
 
 def open_thread(url: str) -> StoreThread:
-    """Raises ``ConfigurationError`` where there is no store."""
+    """Open a store. Raises ``ConfigurationError`` if it does not exist."""
     _check_there(url)
     return StoreThread(url)
 
 
 @contextlib.contextmanager
 def opened(url: str) -> Iterator[StoreThread]:
-    """A store for as long as the block runs."""
+    """Open a store for the duration of a block."""
     store = open_thread(url)
     try:
         yield store
@@ -40,9 +40,9 @@ def opened(url: str) -> Iterator[StoreThread]:
 
 def _check_there(url: str) -> None:
     if url.startswith("memory:"):
-        raise ConfigurationError(f"{url} is in its broker's memory, where Spark cannot reach it")
+        raise ConfigurationError(f"{url} is in its broker's memory, which Spark cannot read")
     parts = urlsplit(url)
-    # Opening would create it.
+    # Opening would create the file.
     if parts.scheme == "sqlite" and not Path(unquote(parts.path)[1:]).exists():
         raise ConfigurationError(
             f"there is no cluster in {url}: give the --metadata of `headwater serve`"
@@ -51,7 +51,7 @@ def _check_there(url: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NamedPin:
-    """One reader of a stream: see ``headwater.log.reclaim.pins``."""
+    """A pin and its stream; see ``headwater.log.reclaim.pins``."""
 
     stream: int
     low: int
@@ -59,7 +59,7 @@ class NamedPin:
 
 
 async def put_pins(meta: MetadataStore, pins: Sequence[NamedPin], ttl_ms: int = PIN_MS) -> None:
-    """Write or renew many pins, in few transactions."""
+    """Write or renew pins, ``_AT_ONCE`` per transaction."""
     expires_ms = SystemClock().now_ms() + ttl_ms
     for first in range(0, len(pins), _AT_ONCE):
         some = pins[first : first + _AT_ONCE]
@@ -75,7 +75,7 @@ async def put_pins(meta: MetadataStore, pins: Sequence[NamedPin], ttl_ms: int = 
 
 
 async def remove_pins(meta: MetadataStore, pins: Sequence[NamedPin]) -> None:
-    """Remove many pins, in few transactions."""
+    """Remove pins, ``_AT_ONCE`` per transaction."""
     for first in range(0, len(pins), _AT_ONCE):
         some = pins[first : first + _AT_ONCE]
 

@@ -11,7 +11,7 @@ from headwater.errors import ConfigurationError
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""Kafka's own numbers for the two ends; they may stand for an offset in JSON."""
+"""Kafka's numbers for the two ends, also allowed as offsets in JSON."""
 
 MIB: Final = 2**20
 
@@ -34,43 +34,42 @@ _KNOWN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where to begin or to end in each partition.
+    """The start or the end of a read in each partition.
 
-    A time stands for the first record with that timestamp or a later one, and for the end where
-    there is none.
+    A time means the first record at or after it, or the end if there is none.
     """
 
     default: int
-    """EARLIEST or LATEST: for the partitions that ``offsets`` does not name."""
+    """EARLIEST or LATEST, for partitions that are not in ``offsets``."""
     offsets: Mapping[str, Mapping[int, int]]
     time_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What a user asked for."""
+    """The options of a read."""
 
     metadata_url: str
     objects_url: str
     topics: tuple[str, ...]
     pattern: str
-    """A regular expression that whole names match; empty where ``topics`` are named."""
+    """A regular expression for complete names; empty if ``topics`` are given."""
     starting: Position
     ending: Position
     fail_on_data_loss: bool
     partition_bytes: int
     push_filters: bool
-    """Whether one query's conditions may narrow what is read: see ``source.FilteringReader``."""
+    """Whether filters may exclude ranges; see ``data_source.FilteringReader``."""
     group: str = ""
-    """The consumer group that shows how far a stream is; empty for none."""
+    """The consumer group that shows the progress of a stream; empty for none."""
     bootstrap: str = ""
-    """The brokers through which that is told."""
+    """Bootstrap brokers for the group."""
 
 
 def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
-    """Options as Spark hands them over; their names are not case-sensitive.
+    """Parse options from Spark. Names are not case-sensitive.
 
-    Raises ``ConfigurationError`` for what is missing, unknown or wrong.
+    Raises ``ConfigurationError`` for missing, unknown or invalid options.
     """
     options = {name.lower(): value for name, value in given.items()}
     _check_names(options, streaming=streaming)
@@ -81,13 +80,15 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ConfigurationError(f"topicPattern {pattern!r} is no expression: {error}") from None
+        raise ConfigurationError(
+            f"topicPattern {pattern!r} is not a regular expression: {error}"
+        ) from None
     return SourceOptions(
         metadata_url=_required(options, "metadata"),
         objects_url=_required(options, "objects"),
         topics=topics,
         pattern=pattern,
-        # As with Spark's Kafka source: a query over what is there, a stream of what comes.
+        # As in Spark's Kafka source, a stream starts at the end, and a query at the beginning.
         starting=_position(options, "starting", LATEST if streaming else EARLIEST),
         ending=_position(options, "ending", LATEST),
         fail_on_data_loss=_truth(options, "failOnDataLoss", default=True),
@@ -101,14 +102,14 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
 def _check_names(options: Mapping[str, str], *, streaming: bool) -> None:
     if "maxoffsetspertrigger" in options:
         raise ConfigurationError(
-            "maxOffsetsPerTrigger: Spark 4.1 gives Python sources no admission control; "
-            "a batch takes all there is"
+            "maxOffsetsPerTrigger is not supported: Spark 4.1 has no admission control for Python "
+            "sources, so a batch reads all available records"
         )
     if streaming and (used := [name for name in options if name.startswith("ending")]):
         raise ConfigurationError(f"a stream has no end: option {used[0]} is for batch reads")
     if bool(options.get("group")) != bool(options.get("bootstrap")):
         raise ConfigurationError(
-            "options group and bootstrap go together: a broker is told how far a stream is"
+            "options group and bootstrap need each other: the stream's progress is committed there"
         )
     if options.get("group") and not streaming:
         raise ConfigurationError("option group is for streams: a batch read has no position")

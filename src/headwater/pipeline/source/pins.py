@@ -1,4 +1,4 @@
-"""The pins of a streaming query, kept by the one process that lives as long as it does."""
+"""The pins of a streaming query, held by the process of its stream reader."""
 
 import contextlib
 import threading
@@ -12,46 +12,46 @@ from headwater.pipeline.source.metadata import NamedPin, put_pins, remove_pins
 from headwater.pipeline.source.ranges import PartitionBounds
 
 STREAM_PIN_MS: Final = 60_000
-"""A query that has ended holds back nothing for longer than this: Spark kills its process."""
+"""Time after which the pins of an ended query expire, because Spark kills its process."""
 
 
 class KeptPins:
-    """One pin for each partition, renewed in a thread.
+    """One pin for each partition, renewed by a thread.
 
-    A batch that begins where the last one ended writes nothing: its pin stands lower already, and
-    moves up with the next renewal.
+    A batch that begins where the last one ended writes nothing: the pin at a lower offset covers
+    it, and is raised with the next renewal.
     """
 
     def __init__(self, store: StoreThread) -> None:
         self._store = store
         self._name = f"spark-{uuid4().hex}"
-        # Replaced, never changed: two threads read it.
+        # Replaced and never modified, because two threads read it.
         self._held: Mapping[tuple[str, int], NamedPin] = {}
         self._over = threading.Event()
         self._renewal = threading.Thread(target=self._renew, name="headwater-pins", daemon=True)
         self._renewal.start()
 
     async def hold(self, wanted: Sequence[tuple[PartitionBounds, int]]) -> None:
-        """Pin partitions from these offsets on, before their index is read."""
+        """Pin partitions from these offsets, before their index is read."""
         pins = {
             (each.topic, each.partition): NamedPin(each.stream, low, self._name)
             for each, low in wanted
         }
-        new = [pin for place, pin in pins.items() if not self._covers(place, pin)]
+        new = [pin for key, pin in pins.items() if not self._covers(key, pin)]
         if new:
             await put_pins(self._store.meta, new, STREAM_PIN_MS)
             self._held = {**self._held, **pins}
 
-    def _covers(self, place: tuple[str, int], pin: NamedPin) -> bool:
-        held = self._held.get(place)
+    def _covers(self, key: tuple[str, int], pin: NamedPin) -> bool:
+        held = self._held.get(key)
         return held is not None and held.stream == pin.stream and held.low <= pin.low
 
     def moved(self, end: Mapping[str, Mapping[str, Any]]) -> None:
-        """What is below these offsets was read."""
+        """Records below these offsets were read; raise the pins."""
         self._held = {
-            place: NamedPin(pin.stream, max(pin.low, low), pin.name)
-            for place, pin in self._held.items()
-            if (low := end.get(place[0], {}).get(str(place[1]))) is not None
+            key: NamedPin(pin.stream, max(pin.low, low), pin.name)
+            for key, pin in self._held.items()
+            if (low := end.get(key[0], {}).get(str(key[1]))) is not None
         }
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class KeptPins:
 
     def _renew(self) -> None:
         while not self._over.wait(STREAM_PIN_MS / 1000 / 4):
-            # A store that is away for a moment: the next renewal is soon enough.
+            # If the store does not answer, the next renewal is early enough.
             with contextlib.suppress(HeadwaterError):
                 pins = list(self._held.values())
                 self._store.run(put_pins(self._store.meta, pins, STREAM_PIN_MS))

@@ -23,7 +23,7 @@ from headwater.pipeline.source.ranges import (
 
 
 def plan_batch(options: SourceOptions, wanted: ReadFilter) -> list[StreamRange]:
-    """The ranges of a snapshot taken at this moment, each with its pin written.
+    """The ranges of all records at this moment, each with its pin written.
 
     Raises ``UnknownTopicOrPartition``, ``OffsetOutOfRange``, ``StoreError``.
     """
@@ -60,11 +60,11 @@ async def _pinned_ranges(
     bounds: Sequence[PartitionBounds],
     name: str,
 ) -> list[StreamRange]:
-    """Each range has a pin of its own, which its task removes when it has read it."""
+    """Plan ranges, each with its own pin. Its task removes the pin after reading."""
     found: list[StreamRange] = []
     for each in bounds:
         start, end = await resolve_both(meta, options, each)
-        offsets = wanted.offsets.meet(start, end - 1)
+        offsets = wanted.offsets.intersect(start, end - 1)
         ranges = await plan_range(meta, options, wanted, each, offsets.low, offsets.high + 1)
         found += [
             replace(part, pin=NamedPin(each.stream, each.log_start, f"{name}-{number}"))
@@ -83,7 +83,7 @@ async def plan_range(
 ) -> list[StreamRange]:
     """The ranges of ``[start, end)`` of a partition.
 
-    Raises ``OffsetOutOfRange`` where a part of it is deleted, unless that is no error.
+    Raises ``OffsetOutOfRange`` if a part of it is deleted and ``failOnDataLoss`` is on.
     """
     if start >= end:
         return []
@@ -99,7 +99,7 @@ async def plan_range(
 async def resolve_both(
     meta: MetadataStore, options: SourceOptions, bounds: PartitionBounds
 ) -> tuple[int, int]:
-    """Where a query begins and ends in a partition."""
+    """The first offset and the end of a query in a partition."""
     start = await resolve_one(meta, options, options.starting, bounds)
     end = await resolve_one(meta, options, options.ending, bounds)
     return start, max(start, end)
@@ -108,7 +108,7 @@ async def resolve_both(
 async def resolve_one(
     meta: MetadataStore, options: SourceOptions, position: Position, bounds: PartitionBounds
 ) -> int:
-    """A position as an offset of a partition; times are looked up to the record."""
+    """The offset of a position in a partition. A time is resolved to the exact record."""
     if position.time_ms is None:
         return resolve(position, bounds, fail_on_data_loss=options.fail_on_data_loss)
     time_us = position.time_ms * 1000

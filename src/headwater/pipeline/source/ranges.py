@@ -1,4 +1,4 @@
-"""Which ranges of which streams a query reads: topics, bounds and index entries.
+"""The ranges of streams that a query reads: topics, bounds and index entries.
 
 Functions without ``async`` are pure.
 """
@@ -22,12 +22,12 @@ from headwater.pipeline.source.options import EARLIEST, LATEST, Position, Source
 
 PAGE: Final = 512
 INLINE_WEIGHT: Final = 4
-"""Inline data travels with the plan: a range takes less of it."""
+"""Weight of inline data, which is sent with the plan, so that a range contains less of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRange:
-    """Offsets ``[start, end)`` of one stream, and where they were when it was planned."""
+    """Offsets ``[start, end)`` of one stream, and their index entries at planning time."""
 
     topic: str
     partition: int
@@ -37,7 +37,7 @@ class StreamRange:
     entries: tuple[bytes, ...]
     pin: NamedPin | None = None
     failure: str = ""
-    """Why it cannot be read; whoever reads it says so."""
+    """Why the range cannot be read; raised by the task that reads it."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class StreamRange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionBounds:
-    """What a partition holds for readers: ``[log_start, end)``."""
+    """The readable offsets of a partition: ``[log_start, end)``."""
 
     topic: str
     topic_id: str
@@ -61,7 +61,7 @@ class PartitionBounds:
 
 
 async def read_bounds(meta: MetadataStore, options: SourceOptions) -> list[PartitionBounds]:
-    """The bounds of all partitions, as they are.
+    """The current bounds of all partitions of the selected topics.
 
     Raises ``UnknownTopicOrPartition``.
     """
@@ -91,14 +91,14 @@ async def _selected(meta: MetadataStore, options: SourceOptions) -> list[StoredT
 
 
 def unknown_topic(name: str, names: Iterable[str]) -> UnknownTopicOrPartition:
-    """Names those that the user may have meant."""
+    """The error for an unknown topic, with similar names."""
     near = difflib.get_close_matches(name, list(names), n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return UnknownTopicOrPartition(f"topic {name!r} does not exist{hint}")
 
 
 def check_partitions(position: Position, bounds: Sequence[PartitionBounds], option: str) -> None:
-    """Raises ``UnknownTopicOrPartition`` where an offset is given for what is not read."""
+    """Raises ``UnknownTopicOrPartition`` if an offset is given for a partition that is not read."""
     there = {(each.topic, each.partition) for each in bounds}
     for topic, offsets in position.offsets.items():
         for partition in offsets:
@@ -109,9 +109,9 @@ def check_partitions(position: Position, bounds: Sequence[PartitionBounds], opti
 
 
 def resolve(position: Position, bounds: PartitionBounds, *, fail_on_data_loss: bool) -> int:
-    """A position without a time as an offset of this partition.
+    """The offset of a position without a time in this partition.
 
-    Raises ``OffsetOutOfRange`` where the partition does not hold it.
+    Raises ``OffsetOutOfRange`` if the partition does not contain it.
     """
     offset = position.offsets.get(bounds.topic, {}).get(bounds.partition, position.default)
     if offset == EARLIEST:
@@ -122,24 +122,24 @@ def resolve(position: Position, bounds: PartitionBounds, *, fail_on_data_loss: b
         if offset < bounds.log_start:
             raise lost(bounds.name, offset, bounds.log_start)
         raise OffsetOutOfRange(
-            f"{bounds.name} ends at offset {bounds.end}, and {offset} is asked for; "
-            "with option failOnDataLoss=false that is no error"
+            f"{bounds.name} ends at offset {bounds.end}, and {offset} is requested; "
+            "with option failOnDataLoss=false this is not an error"
         )
     return min(max(offset, bounds.log_start), bounds.end)
 
 
 def lost(name: str, offset: int, log_start: int) -> OffsetOutOfRange:
-    """Records that were asked for were deleted. (Gaps between records are nothing of the kind.)"""
+    """The error for requested records that were deleted. Gaps between records are not an error."""
     return OffsetOutOfRange(
-        f"{name} begins at offset {log_start}, and what was at {offset} is deleted; "
-        "with option failOnDataLoss=false it is passed over"
+        f"{name} begins at offset {log_start}, and the record at {offset} is deleted; "
+        "with option failOnDataLoss=false deleted records are skipped"
     )
 
 
 async def covering(
     meta: MetadataStore, stream: int, start: int, end: int
 ) -> tuple[int, list[IndexEntry]]:
-    """The stream's log start, and its entries that hold any of ``[start, end)``, with data."""
+    """The log start, and the entries that overlap ``[start, end)``, with inline data."""
     found: list[IndexEntry] = []
     first, after = keys.index_entry(0, stream, start + 1), prefix_end(keys.index(0, stream))
     async for stored in scan_all(meta, first, after, page=PAGE):
@@ -148,7 +148,7 @@ async def covering(
             found.append(entry)
         if entry.end >= end:
             break
-    # Read last: what was trimmed meanwhile counts as gone.
+    # Read last, so that a concurrent trim is noticed.
     layout = await read_layout(meta, stream)
     return layout.log_start, found
 
@@ -160,9 +160,9 @@ def cut(
     entries: Sequence[IndexEntry],
     partition_bytes: int,
 ) -> Iterator[StreamRange]:
-    """Ranges of about as many bytes over these entries; they meet where entries do.
+    """Split these entries into ranges of about ``partition_bytes``, at entry boundaries.
 
-    Files that are larger are cut evenly by offset; their row groups are found by it.
+    A larger Parquet file is split evenly by offset, because row groups are found by offset.
     """
     pending: list[IndexEntry] = []
     weight = 0
@@ -186,7 +186,7 @@ def cut(
 
 
 def _weight(entry: IndexEntry, low: int, high: int) -> int:
-    """About how many bytes are read for ``[low, high)`` of an entry; a chunk is read whole."""
+    """Approximate bytes to read for ``[low, high)`` of an entry. A chunk is read completely."""
     if entry.kind == PARQUET:
         return entry.length * (high - low) // (entry.end - entry.start)
     return entry.length * (INLINE_WEIGHT if entry.kind == INLINE else 1)

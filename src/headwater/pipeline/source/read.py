@@ -1,8 +1,7 @@
-"""What a Spark task of the data source does: a range of one stream as Arrow record batches.
+"""A Spark task of the data source: read a range of one stream as Arrow record batches.
 
-What a range holds never changes, but where it is kept does. A task that does not find an object
-looks the rest of its range up in the index again, so a pin that was lost costs a look-up, not
-the query.
+The records of a range never change, but their objects may be replaced. If an object is missing, the
+task reads the index again for the rest of its range. So a lost pin does not fail the query.
 """
 
 import contextlib
@@ -28,17 +27,17 @@ ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class RangeReading:
-    """How a query reads its ranges; goes to the executors with it."""
+    """The parameters of a query's reads, sent to executors."""
 
     options: "SourceOptions"
     columns: tuple[str, ...]
     wanted: ReadFilter
 
     def batches(self, part: StreamRange) -> Iterator[Any]:
-        """The records of a range as ``pyarrow.RecordBatch`` after another, in order.
+        """The records of a range as ``pyarrow.RecordBatch`` objects, in order.
 
         Raises ``DamagedChunk``, ``StoreError``, and ``OffsetOutOfRange`` where records were
-        deleted under the query and ``failOnDataLoss`` is on.
+        deleted during the query and ``failOnDataLoss`` is on.
         """
         if part.failure:
             raise OffsetOutOfRange(part.failure)
@@ -67,7 +66,8 @@ class RangeReading:
             else:
                 return
         raise StoreUnavailable(
-            f"{part.name}: what holds offset {position} moves faster than it is read; try again"
+            f"{part.name}: the objects at offset {position} are replaced faster than they can be "
+            "read; try again"
         )
 
     def _look_up(self, part: StreamRange, position: int) -> tuple[int, list[IndexEntry]]:
@@ -87,9 +87,9 @@ def read_entries(
     columns: Sequence[str],
     wanted: ReadFilter,
 ) -> Iterator[Any]:
-    """The records of ``[start, end)`` in these entries, whatever their kinds.
+    """The records of ``[start, end)`` in entries of any kind.
 
-    Batches have ``columns`` and perhaps others, and are never empty.
+    Batches have at least ``columns``, and are never empty.
     """
     from headwater.pipeline.source.record_batches import chunk_batches, parquet_batches, trimmed
 
@@ -116,9 +116,9 @@ def read_entries(
 
 @contextlib.contextmanager
 def _pinned(metadata_url: str, part: StreamRange) -> Iterator[None]:
-    """Renew the pin that was written for this range while it is read, then remove it.
+    """Renew the pin of this range while it is read, then remove it.
 
-    A stream's pins are kept by its driver, and its ranges have none.
+    Ranges of a streaming query have no pin; the stream reader holds its pins.
     """
     if part.pin is None:
         yield
@@ -128,7 +128,7 @@ def _pinned(metadata_url: str, part: StreamRange) -> Iterator[None]:
 
     def renew() -> None:
         while not over.wait(PIN_MS / 1000 / 4):
-            # A store that is away for a moment: the next renewal is soon enough.
+            # If the store does not answer, the next renewal is early enough.
             with contextlib.suppress(HeadwaterError), opened(metadata_url) as store:
                 store.run(put_pins(store.meta, pins))
 
@@ -139,6 +139,6 @@ def _pinned(metadata_url: str, part: StreamRange) -> Iterator[None]:
     finally:
         over.set()
         renewal.join()
-        # It would expire; and what was read has been read.
+        # If this fails, the pin expires.
         with contextlib.suppress(HeadwaterError), opened(metadata_url) as store:
             store.run(remove_pins(store.meta, pins))

@@ -1,4 +1,4 @@
-"""Arrow record batches of every kind of index entry, under one schema."""
+"""Arrow record batches from index entries of any kind, with one schema."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -24,11 +24,11 @@ from headwater.wire.columnar.schema import HEADERS, SCHEMA
 TOPIC: Final = pa.field("topic", pa.string(), nullable=False)
 
 COLUMNS: Final = pa.schema([TOPIC, *SCHEMA])
-"""What a record has: its topic, and the columns of the topic's table."""
+"""The columns of a record: its topic, and the columns of the topic's table."""
 
 
 class Projection:
-    """Gives batches the columns that were asked for, in that order, under one schema."""
+    """Selects the requested columns of batches, in their order."""
 
     def __init__(self, columns: Sequence[str], topic: str) -> None:
         self._schema = pa.schema([COLUMNS.field(name) for name in columns])
@@ -48,13 +48,13 @@ class Projection:
 def chunk_batches(
     entries: Sequence[IndexEntry], reads: ObjectReads, partition: int, start: int
 ) -> Iterator[Any]:
-    """Records of inline, WAL and segment entries from offset ``start`` on."""
+    """Records of inline, WAL and segment entries from offset ``start``."""
     chunks = [_bodies(entry) if entry.kind == SEGMENT else entry for entry in entries]
     return record_batches(chunks, reads, partition=partition, keep_from=start)
 
 
 def _bodies(segment: IndexEntry) -> IndexEntry:
-    """A segment's batches, which stand between its header and footer, as a chunk of an object."""
+    """A segment's batches, between its header and its footer, as a chunk of an object."""
     return msgspec.structs.replace(
         segment,
         kind=WAL,
@@ -71,9 +71,9 @@ def parquet_batches(
     columns: Sequence[str],
     wanted: ReadFilter,
 ) -> Iterator[Any]:
-    """Rows of the row groups that can hold what is wanted of ``[start, end)``, column by column."""
+    """Rows of ``[start, end)`` from the row groups that can match the filter."""
     offsets = Interval(start, end - 1)
-    wanted = replace(wanted, offsets=wanted.offsets.meet(offsets.low, offsets.high))
+    wanted = replace(wanted, offsets=wanted.offsets.intersect(offsets.low, offsets.high))
     names = [name for name in SCHEMA.names if name in columns or name == "offset"]
     described, metadata = read_footer(_footer_bytes(entry, reads), entry.key)
     try:
@@ -117,7 +117,7 @@ def _may_have(group: RowGroup, wanted: ReadFilter) -> bool:
 
 
 def _as_decoded(batch: Any) -> Any:
-    """Rows of a file as the decoder would give them; only names inside of headers differ."""
+    """Rows of a file with the decoder's schema. Only field names inside headers differ."""
     arrays = [
         _headers(array) if name == "headers" else array
         for name, array in zip(batch.schema.names, batch.columns, strict=True)
@@ -134,14 +134,14 @@ def _headers(lists: Any) -> Any:
 
 
 def trimmed(batch: Any, start: int, end: int) -> Any:
-    """The rows of ``[start, end)``; offsets ascend."""
+    """The rows of ``[start, end)`` of a batch with ascending offsets."""
     offsets = batch.column("offset").to_numpy()
-    first, after = (int(place) for place in np.searchsorted(offsets, [start, end]))
+    first, after = (int(position) for position in np.searchsorted(offsets, [start, end]))
     return batch if after - first == len(offsets) else batch.slice(first, after - first)
 
 
 class _Ranged(io.RawIOBase):
-    """An entry's file; what is asked for is read, and nothing else."""
+    """An entry's file that reads only the requested ranges."""
 
     def __init__(self, entry: IndexEntry, reads: ObjectReads) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class _Ranged(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1, /) -> Any:
-        """Arrow takes any buffer, so nothing is copied."""
+        """Return a buffer without a copy; Arrow accepts any buffer."""
         left = max(self._entry.length - self._position, 0)
         length = left if size < 0 else min(size, left)
         found = self._reads.read(self._entry.key, self._position, length)

@@ -1,7 +1,6 @@
-"""Spark's classes that a data source derives from.
+"""Base classes of a Spark data source.
 
-A process without Spark may import this module, and with it those that read and plan: its classes
-have plain bases then, and nobody there to use them.
+Without pyspark they are ``object``, so that the modules that plan and read can be imported.
 """
 
 import importlib.util
@@ -27,7 +26,7 @@ InputPartition: Final[Any] = _base("InputPartition")
 
 
 def check_extras() -> None:
-    """Raises ``ConfigurationError`` in one line where records could not be decoded."""
+    """Raises ``ConfigurationError`` if a library for decoding records is missing."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigurationError(

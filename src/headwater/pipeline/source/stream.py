@@ -1,9 +1,8 @@
-"""Topics as streams: Structured Streaming's side of the data source.
+"""Topics as streams, for Structured Streaming.
 
-Spark keeps the position in its checkpoint, as offsets by topic and partition with the topic's id,
-so that a topic that was deleted and created again is told from the one that was read. Everything
-else is found anew in each batch: partitions and topics that come later are read from their
-beginning.
+Spark stores the position in its checkpoint: offsets by topic and partition, and the topic's id, so
+that a topic that was deleted and created again is recognized. Topics and partitions are listed in
+each batch; new ones are read from their beginning.
 """
 
 from collections.abc import Iterator
@@ -28,19 +27,19 @@ from headwater.pipeline.source.read import RangeReading
 from headwater.pipeline.source.spark_classes import DataSourceStreamReader, InputPartition
 
 ID: Final = "id"
-"""Stands beside a topic's partition numbers."""
+"""The key of the topic's id, beside its partition numbers."""
 
 Offsets = dict[str, dict[str, Any]]
 """Such as ``{"orders": {"id": "6f0c…", "0": 17, "1": 23}}``."""
 
 
 class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Reads topics as they grow; lives in one process for as long as the query runs."""
+    """Reads topics as they grow. It lives in one process for the duration of the query."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
-        # Copies of this object go to executors, which have no use for these.
+        # Executors get copies of this object, where these stay None.
         self._store: StoreThread | None = None
         self._pins: KeptPins | None = None
         self._group: ReportedGroup | None = None
@@ -52,8 +51,8 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return store.run(self._initial(store))
 
     def latestOffset(self) -> Offsets:  # noqa: N802 - Spark's name
-        # Spark asks for more once the batch that it planned last is done; it commits that batch
-        # only when there is a next one.
+        # Spark calls this after it has finished the last planned batch; it commits that batch only
+        # before the next one.
         self._report(self._planned)
         store = self._opened()
         bounds = store.run(read_bounds(store.meta, self._options))
@@ -69,13 +68,13 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return RangeReading(self._options, self._columns, ReadFilter()).batches(partition.value)
 
     def commit(self, end: Offsets) -> None:
-        """What is below ``end`` was read: it need not be kept for this query any more."""
+        """Records below ``end`` were read; release their pins."""
         if self._pins is not None:
             self._pins.moved({topic: dict(offsets) for topic, offsets in end.items()})
         self._report(end)
 
     def _report(self, end: Offsets) -> None:
-        """Show in the consumer group, where there is one, that all below ``end`` was read."""
+        """Commit ``end`` to the consumer group, if there is one."""
         if not self._options.group or end == self._reported:
             return
         if self._group is None:
@@ -89,7 +88,7 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         )
 
     def stop(self) -> None:
-        """Spark may also end this process without a word; the pins expire soon then."""
+        """Release the pins. If Spark kills this process instead, they expire."""
         if self._pins is not None:
             self._pins.close()
         if self._store is not None:
@@ -116,8 +115,8 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     async def _plan(self, store: StoreThread, start: Offsets, end: Offsets) -> list[StreamRange]:
         """The ranges of a batch.
 
-        Spark plans its last batch again when a query starts, though it was done long ago and will
-        not be read: so what is lost of a batch fails those who read it, not its planning.
+        When a query starts, Spark plans its last batch again, even if that batch was finished. So
+        lost records must not fail the planning, but the tasks that read them.
         """
         bounds = await read_bounds(store.meta, self._options)
         by_id = {(each.topic, each.topic_id, str(each.partition)): each for each in bounds}
@@ -131,7 +130,7 @@ class HeadwaterStreamReader(DataSourceStreamReader):  # type: ignore[misc]
                     spans += _span(topic, partition, before, after, there)
                 except OffsetOutOfRange as error:
                     found.append(_failing(topic, int(partition), str(error)))
-                    # Passed over where that is allowed, what is left is read.
+                    # With failOnDataLoss=false, the remaining records are read.
                     if there is not None:
                         spans.append((there, there.log_start, after[partition]))
         if self._options.fail_on_data_loss and found:
@@ -151,7 +150,7 @@ def _span(
     after: dict[str, Any],
     there: PartitionBounds | None,
 ) -> list[tuple[PartitionBounds, int, int]]:
-    """What a batch reads of a partition: one range, or none. Raises ``OffsetOutOfRange``."""
+    """The range that a batch reads of a partition, if any. Raises ``OffsetOutOfRange``."""
     high = after[partition]
     low = before.get(partition)
     if low == high and before[ID] == after[ID]:
@@ -159,15 +158,15 @@ def _span(
     if there is None:
         raise OffsetOutOfRange(
             f"topic {topic!r} was deleted before its last records were read; "
-            "with option failOnDataLoss=false they are passed over"
+            "with option failOnDataLoss=false they are skipped"
         )
     if before and before[ID] != there.topic_id:
         raise OffsetOutOfRange(
             f"topic {topic!r} was deleted and created again since the last batch; "
-            "with option failOnDataLoss=false the new one is read from its beginning"
+            "with option failOnDataLoss=false the new topic is read from its beginning"
         )
     if low is None:
-        # A partition that was not there before is no loss where it begins late.
+        # A new partition that begins above offset 0 has lost no records.
         return [(there, there.log_start, high)]
     if low < there.log_start:
         raise lost(there.name, low, there.log_start)

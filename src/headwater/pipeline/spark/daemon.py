@@ -1,8 +1,8 @@
-"""The daemon that forks Spark's Python workers, ready for our tasks before it forks.
+"""The daemon that forks Spark's Python workers, with all imports done before the fork.
 
-Spark asks every task's worker to look at all of ``sys.path`` anew, which is slow for jars and
-archives; they are taken off. What tasks use is imported and compiled once, here, and kept out of
-the workers' garbage collections. A task then costs Python 2 ms in place of 140.
+Spark makes the worker of every task scan ``sys.path``, which is slow for jars and archives, so
+these are removed. Everything that tasks use is imported and compiled once in this process, and
+excluded from the workers' garbage collection. This reduces a task's start from 140 ms to 2 ms.
 """
 
 import gc
@@ -10,22 +10,22 @@ import sys
 
 _ARCHIVES = (".jar", ".zip")
 _TASKS = "pyspark.worker"
-"""What the workers run that execute tasks."""
+"""The module of workers that run tasks."""
 
 
-def forget_archives() -> None:
-    """Take jars and archives off the import path; Spark's Python part is installed beside us."""
+def remove_archives() -> None:
+    """Remove jars and archives from the import path; pyspark is installed as a package."""
     sys.path[:] = [path for path in sys.path if not path.endswith(_ARCHIVES)]
     for path in [path for path in sys.path_importer_cache if path.endswith(_ARCHIVES)]:
         del sys.path_importer_cache[path]
 
 
 def main() -> None:
-    """Serve Spark's requests for workers until it closes the pipe."""
-    forget_archives()
+    """Fork workers for Spark until it closes the pipe."""
+    remove_archives()
     from pyspark import daemon
 
-    # Spark has other daemons for planning, whose workers decode no records.
+    # Workers of other modules plan queries and decode no records.
     if sys.argv[1:] == [_TASKS]:
         from headwater.pipeline.compaction.range_task import warm_up
 

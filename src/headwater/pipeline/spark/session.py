@@ -1,7 +1,6 @@
-"""Spark sessions for the pipeline's jobs: in this process, on a cluster, or by Spark Connect.
+"""Spark sessions for the pipeline: on a local JVM, on a cluster, or through Spark Connect.
 
-A session that Spark's own ``spark-submit`` has begun is taken as it is: its master is the one
-that was given there.
+Under ``spark-submit`` the session uses its JVM and its master.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ from headwater.pipeline.spark.preflight import check_answers, check_executors, c
 
 DEFAULT_MASTER: Final = "local[*]"
 PYSPARK: Final = "4.1"
-"""The release line of Spark that the pipeline is built for."""
+"""The minor version of Spark that the pipeline supports."""
 
 _DAEMON: Final = "headwater.pipeline.spark.daemon"
 _QUIET_LOG: Final = Path(__file__).with_name("log4j2.properties")
@@ -34,8 +33,8 @@ _WORKER_MEMORY: Final = {
     "MALLOC_TRIM_THRESHOLD_": str(2**30),
     "MALLOC_TOP_PAD_": str(2**26),
 }
-"""Workers keep the memory of one task for the next: pages that come and go with every record
-batch cost a third of the time."""
+"""malloc settings with which workers reuse memory. Mapping and unmapping pages for every record
+batch took a third of the time."""
 
 _STORAGE: Final = (
     "AWS_ACCESS_KEY_ID",
@@ -45,18 +44,18 @@ _STORAGE: Final = (
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL",
 )
-"""What executors on other machines need as well to open the same bucket."""
+"""Variables that executors on other hosts need to open the same bucket."""
 
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Spark's own mark of a process that ``spark-submit`` started: its JVM runs already."""
+"""Set by ``spark-submit``, whose JVM is already running."""
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 _FAST: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-"""A JVM that starts sooner and runs slower: right for tests, where no byte passes through it."""
+"""JVM options for a fast start. The JVM runs slower, but no record passes through it."""
 
 
 def is_local(master: str) -> bool:
-    """Whether executors are threads of the driver's own JVM.
+    """Whether executors are threads of the driver's JVM.
 
     >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]")
     (True, False)
@@ -65,7 +64,7 @@ def is_local(master: str) -> bool:
 
 
 def session_options(master: str) -> dict[str, str]:
-    """Spark's settings for our jobs."""
+    """Spark's configuration for the pipeline."""
     options = {
         "spark.master": master,
         "spark.app.name": "headwater",
@@ -83,19 +82,19 @@ def session_options(master: str) -> dict[str, str]:
 
 
 def _worker_python(master: str) -> str:
-    """This very Python, unless the user says what it is called on a cluster's machines."""
+    """The Python of workers: on a cluster ``PYSPARK_PYTHON``, otherwise this one."""
     own = sys.executable
     return own if is_local(master) else os.environ.get("PYSPARK_PYTHON", own)
 
 
 def check_spark() -> None:
-    """Raises ``ConfigurationError`` in one line where Spark is missing or of another release."""
+    """Raises ``ConfigurationError`` if Spark is missing or has an unsupported version."""
     require_extra("spark", "Spark")
     installed = version("pyspark")
     if not installed.startswith(f"{PYSPARK}."):
         raise ConfigurationError(
-            f"pyspark {installed} is installed and Headwater runs on {PYSPARK}: "
-            f"{install_command('spark')} brings the right one"
+            f"pyspark {installed} is installed, and Headwater needs {PYSPARK}: "
+            f"{install_command('spark')} adds it"
         )
 
 
@@ -103,10 +102,10 @@ def check_spark() -> None:
 def spark_session(master: str, *, fast: bool = False, log: Path | None = None) -> Iterator[Any]:
     """A ``pyspark.sql.SparkSession`` for as long as the block runs.
 
-    ``master`` is one of Spark's, or the ``sc://`` address of a Spark Connect server; under
-    ``spark-submit`` that one's counts. What the JVM prints goes to ``log``, which is removed at
-    the end where it was not given. Raises ``ConfigurationError`` for wrong versions, here or on
-    the executors, ``StoreUnavailable`` where the master does not answer.
+    ``master`` is a Spark master, or the ``sc://`` address of a Spark Connect server. Under
+    ``spark-submit`` its master is used instead. The JVM's output goes to ``log``; without ``log``,
+    to a temporary file. Raises ``ConfigurationError`` for unsupported versions here or on the
+    executors, or ``StoreUnavailable`` if the master does not answer.
     """
     check_spark()
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -122,7 +121,7 @@ def spark_session(master: str, *, fast: bool = False, log: Path | None = None) -
 
 @contextlib.contextmanager
 def _launched(master: str, *, fast: bool, log: Path | None) -> Iterator[Any]:
-    """A session on a JVM of its own."""
+    """A session on a new JVM."""
     check_answers(master)
     java = find_java(os.environ, packaged_java())
     scratch = Path(tempfile.mkdtemp(prefix="headwater-spark-"))
@@ -140,7 +139,7 @@ def _launched(master: str, *, fast: bool, log: Path | None) -> Iterator[Any]:
                 session = _start(options)
             except _spark_errors() as error:
                 raise StoreUnavailable(
-                    f"Spark does not start on {master}: {_last_words(output, error)}"
+                    f"Spark does not start on {master}: {_error_line(output, error)}"
                 ) from error
         try:
             if not is_local(master):
@@ -157,18 +156,18 @@ def _start(options: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
-    # Settings go to the JVM by its command line, which everyone on the machine can read. These
-    # go to the running JVM, and from there to the executors' environment.
+    # Spark passes its configuration to the JVM on a command line that all users can read. The
+    # credentials are passed to the running JVM instead, and from there to executors.
     storage = {name: os.environ[name] for name in _STORAGE if name in os.environ}
     return SparkSession(SparkContext(conf=conf, environment=storage))
 
 
 @contextlib.contextmanager
 def _submitted() -> Iterator[Any]:
-    """A session on the JVM that runs this process; it ends with it."""
+    """A session on the JVM that started this process."""
     from pyspark import SparkConf, SparkContext
 
-    SparkContext._ensure_initialized()  # what was given is in the JVM
+    SparkContext._ensure_initialized()  # the JVM has the given configuration
     given = dict(SparkConf().getAll())
     master = given.get("spark.master", DEFAULT_MASTER)
     check_answers(master)
@@ -187,7 +186,7 @@ def _submitted() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _connected(address: str) -> Iterator[Any]:
-    """A session of a Spark Connect server; how its workers start is that server's business."""
+    """A session of a Spark Connect server, which configures its own workers."""
     from pyspark.sql import SparkSession
 
     check_answers(address)
@@ -214,7 +213,7 @@ def _spark_errors() -> tuple[type[Exception], ...]:
 
 
 def _stop(session: Any) -> None:
-    """Stop Spark and its JVM: another session would get another ``JAVA_HOME``."""
+    """Stop Spark and its JVM, because the next session may need another ``JAVA_HOME``."""
     from pyspark import SparkContext
 
     context = session.sparkContext
@@ -228,15 +227,15 @@ def _stop(session: Any) -> None:
     SparkContext._jvm = None
 
 
-def _last_words(output: Path, error: Exception) -> str:
-    """The line that says why, from the JVM where it has one."""
+def _error_line(output: Path, error: Exception) -> str:
+    """The line that names the error, preferably from the JVM's output."""
     try:
         lines = output.read_text(errors="replace").splitlines()
     except OSError:
         lines = []
     causes = [line for line in lines if line.startswith("Caused by: ")]
-    telling = causes[-1:] or [line for line in lines if re.search(r"(Exception|Error)\b", line)]
-    text = telling[0] if telling else str(error).strip().partition("\n")[0]
+    error_lines = causes[-1:] or [line for line in lines if re.search(r"(Exception|Error)\b", line)]
+    text = error_lines[0] if error_lines else str(error).strip().partition("\n")[0]
     return text.removeprefix("Caused by: ")[:300]
 
 

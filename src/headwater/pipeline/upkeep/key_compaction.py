@@ -1,6 +1,6 @@
-"""KeyCompaction a file's records on an executor: those stay that are the last of their key.
+"""Key compaction of files in a Spark task: keep the last record of each key.
 
-Keys are compared as they are, by Arrow, so no producer can make two of them seem the same.
+Arrow compares complete keys, not hashes, so different keys are never confused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,21 +20,21 @@ from headwater.pipeline.source.read import read_entries
 from headwater.pipeline.upkeep.key_compaction_plan import NO_TOMBSTONES, is_due
 
 FOLD_BYTES: Final = 64 * 2**20
-"""As many bytes of keys are gathered before those that stand twice are folded."""
+"""Bytes of keys that are collected before duplicate keys are removed."""
 
 
 class KeyCompactor:
-    """Filters the records of entries, and remembers until when their tombstones are kept."""
+    """Filters records, and computes the delete horizon of the kept tombstones."""
 
-    def __init__(self, cleaning: KeyCompaction, reads: ObjectReads, partition: int) -> None:
-        self._cleaning = cleaning
+    def __init__(self, rules: KeyCompaction, reads: ObjectReads, partition: int) -> None:
+        self._rules = rules
         self._reads = reads
         self._partition = partition
-        self._keys, self._last = _last_offsets(self._columns(cleaning.dirty, 0, ("offset", "key")))
+        self._keys, self._last = _last_offsets(self._columns(rules.dirty, 0, ("offset", "key")))
         self.horizon_ms = NO_TOMBSTONES
 
     def records(self, entries: Sequence[IndexEntry], keep_from: int) -> Iterator[Any]:
-        """The records of these entries that stay, in order."""
+        """The kept records of these entries, in order."""
         for entry in entries:
             keep = self._kept(entry, keep_from)
             position = 0
@@ -47,18 +47,18 @@ class KeyCompactor:
                     yield kept
 
     def _kept(self, entry: IndexEntry, keep_from: int) -> NDArray[np.bool_]:
-        """Which rows of a file stay."""
+        """A mask of the rows to keep."""
         batches = list(self._columns([entry], keep_from, ("offset", "key", "value")))
         if not batches:
             return np.zeros(0, np.bool_)
         table = pa.Table.from_batches(batches)
         keys = table.column("key").combine_chunks()
         offsets = table.column("offset").to_numpy()
-        place = pc.index_in(keys, value_set=self._keys).fill_null(-1).to_numpy()
-        last = self._last[place] if len(self._last) else np.full(len(place), -1)
-        keep: NDArray[np.bool_] = (place < 0) | (offsets >= last)
+        position = pc.index_in(keys, value_set=self._keys).fill_null(-1).to_numpy()
+        last = self._last[position] if len(self._last) else np.full(len(position), -1)
+        keep: NDArray[np.bool_] = (position < 0) | (offsets >= last)
         keep &= pc.is_valid(keys).to_numpy(zero_copy_only=False)
-        if self._cleaning.drops_tombstones and is_due(entry, self._cleaning.now_ms):
+        if self._rules.drops_tombstones and is_due(entry, self._rules.now_ms):
             keep &= pc.is_valid(table.column("value").combine_chunks()).to_numpy(
                 zero_copy_only=False
             )
@@ -67,7 +67,7 @@ class KeyCompactor:
     def _note_tombstones(self, entry: IndexEntry, kept: Any) -> None:
         if kept.column("value").null_count:
             own = entry.delete_horizon_ms
-            waits = own if own > 0 else self._cleaning.horizon_ms
+            waits = own if own > 0 else self._rules.horizon_ms
             self.horizon_ms = max(self.horizon_ms, waits)
 
     def _columns(
@@ -80,7 +80,7 @@ class KeyCompactor:
 
 
 def _last_offsets(batches: Iterator[Any]) -> tuple[Any, NDArray[np.int64]]:
-    """Every key, once, and the last offset that has it."""
+    """Every key once, and its last offset."""
     folded: list[Any] = []
     size = 0
     for batch in batches:

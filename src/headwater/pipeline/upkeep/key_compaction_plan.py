@@ -1,12 +1,11 @@
-"""Which files of a compacted topic are cleaned: pure functions.
+"""Planning key compaction: which files of a compacted topic are cleaned. Pure functions.
 
 A topic with ``cleanup.policy=compact`` keeps the last record of each key. A file is *dirty* until
-it was cleaned once; its records then are the last of their keys, as far as the cleaned files
-reach. A tombstone, a record without a value, stays until its file's *delete horizon*, so that
-consumers which read the topic now learn of it.
+it was cleaned once. Among the cleaned files each key occurs once. A tombstone (a record without a
+value) stays until its file's *delete horizon*, so that consumers can read it.
 
-A run of neighbouring files is cleaned from its start. Where something else lies between two runs
-(a chunk that was set aside), each is cleaned by itself: more is kept than need be, never less.
+A run of neighbouring files is cleaned from its start. If another entry, such as a chunk that was
+set aside, separates two runs, each is cleaned by itself; then a key may remain in both.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,25 +23,25 @@ from headwater.pipeline.compaction.planner import (
 )
 
 DIRTY_BYTES: Final = 2**30
-"""What one job reads keys from at most: they are held in memory. The next job takes the rest."""
+"""Maximum dirty bytes per job, because all keys of dirty files are held in memory."""
 
 NO_TOMBSTONES: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCompactionRules:
-    """When a run is worth cleaning, by the topic's configuration."""
+    """When a run is cleaned, by the topic's configuration."""
 
     min_lag_ms: int
-    """Records younger than this stay as they are."""
+    """Records younger than this are not cleaned."""
     dirty_ratio: float
-    """The share of dirty bytes from which cleaning is worth while; 0 takes any."""
+    """Minimum fraction of dirty bytes; 0 cleans any."""
 
 
 def plan_clean(view: StreamView, rules: KeyCompactionRules, now_ms: int) -> RangePlan | None:
-    """The lowest run that is worth a job; None where none is."""
+    """The lowest run to clean; None if there is none."""
     for run in _runs(view):
-        # Older values may lie below a run that does not begin where the log does.
+        # Older values may lie below a run that does not begin at the log start.
         drops = run[0].start <= view.log_start
         taken = run[: _reach(run, rules, now_ms, drops_tombstones=drops)]
         if taken:
@@ -72,7 +71,7 @@ def _runs(view: StreamView) -> list[list[IndexEntry]]:
 def _reach(
     run: Sequence[IndexEntry], rules: KeyCompactionRules, now_ms: int, *, drops_tombstones: bool
 ) -> int:
-    """How many files of a run are taken: up to the last that has something to be cleaned."""
+    """The number of files to clean: up to the last one that has something to clean."""
     dirty = clean = reach = due = 0
     for number, entry in enumerate(run, 1):
         if entry.delete_horizon_ms:
@@ -91,17 +90,17 @@ def _reach(
 
 
 def is_due(entry: IndexEntry, now_ms: int) -> bool:
-    """Whether the tombstones of a cleaned file may go."""
+    """Whether the tombstones of a cleaned file can be removed."""
     return 0 < entry.delete_horizon_ms <= now_ms
 
 
 def clean_ranges(
     start: int, end: int, entries: Sequence[IndexEntry], file_bytes: int, now_ms: int
 ) -> list[FileRange]:
-    """A job's range cut into files; empty where no entry is left.
+    """Split a job's range into files; empty if no entry is left.
 
-    A file whose tombstones wait stays by itself, or they would wait for the horizon of younger
-    ones again and again; unless that makes too many files.
+    A file with tombstones before their horizon stays separate, unless that makes too many files.
+    Joined with younger files, its tombstones would get a later horizon each time.
     """
     groups: list[list[IndexEntry]] = []
     for some in _apart(entries, now_ms):

@@ -1,8 +1,8 @@
-"""``headwater table maintain``: tables follow their log's start, and their history stays short.
+"""``headwater table maintain``: remove deleted records from tables, and expire table snapshots.
 
-Records that retention or DeleteRecords took off the log leave its table with their files. A file
-that left both is deleted by the brokers' garbage collection, once no kept snapshot names it.
-Needs no Spark. Every part may be repeated, and run at the same time by several processes.
+Files whose records were removed by retention or DeleteRecords leave the table. Once no kept
+snapshot refers to them, brokers delete them. This needs no Spark. Every step can be repeated, and
+several processes may run it at the same time.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from headwater.pipeline.upkeep.table_restores import settle_tables
 T = TypeVar("T")
 
 ORPHANED_METADATA_MS: Final = 3_600_000
-"""Longer than any commit takes: what no version of a table names by then is left over."""
+"""Age of an unreferenced metadata file at which it is deleted; longer than any commit takes."""
 
 
 @dataclass(slots=True)
 class UpkeepSummary:
-    """What was done."""
+    """The counts of one run."""
 
     tables: int = 0
     files_let_go: int = 0
-    """Files that neither the log nor a kept snapshot names: they will be deleted."""
+    """Released files: neither the log nor a kept snapshot refers to them."""
     files_waiting: int = 0
-    """Files that left the log and that a kept snapshot still names."""
+    """Files that left the log, but that a kept snapshot still refers to."""
     snapshots_expired: int = 0
     metadata_deleted: int = 0
     failures: list[str] = field(default_factory=list)
@@ -46,9 +46,9 @@ class UpkeepSummary:
 async def keep_tables(
     stores: ClusterStores, names: Collection[str], watcher: CheckWatcher
 ) -> UpkeepSummary:
-    """Look after the tables of these topics, or of all; files that left the log, of all.
+    """Maintain the tables of these topics, or of all. Releases files of all topics.
 
-    Raises ``UnknownTopicOrPartition``; what goes wrong with one table is told in the summary.
+    Raises ``UnknownTopicOrPartition``. The failure of one table is reported in the summary.
     """
     began = time.monotonic()
     summary = UpkeepSummary()

@@ -1,7 +1,7 @@
-"""Which small files of a table are rewritten into a large one: a pure function.
+"""Planning rewrites: which small files of a table are joined. A pure function.
 
-A group of neighbouring files that together are about as large as one should be becomes one file.
-So every rewrite leaves fewer files than it found, and none is taken twice in vain.
+Neighbouring files that together are about ``file_bytes`` large become one file, so every rewrite
+reduces the number of files.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from typing import Final
 from headwater.log.formats.metadata_values import PARQUET, IndexEntry
 from headwater.pipeline.compaction.planner import REWRITE, RangePlan, StreamView, cut
 
-FEW: Final = 2
-"""So many files at least make a group worth rewriting."""
+MIN_FILES: Final = 2
+"""Minimum files of a group."""
 
 
 def plan_rewrite(view: StreamView, file_bytes: int) -> RangePlan | None:
-    """The lowest groups that are worth a job, neighbours of each other; None where none is."""
+    """The lowest neighbouring groups to rewrite; None if there are none."""
     for run in _runs(view, file_bytes):
         taken: list[IndexEntry] = []
         for group in cut(run, file_bytes):
-            if len(group) >= FEW:
+            if len(group) >= MIN_FILES:
                 taken += group
             elif taken:
                 break
@@ -36,7 +36,7 @@ def plan_rewrite(view: StreamView, file_bytes: int) -> RangePlan | None:
 
 
 def _runs(view: StreamView, file_bytes: int) -> Sequence[list[IndexEntry]]:
-    """Runs of neighbouring files that are small."""
+    """Runs of small neighbouring files."""
     runs: list[list[IndexEntry]] = []
     for entry in view.entries:
         if entry.kind != PARQUET or entry.length * 4 >= file_bytes * 3:

@@ -1,7 +1,7 @@
-"""Letting files go of tables that are a copy of their log.
+"""Releasing files of tables that are a copy of their log (``headwater.compact-to=both``).
 
-No index entry names them, so no trim notes them. They leave once all records of their range were
-deleted, and all of them when their topic is.
+No index entry refers to these files, so trims do not release them. They are released once all
+records of their range are deleted, or their topic is.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ _DELETED_STREAM: Final = 0
 
 
 async def release_copies(stores: ClusterStores) -> None:
-    """Note the copies that are no longer needed; ``release_table_files`` does the rest.
+    """Add unneeded copies to the table release list, for ``release_table_files``.
 
     Raises ``CatalogUnavailable``.
     """
     releases = TableReleases(stores.meta, stores.clock)
     known = {topic.id for topic in await read_topics(stores.meta, ())}
-    left = await asyncio.to_thread(stores.tables.files_of_others, known)
-    # Read again: a table may be of a topic that was created meanwhile.
+    left = await asyncio.to_thread(stores.tables.files_of_deleted_topics, known)
+    # Read again, because a table may belong to a topic that was just created.
     topics = await read_topics(stores.meta, ())
     for topic_id, files in left.items():
         if topic_id not in {topic.id for topic in topics}:
@@ -43,7 +43,7 @@ async def _release_below(
     try:
         table = await asyncio.to_thread(read_table, stores, topic)
     except TableMismatch:
-        return  # its next commit says what is wrong
+        return  # its next commit will report the mismatch
     if table is None:
         return
     log_starts = {
@@ -60,7 +60,7 @@ _PARTITION: Final = re.compile(r".*/data/(\d+)/[^/]+")
 def _by_partition(
     files: Mapping[str, object], log_starts: Mapping[int, int]
 ) -> dict[int, list[str]]:
-    """The files whose records were all deleted, by partition."""
+    """Files whose records are all deleted, by partition."""
     found: dict[int, list[str]] = {}
     for key in files:
         if below_log_start(key, log_starts) and (match := _PARTITION.fullmatch(key)):

@@ -1,7 +1,6 @@
-"""What a topic's table holds, and how far it is behind its log.
+"""The content of a topic's table, and its lag behind the log.
 
-A topic without a table has facts too: how much of it waits to become segments, or nothing where
-it is left as it is.
+For a topic without a table: the lag of its segments, or 0 if it is not compacted.
 """
 
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from headwater.pipeline.compaction.planner import SEGMENTS, lowest_run
 from headwater.pipeline.metadata_reads import StoredTopic, read_layout, read_tail, read_view
 from headwater.tables.names import dotted
 
-TABLED: Final = ("parquet", "both")
-"""What a topic is compacted to that has a table."""
+WITH_TABLE: Final = ("parquet", "both")
+"""Values of ``headwater.compact-to`` with a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePartitionFacts:
-    """One partition: the log's bounds, and the first offset that waits to be compacted."""
+    """A partition's log start and end, and the first offset that is not compacted."""
 
     partition: int
     log_start: int
@@ -28,17 +27,17 @@ class TablePartitionFacts:
 
     @property
     def waiting(self) -> int:
-        """Offsets of the log that are not compacted yet."""
+        """Number of offsets that are not compacted yet."""
         return max(0, self.end - max(self.next_offset, self.log_start))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """A topic's table; its counts are 0 and its places empty while there is none."""
+    """A topic's table. Counts are 0 and locations empty if it does not exist."""
 
     topic: str
     name: str
-    """Empty where the topic has no table, by its configuration."""
+    """Empty if the topic is configured without a table."""
     target: str
     location: str = ""
     metadata: str = ""
@@ -86,7 +85,7 @@ async def read_facts(stores: ClusterStores, topic: StoredTopic) -> TableFacts:
     from headwater.topic_config.topic import compaction_target
 
     target = compaction_target(topic.configs)
-    if target not in TABLED:
+    if target not in WITH_TABLE:
         partitions = await _partitions(stores, topic, await _compacted_to(stores, topic, target))
         return TableFacts(topic=topic.name, name="", target=target, partitions=partitions)
     wanted = stores.tables.table(topic)
@@ -117,7 +116,7 @@ async def read_facts(stores: ClusterStores, topic: StoredTopic) -> TableFacts:
 
 
 async def _compacted_to(stores: ClusterStores, topic: StoredTopic, target: str) -> dict[int, int]:
-    """Where the first chunk is that waits, by stream, in a topic without a table."""
+    """By stream: the first offset that is not compacted, in a topic without a table."""
     found = {}
     for stream in topic.streams:
         _, view = await read_view(stores.meta, stream, (INLINE, WAL))

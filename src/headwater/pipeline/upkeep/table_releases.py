@@ -1,8 +1,8 @@
-"""Letting files go that left the log: out of their table first, then to be deleted.
+"""Releasing table files that left the log.
 
-Files that trims and swaps took out of the index wait on the table release list. This takes them
-out of the current snapshot of their table and, once no kept snapshot names them, gives them to
-the brokers' garbage collection. The table of a topic that was deleted goes as a whole.
+Trims and swaps add files that they remove from the index to the table release list. This removes
+them from their table. Once no kept snapshot refers to them, it releases them to the brokers'
+garbage collection. The table of a deleted topic is dropped.
 """
 
 import asyncio
@@ -18,24 +18,24 @@ from headwater.pipeline.metadata_reads import StoredTopic, read_topics
 T = TypeVar("T")
 
 
-class AskCatalog(Protocol):
-    """Runs something that asks the catalog, on the thread for that."""
+class CallCatalog(Protocol):
+    """Runs a blocking call of the catalog on its thread."""
 
     async def __call__(self, function: Callable[[], T]) -> T: ...
 
 
 async def release_table_files(
-    meta: MetadataStore, clock: Clock, tables: TableCommits, ask: AskCatalog
+    meta: MetadataStore, clock: Clock, tables: TableCommits, ask: CallCatalog
 ) -> int:
-    """Work the table release list off as far as it can be; returns how many files were let go.
+    """Process the table release list; returns the number of released files.
 
-    Raises ``CatalogUnavailable`` or ``TableMismatch``; another call goes on from there.
+    Raises ``CatalogUnavailable`` or ``TableMismatch``; another call continues from there.
     """
     releases = TableReleases(meta, clock)
     waiting = [noted async for noted in releases.waiting()]
     if not waiting:
         return 0
-    # Read after the notes: a stream that no topic has by now is a deleted topic's.
+    # Read after the list, so a stream without a topic belongs to a deleted topic.
     owners = {stream: topic for topic in await read_topics(meta, ()) for stream in topic.streams}
     released = 0
     for topic, notes in _by_topic(waiting, owners):
@@ -53,7 +53,7 @@ async def release_table_files(
 def _by_topic(
     waiting: Sequence[TableRelease], owners: dict[int, StoredTopic]
 ) -> list[tuple[StoredTopic | None, list[TableRelease]]]:
-    """The notes of each topic together; None stands for the deleted ones."""
+    """The entries by topic; None stands for all deleted topics."""
     topics: dict[str, StoredTopic | None] = {}
     notes: dict[str, list[TableRelease]] = {}
     for noted in waiting:
@@ -68,11 +68,11 @@ async def _free(
     topic: StoredTopic | None,
     files: Sequence[str],
     tables: TableCommits,
-    ask: AskCatalog,
+    ask: CallCatalog,
     now_ms: int,
 ) -> frozenset[str]:
     if topic is not None:
-        return await ask(lambda: tables.take_out(topic, files, now_ms))
+        return await ask(lambda: tables.remove(topic, files, now_ms))
     # tables/<topic id>/data/...
     for topic_id in {file.split("/")[1] for file in files}:
         await ask(lambda topic_id=topic_id: tables.drop(topic_id))  # type: ignore[misc]

@@ -1,9 +1,9 @@
-"""What a restore asks of tables, and what it does to them.
+"""Tables in a restore.
 
-Before it places records it asks what each table held (``TableHoldings``). After it, each table is
-set to exactly the files that the log has, with the log's watermarks: files that have no place in
-the log are cut. A table of which that was not done takes no commit (``tables.commit``), so the next
-compaction or ``headwater table maintain`` does it, if the catalog was out of reach.
+Before a restore places records, it reads what each table held (``TableHoldings``). Afterwards each
+table is *settled*: it is set to the files and watermarks of the log, and files that have no place
+in the log are removed. A table refuses commits until it is settled. If the catalog was unavailable,
+the next compaction or ``headwater table maintain`` settles it.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from headwater.pipeline.metadata_reads import (
     read_layout,
     read_topics,
 )
-from headwater.pipeline.upkeep.table_releases import AskCatalog
+from headwater.pipeline.upkeep.table_releases import CallCatalog
 
 if TYPE_CHECKING:
     from headwater.pipeline.compaction.table_commits import TableCommits
@@ -45,7 +45,7 @@ EVERY_KIND: Final = (INLINE, WAL, PARQUET, SEGMENT, HOLE)
 
 @dataclass(slots=True)
 class SettledTables:
-    """What became of the tables."""
+    """Tables that were settled, and files that were added to or removed from them."""
 
     tables: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class SettledTables:
 
 
 class TableHoldings:
-    """Tells a restore what tables held when the metadata store was lost."""
+    """Reads for a restore what tables held when the metadata store was lost."""
 
     def __init__(self, objects: ObjectStore, objects_url: str) -> None:
         self._objects = objects
@@ -85,13 +85,13 @@ class TableHoldings:
                 self._objects_url, key, cluster_id=of.cluster, topic_id=topic_id, epoch=of.epoch
             )
         except (OSError, ValueError) as error:
-            logger.warning("the table at %s cannot be read: %s", key, error)
+            logger.warning("Cannot read a table", extra={"metadata": key, "error": error})
             return None
         return None if found is None else TableHolding(*found)
 
 
 async def settle_tables(stores: ClusterStores) -> SettledTables:
-    """Set all tables to what the log holds; what goes wrong with one is told in the result."""
+    """Settle all tables. The failure of one table is reported in the result."""
     done = SettledTables()
     for topic in await read_topics(stores.meta, ()):
         try:
@@ -106,12 +106,12 @@ async def settle_table(
     objects: ObjectStore,
     topic: StoredTopic,
     tables: "TableCommits",
-    ask: AskCatalog,
+    ask: CallCatalog,
     done: SettledTables | None = None,
 ) -> None:
-    """Set a topic's table to what the log holds, unless that was done since the last restore.
+    """Settle a topic's table, unless that was done since the last restore.
 
-    Raises ``StoreError`` or ``KafkaError``; another call goes on from there.
+    Raises ``StoreError`` or ``KafkaError``; another call continues from there.
     """
     if tables.epoch == 0:
         return
@@ -146,7 +146,7 @@ async def settle_table(
 
 
 def compacted_to(entries: Sequence[IndexEntry], log_start: int) -> int:
-    """Where the first chunk is that a job would take: what is below is compacted or set aside."""
+    """The first offset that is neither compacted nor set aside."""
     reached = log_start
     for entry in entries:
         if entry.end <= log_start:
@@ -158,9 +158,9 @@ def compacted_to(entries: Sequence[IndexEntry], log_start: int) -> int:
 
 
 def data_file(tail: bytearray, partition: int, entry: IndexEntry) -> DataFile:
-    """A file of the log as a job's manifest would have it, for the table that lacks it.
+    """The manifest entry of a file that is in the log but not in the table.
 
-    Raises ``CorruptMessage`` if its footer is damaged.
+    Raises ``CorruptMessage`` if the file's footer is damaged.
     """
     from headwater.log.read.parquet.rows import read_footer
     from headwater.tables.commit.statistics import described_statistics
@@ -169,7 +169,9 @@ def data_file(tail: bytearray, partition: int, entry: IndexEntry) -> DataFile:
     try:
         stats = described_statistics(footer, (partition,))
     except (KeyError, IndexError) as error:
-        raise CorruptMessage(f"{entry.key} has a column that no table has: {error}") from error
+        raise CorruptMessage(
+            f"{entry.key} has a column that tables do not have: {error}"
+        ) from error
     return DataFile(
         key=entry.key,
         store=entry.store,

@@ -223,7 +223,7 @@ def test_reads_past_an_end_or_of_nothing_are_errors(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"0123456789")
     reads = open_reads(f"file://{tmp_path}")
     assert reads.read("a", 2, 3) == b"234"
-    with pytest.raises(StoreUnavailable, match="a ends at 10, 12 was wanted"):
+    with pytest.raises(StoreUnavailable, match="a ends at byte 10, and 12 were expected"):
         reads.read("a", 8, 4)
     with pytest.raises(ObjectNotFound):
         reads.read("b", 0, 1)

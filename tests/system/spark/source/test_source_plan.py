@@ -218,7 +218,7 @@ def test_conditions_narrow_what_is_wanted_and_nothing_else_does() -> None:
     [
         ({"topic": "a", "topicPattern": "b"}, "either option topic or topicPattern"),
         ({}, "either option topic or topicPattern"),
-        ({"topicPattern": "("}, "is no expression"),
+        ({"topicPattern": "("}, "is not a regular expression"),
         ({"topic": "a", "startingOffsets": "{"}, "takes earliest, latest or JSON"),
         ({"topic": "a", "startingOffsets": '{"a": {"0": -3}}'}, "only -2"),
         ({"topic": "a", "startingOffsets": "latest", "startingTimestamp": "1"}, "not both"),

@@ -200,7 +200,7 @@ async def test_a_hole_in_an_index_is_found(place: ClusterStores) -> None:
     await write(place.meta, {}, (keys.index_entry(0, stream, entry.end),))
     report = await check(place)
     problems = {finding.kind: finding.problem for finding in report.findings}
-    assert problems[FindingKind.INDEX] == f"nothing holds [{entry.start}, {entry.end})"
+    assert problems[FindingKind.INDEX] == f"no entry has [{entry.start}, {entry.end})"
     assert FindingKind.LEAKED in problems
 
 
@@ -223,7 +223,7 @@ async def test_a_table_that_lacks_a_file_of_the_log_is_found(place: ClusterStore
     (finding,) = (await check(place)).findings
     assert (finding.kind, finding.problem) == (
         FindingKind.TABLE,
-        f"it lacks {entry.key}, which the log has",
+        f"it lacks {entry.key}, which is in the log",
     )
 
 
@@ -231,7 +231,7 @@ async def test_a_table_with_a_file_that_the_log_lacks_is_found(place: ClusterSto
     stream, entry = await entry_of(place, PARQUET)
     await write(place.meta, {}, (keys.index_entry(0, stream, entry.end),))
     problems = [f.problem for f in (await check(place)).findings if f.kind == FindingKind.TABLE]
-    assert problems == [f"it has {entry.key}, which the log has not"]
+    assert problems == [f"it has {entry.key}, which is not in the log"]
 
 
 async def test_orphans_are_deleted_past_their_grace_time_only(

@@ -32,6 +32,6 @@ async def test_a_table_in_a_nested_namespace_goes_with_its_topic(cluster: Pipeli
     await cluster.compact(topic)
     async with cluster.open() as place:
         (found,) = await read_topics(place.meta, [topic])
-        assert found.id in place.tables.files_of_others([])
+        assert found.id in place.tables.files_of_deleted_topics([])
         assert place.tables.drop(found.id)
         assert not place.tables.catalog.table_exists("lake.raw.nested")

@@ -33,7 +33,7 @@ async def test_what_is_set_aside_stays_as_it_is_and_says_so() -> None:
             await place.steps.fix(job, [head, half], [(6, 7, "bad")])
         fixed = await place.steps.fix(job, [head, tail], [(6, 8, "bad")])
         assert fixed is not None
-        await place.compactor.carry_through(fixed)
+        await place.compactor.run_jobs(fixed)
         entries = await place.index(topic)
         assert [(entry.start, entry.kind, entry.set_aside) for entry in entries] == [
             (0, PARQUET, ""), (6, WAL, "bad"), (8, PARQUET, ""),
@@ -56,7 +56,7 @@ async def test_files_below_log_start_are_not_put_in() -> None:
         assert fixed is not None
         await engine._trimmer.advance(topic.streams[0], 7)
         sizes = dict(await engine.sizes(topic.streams))
-        await place.compactor.carry_through(fixed)
+        await place.compactor.run_jobs(fixed)
         entries = await place.index(topic)
         assert [entry.start for entry in entries][:2] == [6, 12]
         assert (await engine.sizes(topic.streams))[topic.streams[0]] < sizes[topic.streams[0]]
@@ -83,7 +83,7 @@ async def test_a_trim_of_the_whole_range_under_a_job_leaves_nothing_in_the_index
         fixed = await place.steps.fix(job, [file])
         assert fixed is not None
         await engine.delete_records(topic, 0, 14)
-        await place.compactor.carry_through(fixed)
+        await place.compactor.run_jobs(fixed)
         assert [entry.start for entry in await place.index(topic)] == [14, 16, 18]
         await place.let_all_go()
         await place.collect()
@@ -193,7 +193,7 @@ async def test_a_job_ends_early_where_the_store_takes_no_more() -> None:
         assert fixed is not None
         assert (fixed.end, fixed.files) == (8, files[:4])
         assert await place.steps.discard(job, files, Reclaimer(place.objects)) == 6
-        await place.compactor.carry_through(fixed)
+        await place.compactor.run_jobs(fixed)
         kinds = [entry.kind for entry in await place.index(topic)]
         assert kinds == [PARQUET] * 4 + [WAL] * 6
         again = await created(place, topic, start=8, end=20)

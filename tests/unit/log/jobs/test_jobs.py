@@ -88,7 +88,7 @@ async def test_a_swap_leaves_sizes_times_and_bounds_as_they_were() -> None:
         fixed = await place.steps.fix(job, [first, second])
         assert fixed is not None
         sizes = await engine.sizes(topic.streams)
-        await place.compactor.carry_through(fixed)
+        await place.compactor.run_jobs(fixed)
         assert await engine.sizes(topic.streams) == sizes
         after = {entry.end: entry for entry in await place.index(topic)}
         assert after[12].size == before[5].size
@@ -189,7 +189,7 @@ async def attempt(place: JobPlace, topic: Topic, compactor: StepwiseCompactor) -
         if fixed is None:
             return
         job = fixed
-    await compactor.carry_through(job)
+    await compactor.run_jobs(job)
 
 
 @pytest.mark.parametrize("after", [False, True])

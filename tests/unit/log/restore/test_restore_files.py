@@ -356,7 +356,7 @@ async def test_a_segment_is_put_back_beside_the_chunks_that_it_holds() -> None:
         batches = await read_range(engine, topic, 0, job.start, job.end)
         fixed = await own.steps.fix(job, [await own.write_segment(job, batches, 2)])
         assert fixed is not None
-        await own.carry_through(fixed)
+        await own.run_jobs(fixed)
         follow(engine, topic)
         await add(engine, "b", count=3)
         before = await log_of(engine)

@@ -111,7 +111,7 @@ async def test_a_segment_is_served_byte_for_byte(interval: int, read_bytes: int)
         file = await place.compactor.write_segment(job, before, interval)
         fixed = await place.compactor.steps.fix(job, [file])
         assert fixed is not None
-        await place.compactor.carry_through(fixed)
+        await place.compactor.run_jobs(fixed)
         follow(engine, topic)
         assert await place.kinds(topic) == [SEGMENT]
         assert await read_range(engine, topic, 0, 0, end) == before
