@@ -75,7 +75,7 @@ def check_reads(query: str) -> None:
     """
     if (change := _CHANGE.match(query)) is not None:
         raise ConfigurationError(
-            f"headwater sql cannot run {change[1].upper()}, it only reads topics; "
+            f"headwater sql only reads topics and cannot run {change[1].upper()}; "
             "write records with a Kafka client, such as headwater produce"
         )
 
