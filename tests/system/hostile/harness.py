@@ -20,6 +20,7 @@ from typing import Any
 from kio.index import load_response_schema
 from kio.serial import entity_reader
 
+from headwater.wire.messages.api_versions import ApiKey
 from peers.headwater import start_headwater
 from peers.process import Server, free_port
 from tests.support.broker.running import WireClient
@@ -78,7 +79,9 @@ class Target:
             "assignments": [],
             "configs": given,
         }
-        reply = await self.call(19, 7, topics=[topic], timeout=10_000, validate_only=False)
+        reply = await self.call(
+            ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=10_000, validate_only=False
+        )
         assert reply.topics[0].error_code == 0, reply.topics[0].error_message
 
     async def attack(self, frame: bytes) -> bytes | None:

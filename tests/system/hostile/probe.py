@@ -10,9 +10,10 @@ import struct
 import sys
 import time
 
+from headwater.wire.messages.api_versions import ApiKey
+
 PAUSE = 0.02
 PATIENCE = 30.0
-API_VERSIONS = 18
 
 
 def main(port: int) -> None:
@@ -30,7 +31,7 @@ def main(port: int) -> None:
 
 def ping(connection: socket.socket) -> float:
     """The seconds that one ApiVersions request takes."""
-    body = struct.pack(">hhih", API_VERSIONS, 0, 1, -1)
+    body = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 1, -1)
     began = time.perf_counter()
     connection.sendall(struct.pack(">i", len(body)) + body)
     (length,) = struct.unpack(">i", read(connection, 4))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import WireClient, request_frame
 from tests.system.hostile.harness import ANSWER_LIMIT, Target
 
@@ -51,12 +52,12 @@ async def settled(broker: Target) -> None:
 
 async def test_an_idle_connection_costs_a_few_kilobytes(broker: Target) -> None:
     async with connections(broker, 50) as some:
-        await asyncio.gather(*(client.call(18, 0) for client in some))
+        await asyncio.gather(*(client.call(ApiKey.API_VERSIONS, 0) for client in some))
     await settled(broker)
     before = broker.start_of_growth()
     async with broker.watched(growth_limit=IDLE * IDLE_BYTES), connections(broker, IDLE) as idle:
         for client in idle:
-            assert (await client.call(18, 0)).error_code == 0
+            assert (await client.call(ApiKey.API_VERSIONS, 0)).error_code == 0
     assert (broker.peak_memory() - before) / IDLE <= IDLE_BYTES
 
 
@@ -66,7 +67,7 @@ async def test_a_broker_without_file_descriptors_serves_those_who_are_connected(
     pid = broker.server.pid
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     async with connections(broker, 50) as some:
-        assert (await some[-1].call(18, 0)).error_code == 0
+        assert (await some[-1].call(ApiKey.API_VERSIONS, 0)).error_code == 0
         open_files = descriptors(pid)
         reported = broker.log.count("No more connections can be accepted")
         async with broker.watched():
@@ -74,20 +75,20 @@ async def test_a_broker_without_file_descriptors_serves_those_who_are_connected(
             try:
                 async with connections(broker, 100):
                     for client in some:
-                        assert (await client.call(18, 0)).error_code == 0
+                        assert (await client.call(ApiKey.API_VERSIONS, 0)).error_code == 0
                     with pytest.raises(OSError):  # noqa: PT011 - of the kind of urllib
                         await asyncio.to_thread(healthy, broker)
                     await asyncio.sleep(2.5)
-                    assert (await some[0].call(18, 0)).error_code == 0
+                    assert (await some[0].call(ApiKey.API_VERSIONS, 0)).error_code == 0
             finally:
                 resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-        assert (await broker.call(18, 0)).error_code == 0
+        assert (await broker.call(ApiKey.API_VERSIONS, 0)).error_code == 0
         assert await asyncio.to_thread(healthy, broker)
     assert broker.log.count("No more connections can be accepted") == reported + 1
 
 
 async def test_silent_sockets_do_not_keep_the_health_probe_out(broker: Target) -> None:
-    await broker.call(18, 0)  # it has begun to serve
+    await broker.call(ApiKey.API_VERSIONS, 0)  # it has begun to serve
     silent = []
     try:
         for _ in range(SILENT):
@@ -101,7 +102,7 @@ async def test_silent_sockets_do_not_keep_the_health_probe_out(broker: Target) -
 
 async def test_thousands_of_small_requests_at_once_let_others_have_a_turn(broker: Target) -> None:
     requests = 5_000
-    asked = request_frame(18, 0, 1) * requests
+    asked = request_frame(ApiKey.API_VERSIONS, 0, 1) * requests
     size = len(await ask(broker, asked[: len(asked) // requests], 1))
     async with broker.watched():
         await asyncio.gather(*(ask(broker, asked, requests * size) for _ in range(4)))

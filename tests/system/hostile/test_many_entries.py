@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from headwater.wire.messages.api_versions import ApiKey
 from tests.system.hostile.frames import Repeat, large_frame
 from tests.system.hostile.harness import Target, read_reply
 
@@ -16,7 +17,7 @@ TOPIC = "many-entries"
 async def topic(broker: Target) -> str:
     """A topic that exists."""
     metadata = {"topics": [{"name": TOPIC, "topic_id": None}], "allow_auto_topic_creation": True}
-    await broker.call(3, 12, **metadata, include_topic_authorized_operations=False)
+    await broker.call(ApiKey.METADATA, 12, **metadata, include_topic_authorized_operations=False)
     return TOPIC
 
 
@@ -192,7 +193,7 @@ async def test_a_group_with_a_long_name_does_not_hide_the_others(broker: Target)
     )  # fmt: skip
     async with broker.watched():
         assert await broker.attack(frame) is None
-    assert (await broker.call(16, 1)).error_code == 0
+    assert (await broker.call(ApiKey.LIST_GROUPS, 1)).error_code == 0
 
 
 async def test_a_configuration_of_20_mb_is_not_taken(broker: Target) -> None:
@@ -214,13 +215,13 @@ async def test_fetch_sessions_of_one_client_are_bounded(broker: Target, topic: s
     async with broker.watched():
         for _ in range(8):
             client.writer.write(frame)
-            reply = read_reply(await client.receive_frame(), 1, 12)
+            reply = read_reply(await client.receive_frame(), ApiKey.FETCH, 12)
             sessions.append(reply.session_id != 0)
     assert sessions == [True] * 5 + [False] * 3
     await client.close()
     deadline = time.monotonic() + 5
     while True:  # the sessions end with their connection
-        reply = read_reply(await broker.attack(frame) or b"", 1, 12)
+        reply = read_reply(await broker.attack(frame) or b"", ApiKey.FETCH, 12)
         if reply.session_id or time.monotonic() > deadline:
             break
     assert reply.session_id

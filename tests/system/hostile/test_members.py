@@ -2,6 +2,8 @@
 
 import pytest
 
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import request_frame
 from tests.system.hostile.harness import Target, read_reply
 
@@ -15,7 +17,7 @@ METADATA = {
 @pytest.mark.parametrize("metadata", METADATA.values(), ids=METADATA.keys())
 async def test_metadata_that_does_not_parse_ends_no_broker(broker: Target, metadata: bytes) -> None:
     frame = request_frame(
-        11,
+        ApiKey.JOIN_GROUP,
         3,
         1,
         group_id="strangers",
@@ -34,7 +36,7 @@ async def test_group_that_asks_for_too_much_is_refused_and_its_neighbours_go_on(
 ) -> None:
     def join(group: str, metadata: bytes) -> bytes:
         return request_frame(
-            11,
+            ApiKey.JOIN_GROUP,
             3,
             1,
             group_id=group,
@@ -51,7 +53,7 @@ async def test_group_that_asks_for_too_much_is_refused_and_its_neighbours_go_on(
         for frame, code in zip(frames, (-1, 0, 24), strict=True):
             reply = await broker.attack(frame)
             assert reply is not None
-            assert read_reply(reply, 11, 3).error_code == code
+            assert read_reply(reply, ApiKey.JOIN_GROUP, 3).error_code == code
 
 
 async def test_patterns_of_any_kind_delay_nobody(broker: Target) -> None:
@@ -65,12 +67,12 @@ async def test_patterns_of_any_kind_delay_nobody(broker: Target) -> None:
         }
         for number in range(200)
     ]
-    await broker.call(19, 7, topics=topics, timeout=10_000, validate_only=False)
+    await broker.call(ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=10_000, validate_only=False)
     slow = "(a|b|.)*" * 200, "((a*)*(b*)*.*)" * 150, "(?:.*[ab].{0,20}){40}", r"\p{L}" * 800
     patterns = [*slow, "(a|b)" * 6_000]
     frames = [
         request_frame(
-            68,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
             1,
             1,
             group_id="patterns",
@@ -97,7 +99,7 @@ async def test_group_of_very_many_partitions_delays_nobody(broker: Target) -> No
         await broker.create_topic(name, 10_000)
     frames = [
         request_frame(
-            68,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
             1,
             1,
             group_id=f"large-{assignor}",
@@ -118,7 +120,10 @@ async def test_group_of_very_many_partitions_delays_nobody(broker: Target) -> No
         for frame in frames:
             reply = await broker.attack(frame)
             assert reply is not None
-            assert read_reply(reply, 68, 1).error_code == -1
+            assert (
+                read_reply(reply, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1).error_code
+                == Code.UNKNOWN_SERVER_ERROR
+            )
     for name in names:
         topics = [{"name": name, "topic_id": None}]
-        await broker.call(20, 6, topics=topics, timeout=10_000)
+        await broker.call(ApiKey.DELETE_TOPICS, 6, topics=topics, timeout=10_000)

@@ -10,13 +10,14 @@ import pytest
 
 from headwater.wire.batches.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
 from headwater.wire.batches.codecs import Codec, compress
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.wire.varint import encode_signed
 from tests.support.broker.running import NOW, produce_fields, request_frame
 from tests.support.wire.batches import resealed
 from tests.system.hostile.harness import Target, read_reply
 
 MIB = 1 << 20
-PRODUCE, LIST_OFFSETS = 0, 2
 COMPACTED = {"cleanup.policy": "compact"}
 RECOMPRESSED = {"compression.type": "lz4"}
 
@@ -65,15 +66,17 @@ async def topic(broker: Target, configs: dict[str, str] | None = None) -> str:
 
 
 async def produce(broker: Target, name: str, batch: bytes) -> Any:
-    answer = await broker.attack(request_frame(PRODUCE, 9, 1, **produce_fields(name, batch)))
+    answer = await broker.attack(request_frame(ApiKey.PRODUCE, 9, 1, **produce_fields(name, batch)))
     assert answer is not None
-    return read_reply(answer, PRODUCE, 9).responses[0].partition_responses[0]
+    return read_reply(answer, ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
 
 
 async def end_of(broker: Target, name: str, timestamp: int = -1) -> int:
     partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
     topics = [{"name": name, "partitions": [partition]}]
-    reply = await broker.call(LIST_OFFSETS, 5, replica_id=-1, isolation_level=0, topics=topics)
+    reply = await broker.call(
+        ApiKey.LIST_OFFSETS, 5, replica_id=-1, isolation_level=0, topics=topics
+    )
     assert reply.topics[0].partitions[0].error_code == 0
     offset: int = reply.topics[0].partitions[0].offset
     return offset
@@ -99,7 +102,7 @@ async def test_records_that_decompress_to_too_much_are_refused(
     assert len(batch) < 64 * 1024
     async with broker.watched():
         for name in names:
-            assert (await produce(broker, name, batch)).error_code == 10
+            assert (await produce(broker, name, batch)).error_code == Code.MESSAGE_TOO_LARGE
     assert [await end_of(broker, name) for name in names] == [0] * 6
 
 

@@ -36,7 +36,7 @@ async def test_a_request_that_holds_the_loop_is_named(
 ) -> None:
     key = ApiKey.LIST_GROUPS
     monkeypatch.setitem(apis.APIS, int(key), Api(key, "ListGroups", handle=handle))
-    await broker.call(16, 0)
+    await broker.call(ApiKey.LIST_GROUPS, 0)
     await asyncio.sleep(2 * loop_delay.SAMPLE_SECONDS)
     metrics = broker.services.metrics
     assert dict(metrics.slow_turns)["ListGroups"].value == 1

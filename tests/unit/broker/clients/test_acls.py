@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import RunningBroker
 
-DESCRIBE, CREATE, DELETE = 29, 30, 31
 SECURITY_DISABLED = (54, "No Authorizer is configured.")
 ANY = {"operation": 1, "permission_type": 1}
 
@@ -23,12 +23,12 @@ async def test_acls_are_refused_because_security_is_disabled(
             ("pattern_type_filter" if word else "resource_pattern_type"): 3,
         }  # fmt: skip
 
-    described = await broker.call(DESCRIBE, version, **one("_filter"))
+    described = await broker.call(ApiKey.DESCRIBE_ACLS, version, **one("_filter"))
     assert (described.error_code, described.error_message) == SECURITY_DISABLED
     assert described.resources == ()
-    created = await broker.call(CREATE, version, creations=[one(""), one("")])
+    created = await broker.call(ApiKey.CREATE_ACLS, version, creations=[one(""), one("")])
     codes = [(each.error_code, each.error_message) for each in created.results]
     assert codes == [SECURITY_DISABLED] * 2
-    deleted = await broker.call(DELETE, version, filters=[one("_filter")])
+    deleted = await broker.call(ApiKey.DELETE_ACLS, version, filters=[one("_filter")])
     (found,) = deleted.filter_results
     assert (found.error_code, found.error_message, found.matching_acls) == (*SECURITY_DISABLED, ())

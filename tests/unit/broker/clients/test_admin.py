@@ -10,10 +10,9 @@ from headwater.app.storage_engine import log_directory
 from headwater.broker.handlers import list_transactions
 from headwater.groups.bounds import MAX_PATTERN_CHARS
 from headwater.groups.consumer.patterns import pattern_fault
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import RunningBroker, batch, produce_fields, running_broker
-
-DESCRIBE_LOG_DIRS, ALTER_LOG_DIRS, ELECT, REASSIGN, LIST_REASSIGNMENTS = 35, 34, 43, 45, 46
-DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 61, 65, 66
 
 
 @pytest.mark.parametrize("version", range(1, 6))
@@ -22,8 +21,8 @@ async def test_the_one_log_directory_holds_every_partition(
 ) -> None:
     await broker.create_topic("t", partitions=2)
     records = batch(b"x" * 1000)
-    await broker.call(0, 9, **produce_fields("t", records, partition=1))
-    response = await broker.call(DESCRIBE_LOG_DIRS, version, topics=None)
+    await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", records, partition=1))
+    response = await broker.call(ApiKey.DESCRIBE_LOG_DIRS, version, topics=None)
     (found,) = response.results
     assert (found.error_code, found.log_dir) == (0, "memory://")
     (topic,) = found.topics
@@ -36,7 +35,7 @@ async def test_the_one_log_directory_holds_every_partition(
 async def test_what_is_trimmed_no_longer_counts(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     for _ in range(3):
-        await broker.call(0, 9, **produce_fields("t", batch(b"x" * 100)))
+        await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * 100)))
     topic = await broker.engine.topics.find("t")
     before = (await broker.engine.sizes(topic.streams))[topic.streams[0]]
     await broker.engine.delete_records(topic, 0, 2)
@@ -50,8 +49,8 @@ async def test_sizes_of_many_partitions_are_those_of_each(broker: RunningBroker)
     await broker.create_topic("many", partitions=1200)
     records = batch(b"x")
     for partition in (0, 599, 1199):
-        await broker.call(0, 9, **produce_fields("many", records, partition=partition))
-    response = await broker.call(DESCRIBE_LOG_DIRS, 4, topics=None)
+        await broker.call(ApiKey.PRODUCE, 9, **produce_fields("many", records, partition=partition))
+    response = await broker.call(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None)
     found = {
         p.partition_index: p.partition_size
         for topic in response.results[0].topics
@@ -64,16 +63,16 @@ async def test_sizes_of_many_partitions_are_those_of_each(broker: RunningBroker)
 async def test_named_partitions_alone_are_described(broker: RunningBroker) -> None:
     await broker.create_topic("t", partitions=2)
     asked = [{"topic": "t", "partitions": [1, 7]}, {"topic": "no", "partitions": [0]}]
-    response = await broker.call(DESCRIBE_LOG_DIRS, 4, topics=asked)
+    response = await broker.call(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=asked)
     (topic,) = response.results[0].topics
     assert [p.partition_index for p in topic.partitions] == [1]
-    response = await broker.call(DESCRIBE_LOG_DIRS, 4, topics=[])
+    response = await broker.call(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[])
     assert response.results[0].topics == ()
 
 
 async def test_a_local_directory_tells_its_space(tmp_path: Path) -> None:
     async with running_broker(directory=log_directory(tmp_path.as_uri())) as broker:
-        (found,) = (await broker.call(DESCRIBE_LOG_DIRS, 4, topics=None)).results
+        (found,) = (await broker.call(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None)).results
     assert found.log_dir == str(tmp_path)
     assert 0 < found.usable_bytes <= found.total_bytes
 
@@ -90,9 +89,13 @@ async def test_a_replica_is_in_the_one_directory_already(broker: RunningBroker) 
         {"path": "memory://", "topics": [{"name": "no", "partitions": [0]}]},
         {"path": "/else", "topics": [{"name": "t", "partitions": [0]}]},
     ]
-    response = await broker.call(ALTER_LOG_DIRS, 2, dirs=asked)
+    response = await broker.call(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=asked)
     codes = [[p.error_code for p in topic.partitions] for topic in response.results]
-    assert codes == [[0, 3], [3], [57]]
+    assert codes == [
+        [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION],
+        [Code.UNKNOWN_TOPIC_OR_PARTITION],
+        [Code.LOG_DIR_NOT_FOUND],
+    ]
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -103,22 +106,31 @@ async def test_no_election_is_ever_needed(broker: RunningBroker, version: int) -
     ]}  # fmt: skip
     if version:
         fields["election_type"] = 0
-    response = await broker.call(ELECT, version, **fields)
+    response = await broker.call(ApiKey.ELECT_LEADERS, version, **fields)
     codes = [[p.error_code for p in t.partition_result] for t in response.replica_election_results]
-    assert codes == [[84, 3], [3]]
+    assert codes == [
+        [Code.ELECTION_NOT_NEEDED, Code.UNKNOWN_TOPIC_OR_PARTITION],
+        [Code.UNKNOWN_TOPIC_OR_PARTITION],
+    ]
 
 
 async def test_an_election_of_all_partitions_finds_nothing_to_do(broker: RunningBroker) -> None:
     await broker.create_topic("t")
-    response = await broker.call(ELECT, 2, timeout=1000, election_type=0, topic_partitions=None)
+    response = await broker.call(
+        ApiKey.ELECT_LEADERS, 2, timeout=1000, election_type=0, topic_partitions=None
+    )
     assert (response.error_code, response.replica_election_results) == (0, ())
 
 
 async def test_an_unknown_kind_of_election_is_refused(broker: RunningBroker) -> None:
     asked = [{"topic": "t", "partitions": [0]}]
-    response = await broker.call(ELECT, 2, timeout=1000, election_type=7, topic_partitions=asked)
-    assert response.error_code == 42
-    assert response.replica_election_results[0].partition_result[0].error_code == 42
+    response = await broker.call(
+        ApiKey.ELECT_LEADERS, 2, timeout=1000, election_type=7, topic_partitions=asked
+    )
+    assert response.error_code == Code.INVALID_REQUEST
+    assert (
+        response.replica_election_results[0].partition_result[0].error_code == Code.INVALID_REQUEST
+    )
 
 
 async def test_a_reassignment_to_living_brokers_is_done_at_once(broker: RunningBroker) -> None:
@@ -130,25 +142,42 @@ async def test_a_reassignment_to_living_brokers_is_done_at_once(broker: RunningB
         {"name": "t", "partitions": [{"partition_index": p, "replicas": r} for p, r in wanted]},
         {"name": "no", "partitions": [{"partition_index": 0, "replicas": [1]}]},
     ]
-    response = await broker.call(REASSIGN, 1, timeout=1000, topics=topics)
+    response = await broker.call(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, timeout=1000, topics=topics
+    )
     codes = [[p.error_code for p in t.partitions] for t in response.responses]
-    assert codes == [[0, 39, 39, 39, 85, 3, 3], [3]]
-    listed = await broker.call(LIST_REASSIGNMENTS, 0, timeout=1000, topics=None)
+    assert codes == [
+        [
+            Code.NONE,
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            Code.INVALID_REPLICA_ASSIGNMENT,
+            Code.NO_REASSIGNMENT_IN_PROGRESS,
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+        ],
+        [Code.UNKNOWN_TOPIC_OR_PARTITION],
+    ]
+    listed = await broker.call(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, timeout=1000, topics=None)
     assert (listed.error_code, listed.topics) == (0, ())
 
 
 async def test_the_producers_of_a_partition_are_described(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     records = batch(b"a", b"b", producer_id=7, producer_epoch=3, base_sequence=0)
-    await broker.call(0, 9, **produce_fields("t", records))
+    await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", records))
     asked = [
         {"name": "t", "partition_indexes": [0, 4]},
         {"name": "no", "partition_indexes": [0]},
         {"name": "a b", "partition_indexes": [0]},
     ]
-    response = await broker.call(DESCRIBE_PRODUCERS, 0, topics=asked)
+    response = await broker.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=asked)
     codes = [[p.error_code for p in topic.partitions] for topic in response.topics]
-    assert codes == [[0, 3], [3], [17]]
+    assert codes == [
+        [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION],
+        [Code.UNKNOWN_TOPIC_OR_PARTITION],
+        [Code.INVALID_TOPIC_EXCEPTION],
+    ]
     (producer,) = response.topics[0].partitions[0].active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 1)
     assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (-1, -1)
@@ -156,25 +185,36 @@ async def test_the_producers_of_a_partition_are_described(broker: RunningBroker)
 
 
 async def test_no_transactional_id_is_known(broker: RunningBroker) -> None:
-    response = await broker.call(DESCRIBE_TRANSACTIONS, 0, transactional_ids=["a", ""])
-    assert [one.error_code for one in response.transaction_states] == [105, 42]
+    response = await broker.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["a", ""])
+    assert [one.error_code for one in response.transaction_states] == [
+        Code.TRANSACTIONAL_ID_NOT_FOUND,
+        Code.INVALID_REQUEST,
+    ]
 
 
 @pytest.mark.parametrize("version", range(3))
 async def test_filters_of_transactions_are_checked(broker: RunningBroker, version: int) -> None:
     fields: dict[str, Any] = {"state_filters": ["Ongoing", "Zip"], "producer_id_filters": [5]}
     fields |= {"duration_filter": -1} if version else {}
-    response = await broker.call(LIST_TRANSACTIONS, version, **fields)
+    response = await broker.call(ApiKey.LIST_TRANSACTIONS, version, **fields)
     assert (response.error_code, response.unknown_state_filters) == (0, ("Zip",))
     assert response.transaction_states == ()
 
 
-@pytest.mark.parametrize(("pattern", "code"), [("[", 128), ("a.*", 0), ("", 0), (None, 0)])
+@pytest.mark.parametrize(
+    ("pattern", "code"),
+    [
+        ("[", Code.INVALID_REGULAR_EXPRESSION),
+        ("a.*", Code.NONE),
+        ("", Code.NONE),
+        (None, Code.NONE),
+    ],
+)
 async def test_a_pattern_of_transactional_ids_must_be_one(
     broker: RunningBroker, pattern: str | None, code: int
 ) -> None:
     response = await broker.call(
-        LIST_TRANSACTIONS, 2,
+        ApiKey.LIST_TRANSACTIONS, 2,
         state_filters=[], producer_id_filters=[], duration_filter=-1,
         transactional_id_pattern=pattern,
     )  # fmt: skip
@@ -194,8 +234,10 @@ async def test_a_pattern_of_transactional_ids_is_bounded_and_compiled_in_a_threa
     fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
     for pattern in ("a" * MAX_PATTERN_CHARS, "a" * (MAX_PATTERN_CHARS + 1), r"\p{L}" * 800):
         response = await broker.call(
-            LIST_TRANSACTIONS, 2, **fields, transactional_id_pattern=pattern
+            ApiKey.LIST_TRANSACTIONS, 2, **fields, transactional_id_pattern=pattern
         )
-        assert response.error_code == (0 if pattern == "a" * MAX_PATTERN_CHARS else 128)
+        assert response.error_code == (
+            Code.NONE if pattern == "a" * MAX_PATTERN_CHARS else Code.INVALID_REGULAR_EXPRESSION
+        )
     assert len(threads) == 3
     assert threading.main_thread() not in threads

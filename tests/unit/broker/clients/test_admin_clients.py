@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import RunningBroker, batch, produce_fields
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -28,7 +30,7 @@ async def with_kafka_python(broker: RunningBroker, work: Callable[[Any], Any]) -
 async def test_kafka_python_sees_the_log_directory(broker: RunningBroker) -> None:
     await broker.create_topic("t", 2)
     records = batch(b"x")
-    await broker.call(0, 9, **produce_fields("t", records))
+    await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", records))
     (found,) = await with_kafka_python(broker, lambda admin: admin.describe_log_dirs())
     shown = str(found)
     assert "memory://" in shown
@@ -59,7 +61,7 @@ async def test_kafka_python_sees_producers_and_no_transactions(broker: RunningBr
 
     await broker.create_topic("t")
     records = batch(b"a", producer_id=7, producer_epoch=3, base_sequence=0)
-    await broker.call(0, 9, **produce_fields("t", records))
+    await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", records))
     partition = TopicPartition("t", 0)
     found = await with_kafka_python(broker, lambda admin: admin.describe_producers([partition]))
     (producer,) = found[partition].active_producers
@@ -124,4 +126,4 @@ async def test_librdkafka_elects_nothing(broker: RunningBroker) -> None:
         return asked.result(10)
 
     (error,) = (await asyncio.to_thread(work)).values()
-    assert error.code() == 84
+    assert error.code() == Code.ELECTION_NOT_NEEDED

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.group_members import JOINS, TOPIC, ClientMember
 from tests.support.broker.serving import PARTITIONS, call, port_of, serving
 
@@ -107,7 +108,9 @@ async def test_group_goes_on_unchanged_when_its_coordinator_stops(
         members = [await JOINS[client](everywhere, "g") for _ in range(2)]
         await until_shared(members)
         before = [await member.assigned() for member in members]
-        found = await call(addresses[1], 10, 6, key_type=0, coordinator_keys=["g"])
+        found = await call(
+            addresses[1], ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=["g"]
+        )
         await brokers.pop(found.coordinators[0].node_id).aclose()
         await asyncio.to_thread(produce, everywhere, values)
         assert [value for value in await read(members, values) if value != b"zero"] == values

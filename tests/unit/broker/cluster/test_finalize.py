@@ -22,11 +22,11 @@ from headwater.meta.memory import MemoryDatabase, MemoryStore
 from headwater.meta.store import Writes
 from headwater.meta.values import decode, encode
 from headwater.objects.memory import MemoryObjects
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import running_broker
 from tests.support.log.harness import append, make_batch, read_all, running_engine
 
 OLD = Levels(1, 1)
-UPDATE_FEATURES, API_VERSIONS = 57, 18
 
 
 def cluster_at(level: int) -> MemoryDatabase:
@@ -171,7 +171,7 @@ async def test_a_broker_ends_when_its_cluster_was_restored_under_it() -> None:
 async def test_kafkas_own_tools_see_the_level_and_are_refused_what_cannot_be() -> None:
     async with running_broker() as broker:
         told = await broker.call(
-            API_VERSIONS, 4, client_software_name="x", client_software_version="1"
+            ApiKey.API_VERSIONS, 4, client_software_name="x", client_software_version="1"
         )
         assert {f.name: f.max_version_level for f in told.finalized_features} == {
             "group.version": 1,
@@ -182,7 +182,7 @@ async def test_kafkas_own_tools_see_the_level_and_are_refused_what_cannot_be() -
             change: dict[str, object] = {"feature": name, "max_version_level": level}
             if version == 0:
                 change["allow_downgrade"] = False
-            reply = await broker.call(UPDATE_FEATURES, version, feature_updates=[change])
+            reply = await broker.call(ApiKey.UPDATE_FEATURES, version, feature_updates=[change])
             return int(reply.error_code)
 
         assert await update("headwater.version", SUPPORTED_LEVELS.highest) == 0

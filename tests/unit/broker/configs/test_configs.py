@@ -17,6 +17,8 @@ from headwater.topic_config.topic import (
     retention_bytes,
     retention_ms,
 )
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from headwater.work_budget import MAX_DESCRIBED_CONFIGS
 from tests.support.broker.running import RunningBroker
 
@@ -28,7 +30,10 @@ async def alter(broker: RunningBroker, *changes: tuple[str, int, str | None], **
     resource = {"resource_type": 2, "resource_name": "t", "configs": configs}
     resource |= {key: value for key, value in more.items() if key.startswith("resource")}
     response = await broker.call(
-        44, 1, resources=[resource], validate_only=more.get("validate_only", False)
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        resources=[resource],
+        validate_only=more.get("validate_only", False),
     )
     return int(response.responses[0].error_code)
 
@@ -103,14 +108,22 @@ async def test_changes_are_applied_one_by_one(broker: RunningBroker) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "more", "code"),
-    [([("nope", SET, "1")], {}, 40), ([("nope", DELETE, None)], {}, 0),
-     ([("retention.ms", APPEND, "1")], {}, 40), ([("retention.ms", SET, None)], {}, 42),
-     ([("retention.ms", SET, "1"), ("retention.ms", SET, "2")], {}, 42),
-     ([("retention.ms", 9, "1")], {}, 42),
-     ([("retention.ms", SET, "1")], {"resource_name": "no"}, 3),
-     ([("retention.ms", SET, "1")], {"resource_type": 4, "resource_name": "1"}, 0),
-     ([("log.retention.hours", SET, "1")], {"resource_type": 4, "resource_name": "1"}, 42)],
-)  # fmt: skip
+    [
+        ([("nope", SET, "1")], {}, Code.INVALID_CONFIG),
+        ([("nope", DELETE, None)], {}, Code.NONE),
+        ([("retention.ms", APPEND, "1")], {}, Code.INVALID_CONFIG),
+        ([("retention.ms", SET, None)], {}, Code.INVALID_REQUEST),
+        ([("retention.ms", SET, "1"), ("retention.ms", SET, "2")], {}, Code.INVALID_REQUEST),
+        ([("retention.ms", 9, "1")], {}, Code.INVALID_REQUEST),
+        ([("retention.ms", SET, "1")], {"resource_name": "no"}, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        ([("retention.ms", SET, "1")], {"resource_type": 4, "resource_name": "1"}, Code.NONE),
+        (
+            [("log.retention.hours", SET, "1")],
+            {"resource_type": 4, "resource_name": "1"},
+            Code.INVALID_REQUEST,
+        ),
+    ],
+)
 async def test_changes_are_checked_as_kafka_does(
     broker: RunningBroker, changes: list[Any], more: dict[str, Any], code: int
 ) -> None:
@@ -132,7 +145,7 @@ async def test_alter_configs_replaces_everything(broker: RunningBroker) -> None:
         "resource_name": "t",
         "configs": [{"name": "retention.ms", "value": "9"}],
     }
-    response = await broker.call(33, 2, resources=[resource], validate_only=False)
+    response = await broker.call(ApiKey.ALTER_CONFIGS, 2, resources=[resource], validate_only=False)
     assert response.responses[0].error_code == 0
     assert await configs(broker) == {"retention.ms": "9"}
 
@@ -144,7 +157,7 @@ async def test_configurations_are_described_with_their_sources(broker: RunningBr
         (4, "1", ["num.partitions"]), (4, "9", None), (4, "", None), (16, "1", None),
     ]  # fmt: skip
     response = await broker.call(
-        32, 4,
+        ApiKey.DESCRIBE_CONFIGS, 4,
         resources=[
             {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
             for kind, name, keys in asked
@@ -200,7 +213,7 @@ async def test_more_configurations_than_one_request_may_ask_for_are_refused(
         broker.services, request, RequestContext(1, None, ClientSession(PLAINTEXT, 1))
     )
     assert {one.get("error_code", 0) for one in reply["results"][:count]} == {0}
-    assert reply["results"][-1]["error_code"] == 44
+    assert reply["results"][-1]["error_code"] == Code.POLICY_VIOLATION
     rows = {id(one["configs"]) for one in reply["results"][:count]}
     assert len(rows) == 1  # they share what is the same
 
@@ -219,8 +232,14 @@ async def test_a_topic_is_not_given_the_table_of_another(broker: RunningBroker) 
          "configs": [*wanted] if each == "u" else [{"name": name, "value": "lake.raw.v"}]}
         for each in ("u", "v", "w")
     ]  # fmt: skip
-    answer = await broker.call(19, 7, topics=topics, timeout=1000, validate_only=False)
-    assert [each.error_code for each in answer.topics] == [40, 0, 40]
+    answer = await broker.call(
+        ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=1000, validate_only=False
+    )
+    assert [each.error_code for each in answer.topics] == [
+        Code.INVALID_CONFIG,
+        Code.NONE,
+        Code.INVALID_CONFIG,
+    ]
     assert await configs(broker) == {name: "lake.raw.t", "retention.ms": "5"}
 
 

@@ -10,6 +10,8 @@ from headwater.broker.configs.loggers import loggers
 from headwater.groups.configs import GroupConfigs
 from headwater.groups.settings import GroupSettings
 from headwater.meta.memory import MemoryStore
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import (
     NOW,
     RunningBroker,
@@ -18,7 +20,6 @@ from tests.support.broker.running import (
     produce_fields,
 )
 
-PRODUCE, DESCRIBE, ALTER, INCREMENTAL, LIST = 0, 32, 33, 44, 74
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -31,14 +32,16 @@ async def alter(
 ) -> tuple[int, str | None]:
     configs = [{"name": n, "config_operation": o, "value": v} for n, o, v in changes]
     asked = {"resource_type": resource[0], "resource_name": resource[1], "configs": configs}
-    response = await broker.call(INCREMENTAL, 1, resources=[asked], validate_only=validate_only)
+    response = await broker.call(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[asked], validate_only=validate_only
+    )
     (result,) = response.responses
     return int(result.error_code), result.error_message
 
 
 async def describe(broker: RunningBroker, kind: int, name: str, *keys: str) -> Any:
     response = await broker.call(
-        DESCRIBE, 4,
+        ApiKey.DESCRIBE_CONFIGS, 4,
         resources=[
             {"resource_type": kind, "resource_name": name, "configuration_keys": keys or None}
         ],
@@ -60,11 +63,11 @@ async def test_a_default_of_the_cluster_holds_for_topics_that_set_nothing(
     large = batch(b"x" * 1000)
     codes = {}
     for name in ("plain", "own"):
-        response = await broker.call(PRODUCE, 9, **produce_fields(name, large))
+        response = await broker.call(ApiKey.PRODUCE, 9, **produce_fields(name, large))
         codes[name] = response.responses[0].partition_responses[0].error_code
-    assert codes == {"plain": 10, "own": 0}
+    assert codes == {"plain": Code.MESSAGE_TOO_LARGE, "own": Code.NONE}
     assert (await alter(broker, (BROKER, ""), ("message.max.bytes", DELETE, None)))[0] == 0
-    response = await broker.call(PRODUCE, 9, **produce_fields("plain", large))
+    response = await broker.call(ApiKey.PRODUCE, 9, **produce_fields("plain", large))
     assert response.responses[0].partition_responses[0].error_code == 0
 
 
@@ -138,14 +141,14 @@ async def test_what_has_no_effect_is_checked_all_the_same(
     broker: RunningBroker, name: str, value: str
 ) -> None:
     code, message = await alter(broker, (BROKER, ""), (name, SET, value))
-    assert code == 42
+    assert code == Code.INVALID_REQUEST
     assert message is not None
     assert name in message
 
 
 async def test_retention_follows_the_clusters_default(broker: RunningBroker) -> None:
     await broker.create_topic("t")
-    await broker.call(PRODUCE, 9, **produce_fields("t", batch(b"x", timestamp=NOW - 60_000)))
+    await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x", timestamp=NOW - 60_000)))
     await alter(broker, (BROKER, ""), ("log.retention.ms", SET, "1000"))
     engine: Any = broker.engine
     await engine._maintenance.sweep()
@@ -212,7 +215,7 @@ async def test_altering_everything_replaces_it(broker: RunningBroker) -> None:
         "resource_name": "",
         "configs": [{"name": "message.max.bytes", "value": "5"}],
     }
-    response = await broker.call(ALTER, 2, resources=[resource], validate_only=False)
+    response = await broker.call(ApiKey.ALTER_CONFIGS, 2, resources=[resource], validate_only=False)
     assert response.responses[0].error_code == 0
     assert [one.name for one in (await describe(broker, BROKER, "")).configs] == [
         "message.max.bytes"
@@ -345,7 +348,7 @@ async def test_loggers_refuse_in_kafkas_words(
 async def test_what_has_no_configurations_is_refused(
     broker: RunningBroker, kind: int, name: str
 ) -> None:
-    assert (await describe(broker, kind, name)).error_code == 42
+    assert (await describe(broker, kind, name)).error_code == Code.INVALID_REQUEST
     if kind != BROKER:
         assert (await alter(broker, (kind, name), ("a", SET, "1")))[0] == 42
 
@@ -355,11 +358,13 @@ async def test_everything_with_configurations_is_listed(broker: RunningBroker) -
     await alter(broker, (GROUP, "g"), ("consumer.session.timeout.ms", SET, "50000"))
 
     async def listed(*kinds: int) -> list[tuple[int, str]]:
-        response = await broker.call(LIST, 1, resource_types=list(kinds))
+        response = await broker.call(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=list(kinds))
         assert response.error_code == 0
         return [(one.resource_type, one.resource_name) for one in response.config_resources]
 
     assert await listed() == [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (GROUP, "g")]
     assert await listed(GROUP, METRICS) == [(GROUP, "g")]
-    assert (await broker.call(LIST, 1, resource_types=[99])).error_code == 35
-    assert (await broker.call(LIST, 0)).config_resources == ()
+    assert (
+        await broker.call(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[99])
+    ).error_code == Code.UNSUPPORTED_VERSION
+    assert (await broker.call(ApiKey.LIST_CONFIG_RESOURCES, 0)).config_resources == ()

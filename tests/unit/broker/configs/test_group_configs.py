@@ -1,5 +1,6 @@
 """What an operator may set about groups, as Kafka's tools see it."""
 
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import RunningBroker
 
 BROKER = 4
@@ -7,7 +8,7 @@ BROKER = 4
 
 async def test_settings_of_groups_are_shown_under_kafkas_names(broker: RunningBroker) -> None:
     reply = await broker.call(
-        32,
+        ApiKey.DESCRIBE_CONFIGS,
         4,
         resources=[{"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}],
         include_synonyms=False,

@@ -12,9 +12,9 @@ from headwater.groups.requests import (
     ConsumerMemberDescription,
 )
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.scripted import Fixture
 
-CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE = 68, 69
 ALL_OPERATIONS = 3400
 
 
@@ -43,7 +43,7 @@ async def test_consumer_heartbeats_carry_partitions_both_ways(given: Fixture, ve
     )
     owned = [{"topic_id": topic, "partitions": [2, 0]}]
     reply = await given.call(
-        CONSUMER_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
         version,
         **consumer_fields(version, member_epoch=3, topic_partitions=owned, rack_id="r"),
     )
@@ -58,7 +58,7 @@ async def test_consumer_heartbeats_carry_partitions_both_ways(given: Fixture, ve
 
 async def test_what_a_consumer_heartbeat_leaves_out_stays_as_before(given: Fixture) -> None:
     reply = await given.call(
-        CONSUMER_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
         1,
         **consumer_fields(
             member_epoch=3,
@@ -99,7 +99,7 @@ OWNED = [{"topic_id": UUID(int=7), "partitions": [0]}]
 async def test_consumer_heartbeats_that_contradict_themselves_are_refused_in_kafkas_words(
     given: Fixture, fields: dict[str, Any], message: str
 ) -> None:
-    reply = await given.call(CONSUMER_HEARTBEAT, 1, **consumer_fields(**fields))
+    reply = await given.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **consumer_fields(**fields))
     assert (reply.error_code, reply.error_message) == (Code.INVALID_REQUEST, message)
     assert (reply.member_id, reply.member_epoch, reply.assignment) == (None, 0, None)
     assert given.groups.asked == []
@@ -109,10 +109,10 @@ async def test_first_consumer_version_lets_the_group_choose_the_members_id(
     given: Fixture,
 ) -> None:
     assert (
-        await given.call(CONSUMER_HEARTBEAT, 0, **consumer_fields(0, member_id=""))
+        await given.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, **consumer_fields(0, member_id=""))
     ).error_code == 0
     reply = await given.call(
-        CONSUMER_HEARTBEAT, 0, **consumer_fields(0, member_id="", member_epoch=5)
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, **consumer_fields(0, member_id="", member_epoch=5)
     )
     assert reply.error_message == "MemberId can't be empty."
 
@@ -140,7 +140,10 @@ async def test_consumer_groups_are_described_with_topic_names(given: Fixture, ve
     )
     given.groups.answers["describe_consumer"] = lambda group: found if group == "g" else missing
     reply = await given.call(
-        CONSUMER_DESCRIBE, version, group_ids=["g", "x", ""], include_authorized_operations=True
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        version,
+        group_ids=["g", "x", ""],
+        include_authorized_operations=True,
     )
     group, absent, nameless = reply.groups
     assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 4, 3)
@@ -152,5 +155,8 @@ async def test_consumer_groups_are_described_with_topic_names(given: Fixture, ve
         for one in (*shown.assignment.topic_partitions, *shown.target_assignment.topic_partitions)
     ] == [(topic, "t", (0,)), (topic, "t", (0, 1))]
     assert getattr(shown, "member_type", 1) == 1
-    assert (absent.error_code, absent.error_message) == (69, "Group x not found.")
+    assert (absent.error_code, absent.error_message) == (
+        Code.GROUP_ID_NOT_FOUND,
+        "Group x not found.",
+    )
     assert nameless.error_code == Code.INVALID_GROUP_ID

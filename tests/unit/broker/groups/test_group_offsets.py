@@ -10,10 +10,10 @@ import pytest
 from headwater.errors import CoordinatorNotAvailable, NotCoordinator
 from headwater.groups.requests import CommittedOffset
 from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.fake_groups import FakeGroups
 from tests.support.broker.running import RunningBroker, batch, produce_fields, running_broker
 
-COMMIT, FETCH, DELETE = 8, 9, 47
 NO_SUCH_ID = UUID(int=5)
 
 
@@ -69,8 +69,11 @@ async def test_commits_by_name_reach_the_group_and_the_unknown_is_answered(
         {"name": "t", "partitions": [commit_row(1, 10, "note", **epoch), commit_row(2, 11)]},
         {"name": "nope", "partitions": [commit_row(0, 12)]},
     ]
-    reply = await broker.call(COMMIT, version, **commit_fields(version, topics))
-    assert codes(reply) == [("t", [(1, 0), (2, 3)]), ("nope", [(0, 3)])]
+    reply = await broker.call(ApiKey.OFFSET_COMMIT, version, **commit_fields(version, topics))
+    assert codes(reply) == [
+        ("t", [(1, Code.NONE), (2, Code.UNKNOWN_TOPIC_OR_PARTITION)]),
+        ("nope", [(0, Code.UNKNOWN_TOPIC_OR_PARTITION)]),
+    ]
     ((_, request),) = groups.asked
     assert (request.group, request.member_id, request.epoch) == ("g", "m", 3)
     assert request.instance_id == ("i" if version >= 7 else None)
@@ -90,10 +93,12 @@ async def test_commits_by_id_tell_unknown_topics_from_unknown_partitions(
         {"topic_id": NO_SUCH_ID, "partitions": [commit_row(0, 12)]},
         {"topic_id": None, "partitions": [commit_row(0, 13)]},
     ]
-    reply = await broker.call(COMMIT, 10, **commit_fields(10, topics))
+    reply = await broker.call(ApiKey.OFFSET_COMMIT, 10, **commit_fields(10, topics))
     assert codes(reply) == [
-        (topic, [(0, 0), (1, 3)]), (NO_SUCH_ID, [(0, 100)]), (None, [(0, 100)])
-    ]  # fmt: skip
+        (topic, [(0, Code.NONE), (1, Code.UNKNOWN_TOPIC_OR_PARTITION)]),
+        (NO_SUCH_ID, [(0, Code.UNKNOWN_TOPIC_ID)]),
+        (None, [(0, Code.UNKNOWN_TOPIC_ID)]),
+    ]
     assert list(groups.asked[0][1].offsets) == [("t", 0)]
 
 
@@ -102,7 +107,7 @@ async def test_old_clients_choose_how_long_their_offsets_are_kept(
 ) -> None:
     await broker.create_topic("t")
     topics = [{"name": "t", "partitions": [commit_row(0, 1)]}]
-    await broker.call(COMMIT, 2, **commit_fields(2, topics), retention_time=5000)
+    await broker.call(ApiKey.OFFSET_COMMIT, 2, **commit_fields(2, topics), retention_time=5000)
     offset = groups.asked[0][1].offsets["t", 0]
     assert offset.expires_ms == offset.committed_ms + 5000
 
@@ -111,7 +116,9 @@ async def test_commit_of_nothing_that_exists_does_not_bother_the_group(
     broker: RunningBroker, groups: FakeGroups
 ) -> None:
     topics = [{"name": "nope", "partitions": [commit_row(0, 1)]}]
-    assert codes(await broker.call(COMMIT, 9, **commit_fields(9, topics))) == [("nope", [(0, 3)])]
+    assert codes(await broker.call(ApiKey.OFFSET_COMMIT, 9, **commit_fields(9, topics))) == [
+        ("nope", [(0, Code.UNKNOWN_TOPIC_OR_PARTITION)])
+    ]
     assert groups.asked == []
 
 
@@ -121,11 +128,11 @@ async def test_a_groups_refusal_stands_at_each_partition(
     await broker.create_topic("t", 2)
     topics = [{"name": "t", "partitions": [commit_row(0, 1), commit_row(1, 1)]}]
     groups.answers["commit"] = {("t", 0): Code.OFFSET_METADATA_TOO_LARGE, ("t", 1): 0}
-    reply = await broker.call(COMMIT, 9, **commit_fields(9, topics))
-    assert codes(reply) == [("t", [(0, 12), (1, 0)])]
+    reply = await broker.call(ApiKey.OFFSET_COMMIT, 9, **commit_fields(9, topics))
+    assert codes(reply) == [("t", [(0, Code.OFFSET_METADATA_TOO_LARGE), (1, Code.NONE)])]
     groups.answers["commit"] = NotCoordinator("elsewhere")
-    reply = await broker.call(COMMIT, 9, **commit_fields(9, topics))
-    assert codes(reply) == [("t", [(0, 16), (1, 16)])]
+    reply = await broker.call(ApiKey.OFFSET_COMMIT, 9, **commit_fields(9, topics))
+    assert codes(reply) == [("t", [(0, Code.NOT_COORDINATOR), (1, Code.NOT_COORDINATOR)])]
 
 
 OFFSETS = {
@@ -162,7 +169,7 @@ async def test_offsets_are_fetched_by_name_in_every_version(
 ) -> None:
     groups.answers["fetch"] = (0, OFFSETS)
     topics = [{"name": "t", "partition_indexes": [0, 1]}]
-    reply = await broker.call(FETCH, version, **fetch_fields(version, topics))
+    reply = await broker.call(ApiKey.OFFSET_FETCH, version, **fetch_fields(version, topics))
     assert fetched(reply) == [("t", [(0, 5, "note", 0), (1, -1, "", 0)])]
     if 5 <= version <= 7:
         assert reply.topics[0].partitions[0].committed_leader_epoch == 2
@@ -174,7 +181,7 @@ async def test_all_offsets_are_fetched_with_null(
     broker: RunningBroker, groups: FakeGroups, version: int
 ) -> None:
     groups.answers["fetch"] = (0, OFFSETS)
-    reply = await broker.call(FETCH, version, **fetch_fields(version, None))
+    reply = await broker.call(ApiKey.OFFSET_FETCH, version, **fetch_fields(version, None))
     assert fetched(reply) == [("t", [(0, 5, "note", 0)]), ("gone", [(0, 6, "", 0)])]
     assert groups.asked == [("fetch", "g", None, None, -1)]
 
@@ -186,10 +193,10 @@ async def test_offsets_are_fetched_by_id(broker: RunningBroker, groups: FakeGrou
         {"topic_id": topic, "partition_indexes": [0]},
         {"topic_id": NO_SUCH_ID, "partition_indexes": [3]},
     ]
-    reply = await broker.call(FETCH, 10, **fetch_fields(10, topics))
+    reply = await broker.call(ApiKey.OFFSET_FETCH, 10, **fetch_fields(10, topics))
     assert fetched(reply) == [(topic, [(0, 5, "note", 0)]), (NO_SUCH_ID, [(3, -1, "", 100)])]
     assert groups.asked == [("fetch", "g", [("t", 0)], None, -1)]
-    reply = await broker.call(FETCH, 10, **fetch_fields(10, None))
+    reply = await broker.call(ApiKey.OFFSET_FETCH, 10, **fetch_fields(10, None))
     assert fetched(reply) == [(topic, [(0, 5, "note", 0)])]
 
 
@@ -201,14 +208,14 @@ async def test_a_groups_error_stands_where_each_version_of_fetch_has_it(
     name = {"topic_id": topic} if version >= 10 else {"name": "t"}
     groups.answers["fetch"] = NotCoordinator("elsewhere")
     reply = await broker.call(
-        FETCH, version, **fetch_fields(version, [{**name, "partition_indexes": [0]}])
+        ApiKey.OFFSET_FETCH, version, **fetch_fields(version, [{**name, "partition_indexes": [0]}])
     )
     if version < 8:
         assert fetched(reply) == [("t", [(0, -1, "", 16)])]
-        assert getattr(reply, "error_code", 16) == 16
+        assert getattr(reply, "error_code", Code.NOT_COORDINATOR) == Code.NOT_COORDINATOR
     else:
         (group,) = reply.groups
-        assert (group.group_id, group.error_code, group.topics) == ("g", 16, ())
+        assert (group.group_id, group.error_code, group.topics) == ("g", Code.NOT_COORDINATOR, ())
 
 
 async def test_offsets_that_cannot_be_read_are_asked_for_again(
@@ -216,7 +223,7 @@ async def test_offsets_that_cannot_be_read_are_asked_for_again(
 ) -> None:
     groups.answers["fetch"] = CoordinatorNotAvailable("the store does not answer")
     topics = [{"name": "t", "partition_indexes": [0]}]
-    reply = await broker.call(FETCH, 3, **fetch_fields(3, topics))
+    reply = await broker.call(ApiKey.OFFSET_FETCH, 3, **fetch_fields(3, topics))
     assert reply.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS
     assert fetched(reply) == [("t", [(0, -1, "", 14)])]
 
@@ -227,7 +234,7 @@ async def test_aiokafka_keeps_its_place_when_the_coordinator_moves(
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     await broker.create_topic("t")
-    await broker.call(0, 9, **produce_fields("t", batch(b"0", b"1", b"2")))
+    await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"0", b"1", b"2")))
     answers: Iterator[Any] = chain(
         [NotCoordinator("elsewhere")], repeat((0, {("t", 0): CommittedOffset(offset=2)}))
     )
@@ -258,8 +265,11 @@ async def test_groups_of_one_fetch_have_their_own_errors_and_members(
         {"group_id": "g", "member_id": "m", "member_epoch": 4, "topics": None},
         {"group_id": "h", "member_id": "n", "member_epoch": 5, "topics": []},
     ]
-    reply = await broker.call(FETCH, 9, groups=asked, require_stable=False)
-    assert [(group.group_id, group.error_code) for group in reply.groups] == [("g", 0), ("h", 113)]
+    reply = await broker.call(ApiKey.OFFSET_FETCH, 9, groups=asked, require_stable=False)
+    assert [(group.group_id, group.error_code) for group in reply.groups] == [
+        ("g", Code.NONE),
+        ("h", Code.STALE_MEMBER_EPOCH),
+    ]
     assert groups.asked == [("fetch", "g", None, "m", 4), ("fetch", "h", [], "n", 5)]
 
 
@@ -271,15 +281,20 @@ async def test_offsets_are_deleted_where_the_partition_exists(
         {"name": "t", "partitions": [{"partition_index": 1}, {"partition_index": 2}]},
         {"name": "nope", "partitions": [{"partition_index": 0}]},
     ]
-    reply = await broker.call(DELETE, 0, group_id="g", topics=topics)
+    reply = await broker.call(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics)
     assert reply.error_code == 0
-    assert codes(reply) == [("t", [(1, 0), (2, 3)]), ("nope", [(0, 3)])]
+    assert codes(reply) == [
+        ("t", [(1, Code.NONE), (2, Code.UNKNOWN_TOPIC_OR_PARTITION)]),
+        ("nope", [(0, Code.UNKNOWN_TOPIC_OR_PARTITION)]),
+    ]
     assert groups.asked == [("delete_offsets", "g", [("t", 1)])]
     for answer, code in (((69, {}), 69), (NotCoordinator("elsewhere"), 16)):
         groups.answers["delete_offsets"] = answer
-        reply = await broker.call(DELETE, 0, group_id="g", topics=topics)
+        reply = await broker.call(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics)
         assert (reply.error_code, reply.topics) == (code, ())
-    assert (await broker.call(DELETE, 0, group_id="", topics=[])).error_code == 24
+    assert (
+        await broker.call(ApiKey.OFFSET_DELETE, 0, group_id="", topics=[])
+    ).error_code == Code.INVALID_GROUP_ID
 
 
 async def test_a_group_that_is_named_twice_is_refused_and_not_fetched(
@@ -289,7 +304,7 @@ async def test_a_group_that_is_named_twice_is_refused_and_not_fetched(
         {"group_id": name, "topics": None, "member_id": None, "member_epoch": -1}
         for name in ("g", "h", "g", *(f"n{number}" for number in range(300)))
     ]
-    reply = await broker.call(FETCH, 9, groups=asked, require_stable=False)
+    reply = await broker.call(ApiKey.OFFSET_FETCH, 9, groups=asked, require_stable=False)
     codes = {group.group_id: int(group.error_code) for group in reply.groups}
     assert (codes["g"], codes["h"], len(reply.groups)) == (Code.INVALID_REQUEST, 0, 302)
     assert "g" not in {call[1] for call in groups.asked}
@@ -300,6 +315,6 @@ async def test_a_partition_that_is_named_twice_is_looked_up_once(
 ) -> None:
     groups.answers["fetch"] = (0, OFFSETS)
     topics = [{"name": "t", "partition_indexes": [1, 0, 1]}]
-    reply = await broker.call(FETCH, 9, **fetch_fields(9, topics))
+    reply = await broker.call(ApiKey.OFFSET_FETCH, 9, **fetch_fields(9, topics))
     assert fetched(reply) == [("t", [(1, -1, "", 0), (0, 5, "note", 0), (1, -1, "", 0)])]
     assert groups.asked == [("fetch", "g", [("t", 1), ("t", 0)], None, -1)]

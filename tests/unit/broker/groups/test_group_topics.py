@@ -15,6 +15,7 @@ from headwater.broker.services import RequestContext
 from headwater.broker.topics.access import TopicAccess
 from headwater.errors import CoordinatorNotAvailable, KafkaStorageError
 from headwater.groups.requests import CommittedOffset, Partition
+from headwater.wire.error_codes import Code
 from tests.support.groups.cluster import SharedTopics
 
 SESSION = ClientSession(PLAINTEXT, 1)
@@ -53,7 +54,7 @@ async def test_offsets_of_all_topics_by_id_are_not_given_in_part() -> None:
     away.groups = SimpleNamespace(fetch=fetch)
     request = SimpleNamespace(groups=[SimpleNamespace(group_id="g", topics=None)])
     reply = await offset_fetch.handle(away, request, RequestContext(10, "app", SESSION))
-    assert [group["error_code"] for group in reply["groups"]] == [14]
+    assert [group["error_code"] for group in reply["groups"]] == [Code.COORDINATOR_LOAD_IN_PROGRESS]
 
 
 async def test_a_commit_asks_for_the_partition_that_may_have_been_added() -> None:

@@ -5,10 +5,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import WireClient
 from tests.support.broker.serving import call, port_of, serving
 
-JOIN, HEARTBEAT, LIST = 11, 12, 16
 LONG = {"groups.initial_rebalance_delay_ms": 60_000}
 FIRST_JOIN = {
     "group_id": "g",
@@ -27,7 +28,9 @@ async def connect(address: str) -> WireClient:
 
 async def until_gathering(address: str, group: str) -> None:
     fields: dict[str, Any] = {"states_filter": ["PreparingRebalance"], "types_filter": []}
-    while group not in [one.group_id for one in (await call(address, LIST, 5, **fields)).groups]:
+    while group not in [
+        one.group_id for one in (await call(address, ApiKey.LIST_GROUPS, 5, **fields)).groups
+    ]:
         await asyncio.sleep(0.01)
 
 
@@ -35,19 +38,23 @@ async def test_a_stopping_broker_sends_waiting_members_elsewhere(tmp_path: Path)
     async with AsyncExitStack() as broker:
         address = await broker.enter_async_context(serving(tmp_path, **LONG))
         client = await connect(address)
-        await client.send(JOIN, 3, **FIRST_JOIN)
+        await client.send(ApiKey.JOIN_GROUP, 3, **FIRST_JOIN)
         await until_gathering(address, "g")
         await broker.aclose()
-    assert (await client.receive(JOIN, 3))[1].error_code == 16
+    assert (await client.receive(ApiKey.JOIN_GROUP, 3))[1].error_code == Code.NOT_COORDINATOR
     await client.close()
 
 
 async def test_one_groups_wait_holds_up_no_other_group(tmp_path: Path) -> None:
     async with serving(tmp_path, **LONG) as address:
         waiting = await connect(address)
-        await waiting.send(JOIN, 3, **FIRST_JOIN)
+        await waiting.send(ApiKey.JOIN_GROUP, 3, **FIRST_JOIN)
         await until_gathering(address, "g")
         stranger = {"group_id": "h", "generation_id": 1, "member_id": "m"}
-        assert (await call(address, HEARTBEAT, 0, **stranger)).error_code == 25
-        assert (await call(address, HEARTBEAT, 0, **stranger | {"group_id": "g"})).error_code == 25
+        assert (
+            await call(address, ApiKey.HEARTBEAT, 0, **stranger)
+        ).error_code == Code.UNKNOWN_MEMBER_ID
+        assert (
+            await call(address, ApiKey.HEARTBEAT, 0, **stranger | {"group_id": "g"})
+        ).error_code == Code.UNKNOWN_MEMBER_ID
         await waiting.close()

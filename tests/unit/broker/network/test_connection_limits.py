@@ -21,6 +21,7 @@ from headwater.broker.network.connection_limits import (
 )
 from headwater.broker.network.server import listen
 from headwater.broker.settings import BrokerSettings
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import RunningBroker, WireClient, request_frame, running_broker
 from tests.support.waiting import eventually
 from tests.unit.broker.configs.test_dynamic_configs import BROKER, SET, alter, describe
@@ -77,14 +78,14 @@ def test_addresses_are_counted_apart_and_forgotten() -> None:
 async def test_one_address_gets_as_many_connections_as_it_may_have(broker: RunningBroker) -> None:
     await limit(broker, "max.connections.per.ip", 2)
     first, second, third = [await broker.connect() for _ in range(3)]
-    assert (await first.call(18, 0)).error_code == 0
-    assert (await second.call(18, 0)).error_code == 0
+    assert (await first.call(ApiKey.API_VERSIONS, 0)).error_code == 0
+    assert (await second.call(ApiKey.API_VERSIONS, 0)).error_code == 0
     assert await closed(third)
     await third.close()
     await first.close()
     await eventually(lambda: broker.server.connections == 1)
     fourth = await broker.connect()
-    assert (await fourth.call(18, 0)).error_code == 0
+    assert (await fourth.call(ApiKey.API_VERSIONS, 0)).error_code == 0
     await fourth.close()
     await second.close()
 
@@ -92,9 +93,9 @@ async def test_one_address_gets_as_many_connections_as_it_may_have(broker: Runni
 async def test_a_connection_too_many_waits_until_another_closes(broker: RunningBroker) -> None:
     await limit(broker, "max.connections", 1)
     first = await broker.connect()
-    assert (await first.call(18, 0)).error_code == 0
+    assert (await first.call(ApiKey.API_VERSIONS, 0)).error_code == 0
     second = await broker.connect()
-    answer = asyncio.create_task(second.call(18, 0))
+    answer = asyncio.create_task(second.call(ApiKey.API_VERSIONS, 0))
     await asyncio.sleep(0.2)
     assert not answer.done()
     await first.close()
@@ -111,12 +112,12 @@ async def test_a_connection_too_many_takes_the_place_of_one_that_is_idle(
     await limit(broker, "max.connections", 2)
     idle, busy = await broker.connect(), await broker.connect()
     await asyncio.sleep(0.2)
-    assert (await busy.call(18, 0)).error_code == 0
+    assert (await busy.call(ApiKey.API_VERSIONS, 0)).error_code == 0
     newcomer = await broker.connect()
     async with asyncio.timeout(5):
-        assert (await newcomer.call(18, 0)).error_code == 0
+        assert (await newcomer.call(ApiKey.API_VERSIONS, 0)).error_code == 0
     assert await closed(idle)
-    assert (await busy.call(18, 0)).error_code == 0
+    assert (await busy.call(ApiKey.API_VERSIONS, 0)).error_code == 0
     assert broker.services.metrics.connections_cut["evicted"].value == 1
     for client in (idle, busy, newcomer):
         await client.close()
@@ -128,11 +129,11 @@ async def test_a_connection_that_says_nothing_is_closed_in_time() -> None:
         silent, half, speaking = [await broker.connect() for _ in range(3)]
         half.writer.write(struct.pack(">ih", 100, 18))
         for _ in range(6):
-            assert (await speaking.call(18, 0)).error_code == 0
+            assert (await speaking.call(ApiKey.API_VERSIONS, 0)).error_code == 0
             await asyncio.sleep(0.2)
         assert await closed(silent)
         assert await closed(half)
-        assert (await speaking.call(18, 0)).error_code == 0
+        assert (await speaking.call(ApiKey.API_VERSIONS, 0)).error_code == 0
         assert broker.services.metrics.connections_cut["idle"].value == 2
         for client in (silent, half, speaking):
             await client.close()
@@ -146,7 +147,7 @@ async def test_a_client_that_reads_no_answers_is_cut_in_time() -> None:
             client.setblocking(False)
             loop = asyncio.get_running_loop()
             await loop.sock_connect(client, ("127.0.0.1", broker.port))
-            asked = request_frame(18, 0, 1) * 100_000
+            asked = request_frame(ApiKey.API_VERSIONS, 0, 1) * 100_000
             asking = asyncio.ensure_future(loop.sock_sendall(client, asked))
             cut = broker.services.metrics.connections_cut["idle"]
             await eventually(lambda: bool(cut.value))
@@ -161,7 +162,7 @@ async def test_a_client_that_reads_slowly_is_not_idle() -> None:
             client.setblocking(False)
             loop = asyncio.get_running_loop()
             await loop.sock_connect(client, ("127.0.0.1", broker.port))
-            asked = request_frame(18, 0, 1) * 100_000
+            asked = request_frame(ApiKey.API_VERSIONS, 0, 1) * 100_000
             asking = asyncio.ensure_future(loop.sock_sendall(client, asked))
             until = loop.time() + 2
             while loop.time() < until:

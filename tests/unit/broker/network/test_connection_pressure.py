@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from headwater.broker.settings import BrokerSettings
 from headwater.engine import Appended
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import (
     SESSIONLESS,
     RunningBroker,
@@ -20,14 +21,14 @@ from tests.support.waiting import eventually
 
 async def test_slow_reader_is_not_served_ahead_of_its_reading(broker: RunningBroker) -> None:
     await broker.create_topic("t", 1, max_message_bytes="10000000")
-    await broker.call(0, 9, **produce_fields("t", batch(b"x" * 4_000_000)))
+    await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * 4_000_000)))
     client = await broker.connect()
     transport = cast("asyncio.Transport", client.writer.transport)
     transport.pause_reading()
     count = 20
     big = fetch_fields("t", 0, max_bytes=10_000_000, partition_max_bytes=10_000_000)
     for _ in range(count):
-        await client.send(1, 11, **big, **SESSIONLESS)
+        await client.send(ApiKey.FETCH, 11, **big, **SESSIONLESS)
     for _ in range(3):
         await still_serves(broker)
     answered = broker.services.metrics.requests["Fetch"].value
@@ -67,12 +68,14 @@ async def test_without_room_nothing_is_taken_in_until_there_is(broker: RunningBr
     engine = FullEngine(broker.engine)
     async with running_broker(engine) as full:
         client = await full.connect()
-        await client.send(0, 9, **produce_fields("t", batch(b"a")))
+        await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
         (connection,) = full.server._connections
         await eventually(lambda: not connection._reading)
         assert engine.appended == 0
         engine.free.set()
-        assert (await client.receive(0, 9))[1].responses[0].partition_responses[0].error_code == 0
+        assert (await client.receive(ApiKey.PRODUCE, 9))[1].responses[0].partition_responses[
+            0
+        ].error_code == 0
         await client.close()
 
 
@@ -93,10 +96,10 @@ async def test_without_room_those_who_do_not_produce_are_served(broker: RunningB
     await broker.create_topic("t")
     async with running_broker(FullEngine(broker.engine)) as full:
         producer, other = await full.connect(), await full.connect()
-        await producer.send(0, 9, **produce_fields("t", batch(b"a")))
+        await producer.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
         for _ in range(3):
-            await other.send(3, 1, topics=[{"name": "t"}])
-            assert (await other.receive(3, 1))[1].topics[0].error_code == 0
+            await other.send(ApiKey.METADATA, 1, topics=[{"name": "t"}])
+            assert (await other.receive(ApiKey.METADATA, 1))[1].topics[0].error_code == 0
         await producer.close()
         await other.close()
 
@@ -106,13 +109,13 @@ async def test_too_many_unanswered_requests_stop_the_reading() -> None:
     async with running_broker(settings=settings) as broker:
         await broker.create_topic("t")
         client = await broker.connect()
-        await client.send(1, 11, **fetch_fields("t", 0, max_wait=30_000), **SESSIONLESS)
+        await client.send(ApiKey.FETCH, 11, **fetch_fields("t", 0, max_wait=30_000), **SESSIONLESS)
         for _ in range(50):
-            await client.send(18, 0)
+            await client.send(ApiKey.API_VERSIONS, 0)
         (connection,) = broker.server._connections
         await eventually(lambda: not connection._reading)
-        await broker.call(0, 9, **produce_fields("t", batch(b"a")))
-        await client.receive(1, 11)
+        await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
+        await client.receive(ApiKey.FETCH, 11)
         for _ in range(50):
-            await client.receive(18, 0)
+            await client.receive(ApiKey.API_VERSIONS, 0)
         await client.close()

@@ -8,6 +8,7 @@ from kio.index import load_request_schema
 from headwater.broker.network.error_replies import error_reply, reply_to_failure
 from headwater.broker.network.replies import LazyRows, NoReply, is_large
 from headwater.errors import RequestSuperseded
+from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ADVERTISED, LOWEST_SERVED_PRODUCE, ApiKey
 from headwater.wire.messages.encoder import encode_values
 from headwater.wire.messages.requests import Header, parse_request
@@ -40,25 +41,30 @@ def test_error_reply_of_any_request_can_be_encoded(key: ApiKey, version: int) ->
 
 
 def test_produce_names_each_partition() -> None:
-    frame = request_frame(0, 9, 1, **produce_fields("t", b"x", partition=3))
+    frame = request_frame(ApiKey.PRODUCE, 9, 1, **produce_fields("t", b"x", partition=3))
     reply = error_reply(parse_request(frame[4:]).payload, 0, 9, -1, "failed")
     (topic,) = reply["responses"]
     assert topic["name"] == "t"
-    assert [(p["index"], p["error_code"]) for p in topic["partition_responses"]] == [(3, -1)]
+    assert [(p["index"], p["error_code"]) for p in topic["partition_responses"]] == [
+        (3, Code.UNKNOWN_SERVER_ERROR)
+    ]
 
 
 def test_fetch_has_its_code_at_the_top_from_version_7() -> None:
     session = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
-    frame = request_frame(1, 11, 1, **fetch_fields("t", 0), **session)
-    assert error_reply(parse_request(frame[4:]).payload, 1, 11, -1, "")["error_code"] == -1
+    frame = request_frame(ApiKey.FETCH, 11, 1, **fetch_fields("t", 0), **session)
+    assert (
+        error_reply(parse_request(frame[4:]).payload, 1, 11, -1, "")["error_code"]
+        == Code.UNKNOWN_SERVER_ERROR
+    )
 
 
 def test_plain_names_are_named() -> None:
-    frame = request_frame(20, 5, 1, topic_names=["a", "b"], timeout=1)
+    frame = request_frame(ApiKey.DELETE_TOPICS, 5, 1, topic_names=["a", "b"], timeout=1)
     reply = error_reply(parse_request(frame[4:]).payload, 20, 5, -1, "failed")
     assert [(one["name"], one["error_code"]) for one in reply["responses"]] == [
-        ("a", -1),
-        ("b", -1),
+        ("a", Code.UNKNOWN_SERVER_ERROR),
+        ("b", Code.UNKNOWN_SERVER_ERROR),
     ]
 
 

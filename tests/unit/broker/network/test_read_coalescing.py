@@ -22,6 +22,8 @@ from headwater.broker.network.read_coalescing import (
 from headwater.engine import Backpressure
 from headwater.log.engine import LogEngine
 from headwater.log.settings import LogSettings
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import (
     RunningBroker,
     WireClient,
@@ -85,13 +87,13 @@ async def run_broker_on_paid_store() -> AsyncIterator[RunningBroker]:
 async def _begin(broker: RunningBroker, topic: str) -> WireClient:
     """A client right after a flush: the next one is an interval away."""
     client = await broker.connect()
-    await client.call(0, 9, **produce_fields(topic, batch(b"first")))
+    await client.call(ApiKey.PRODUCE, 9, **produce_fields(topic, batch(b"first")))
     return client
 
 
 async def _send(client: WireClient, topic: str, count: int) -> None:
     for number in range(count):
-        await client.send(0, 9, **produce_fields(topic, batch(f"{number}".encode())))
+        await client.send(ApiKey.PRODUCE, 9, **produce_fields(topic, batch(f"{number}".encode())))
         await asyncio.sleep(0.004)
 
 
@@ -103,7 +105,7 @@ async def test_what_waits_for_a_flush_is_read_together(
     reads.clear()
     await _send(client, "t", 50)
     for number in range(50):
-        answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
+        answer = (await client.receive(ApiKey.PRODUCE, 9))[1].responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (0, number + 1)
     assert len(reads) < 25
     assert rests
@@ -120,13 +122,15 @@ async def test_a_thousand_requests_of_one_client_share_a_flush() -> None:
         before = flushes.value
         one = batch(b"x" * 1_000)
         for _ in range(1_000):
-            await client.send(0, 9, **produce_fields("t", one))
+            await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", one))
         (connection,) = broker.server._connections
         await eventually(lambda: len(connection._backlog.unanswered) == 1_000)
         assert flushes.value == before
         closing = asyncio.create_task(engine.close())  # which flushes
         for number in range(1_000):
-            answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
+            answer = (
+                (await client.receive(ApiKey.PRODUCE, 9))[1].responses[0].partition_responses[0]
+            )
             assert (answer.error_code, answer.base_offset) == (0, number + 1)
         await closing
         assert flushes.value == before + 1
@@ -142,17 +146,20 @@ async def test_a_client_with_much_under_way_is_not_read_on() -> None:
         (connection,) = broker.server._connections
         sent = [batch(b"x" * 10_000), batch(b"x" * 30_000)] * 20
         for one in sent:
-            await client.send(0, 9, **produce_fields("t", one))
+            await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", one))
         await eventually(lambda: not connection._reading)
         assert len(connection._backlog.unanswered) < len(sent)
         assert all(request.body is None for request in connection._backlog.unanswered)
         assert broker.services.backpressure.room
         for _ in range(20):
             codes = [
-                (await client.receive(0, 9))[1].responses[0].partition_responses[0].error_code
+                (await client.receive(ApiKey.PRODUCE, 9))[1]
+                .responses[0]
+                .partition_responses[0]
+                .error_code
                 for _ in range(2)
             ]
-            assert codes == [0, 10]
+            assert codes == [Code.NONE, Code.MESSAGE_TOO_LARGE]
         await client.close()
 
 
@@ -165,7 +172,7 @@ async def test_records_that_wait_for_nothing_are_read_at_once(
     client = await paid.connect()
     rests.clear()
     for _ in range(10):
-        await client.call(0, 9, **produce_fields("t", batch(b"a")))
+        await client.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
     assert not rests
     await client.close()
     await other.close()
@@ -179,7 +186,7 @@ async def test_who_has_all_answers_does_not_rest(
     client = await _begin(paid, "t")
     rests.clear()
     for _ in range(10):
-        answer = await client.call(0, 9, **produce_fields("t", b"broken"))
+        answer = await client.call(ApiKey.PRODUCE, 9, **produce_fields("t", b"broken"))
         assert answer.responses[0].partition_responses[0].error_code
     assert not rests
     await client.close()
@@ -189,11 +196,11 @@ async def test_a_rest_ends_with_the_last_answer(paid: RunningBroker) -> None:
     """A full buffer is flushed before its time."""
     await paid.create_topic("t", headwater_latency="cheap")
     client, other = await _begin(paid, "t"), await paid.connect()
-    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
     await eventually(lambda: bool(paid.server._coalescer._delayed), pause=0.001)
-    await other.send(0, 9, **produce_fields("t", batch(b"x" * PAID.flush_bytes)))
+    await other.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * PAID.flush_bytes)))
     for each in (client, other):
-        await each.receive(0, 9)
+        await each.receive(ApiKey.PRODUCE, 9)
         await each.close()
     assert not paid.server._coalescer._delayed
 
@@ -228,13 +235,15 @@ async def test_only_who_waits_for_the_flush_rests() -> None:
 async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: list[int]) -> None:
     await paid.create_topic("t", headwater_latency="cheap")
     client = await _begin(paid, "t")
-    await client.send(0, 9, **produce_fields("t", batch(b"a")))
+    await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
     await asyncio.sleep(0.01)
     reads.clear()
-    await client.send(0, 9, **produce_fields("t", batch(b"x" * (LOW_WATERMARK_BYTES + 1000))))
+    await client.send(
+        ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * (LOW_WATERMARK_BYTES + 1000)))
+    )
     await eventually(lambda: sum(reads) >= LOW_WATERMARK_BYTES)
     for _ in range(2):
-        await client.receive(0, 9)
+        await client.receive(ApiKey.PRODUCE, 9)
     await client.close()
 
 
@@ -245,9 +254,9 @@ async def test_a_client_that_goes_while_it_rests_leaves_the_others_alone(
     failures: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, failed: failures.append(failed))
     clients = [await paid.connect() for _ in range(3)]
-    await clients[0].call(0, 9, **produce_fields("t", batch(b"first")))
+    await clients[0].call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"first")))
     for client in clients:
-        await client.send(0, 9, **produce_fields("t", batch(b"a")))
+        await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
     await eventually(lambda: len(paid.server._coalescer._delayed) == 3, pause=0.001)
     at_once = struct.pack("ii", 1, 0)
     going = clients.pop().writer
@@ -255,9 +264,11 @@ async def test_a_client_that_goes_while_it_rests_leaves_the_others_alone(
     going.transport.abort()
     await eventually(lambda: paid.server.connections == 2)
     for client in clients:
-        await client.send(0, 9, **produce_fields("t", batch(b"b")))
+        await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"b")))
         for _ in range(2):
-            answer = (await client.receive(0, 9))[1].responses[0].partition_responses[0]
+            answer = (
+                (await client.receive(ApiKey.PRODUCE, 9))[1].responses[0].partition_responses[0]
+            )
             assert answer.error_code == 0
         await client.close()
     assert not failures

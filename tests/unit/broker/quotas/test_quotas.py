@@ -8,6 +8,8 @@ import pytest
 from headwater.broker.quotas import throttle as quotas_throttle
 from headwater.broker.quotas.throttle import TimedAwaitable
 from headwater.meta.memory import MemoryStore
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import (
     RunningBroker,
     WireClient,
@@ -17,8 +19,6 @@ from tests.support.broker.running import (
     produce_fields,
 )
 
-PRODUCE, FETCH, METADATA, CREATE, DELETE, CREATE_PARTITIONS = 0, 1, 3, 19, 20, 37
-DESCRIBE, ALTER = 48, 49
 CLIENT = "test"
 """What the tests' client calls itself."""
 
@@ -45,7 +45,9 @@ async def alter(
         "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
         "ops": operations,
     }
-    response = await broker.call(ALTER, 1, entries=[entry], validate_only=validate_only)
+    response = await broker.call(
+        ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=[entry], validate_only=validate_only
+    )
     (result,) = response.entries
     return int(result.error_code), result.error_message
 
@@ -54,7 +56,7 @@ async def describe(
     broker: RunningBroker, *components: tuple[str, int, str | None], strict: bool = False
 ) -> Any:
     return await broker.call(
-        DESCRIBE, 1, strict=strict,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, strict=strict,
         components=[{"entity_type": k, "match_type": t, "match": m} for k, t, m in components],
     )  # fmt: skip
 
@@ -107,7 +109,7 @@ async def test_what_is_not_legal_is_refused_in_kafkas_words(
     broker: RunningBroker, entity: list[Part], limits: dict[str, Any], message: str
 ) -> None:
     code, given = await alter(broker, entity, **limits)
-    assert code == 42
+    assert code == Code.INVALID_REQUEST
     assert message in (given or "")
     assert shown(await describe(broker)) == []
 
@@ -117,8 +119,10 @@ async def test_an_entity_given_twice_is_refused_once(broker: RunningBroker) -> N
         "entity": [{"entity_type": "user", "entity_name": "u"}],
         "ops": [{"key": "producer_byte_rate", "value": 1.0, "remove": False}],
     }
-    response = await broker.call(ALTER, 1, entries=[entry, entry], validate_only=False)
-    assert [entry.error_code for entry in response.entries] == [42]
+    response = await broker.call(
+        ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=[entry, entry], validate_only=False
+    )
+    assert [entry.error_code for entry in response.entries] == [Code.INVALID_REQUEST]
 
 
 async def test_validating_changes_nothing(broker: RunningBroker) -> None:
@@ -130,14 +134,21 @@ async def test_a_filter_that_makes_no_sense_is_answered_without_entries(
     broker: RunningBroker,
 ) -> None:
     response = await describe(broker, ("user", 0, None))
-    assert (response.error_code, response.entries) == (42, None)
-    assert (await describe(broker, ("zip", 0, "x"))).error_code == 35
+    assert (response.error_code, response.entries) == (Code.INVALID_REQUEST, None)
+    assert (await describe(broker, ("zip", 0, "x"))).error_code == Code.UNSUPPORTED_VERSION
 
 
 async def test_users_have_no_credentials(broker: RunningBroker) -> None:
-    named = await broker.call(50, 0, users=[{"name": "a"}, {"name": "b"}, {"name": "b"}])
-    assert [(one.user, one.error_code) for one in named.results] == [("a", 91), ("b", 92)]
-    assert (await broker.call(50, 0, users=None)).results == ()
+    named = await broker.call(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        0,
+        users=[{"name": "a"}, {"name": "b"}, {"name": "b"}],
+    )
+    assert [(one.user, one.error_code) for one in named.results] == [
+        ("a", Code.RESOURCE_NOT_FOUND),
+        ("b", Code.DUPLICATE_RESOURCE),
+    ]
+    assert (await broker.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=None)).results == ()
 
 
 async def test_quotas_reach_every_broker() -> None:
@@ -172,11 +183,11 @@ async def test_a_producer_over_its_rate_is_told_and_made_to_wait(broker: Running
     records = batch(b"x" * 5000)
     await alter(broker, [("client-id", CLIENT)], producer_byte_rate=1000.0)
     client = await broker.connect()
-    first = await client.call(PRODUCE, 9, **produce_fields("t", records))
+    first = await client.call(ApiKey.PRODUCE, 9, **produce_fields("t", records))
     assert throttle(first) == 0
-    second = await client.call(PRODUCE, 9, **produce_fields("t", records))
+    second = await client.call(ApiKey.PRODUCE, 9, **produce_fields("t", records))
     assert 0 < throttle(second) <= 1
-    waited, third = await timed(client, METADATA, 4, **NO_TOPICS)
+    waited, third = await timed(client, ApiKey.METADATA, 4, **NO_TOPICS)
     assert waited >= throttle(second) * 0.9
     assert throttle(third) == 0
     await client.close()
@@ -186,10 +197,10 @@ async def test_a_throttled_client_does_not_slow_another_down(broker: RunningBrok
     await broker.create_topic("t")
     await alter(broker, [("client-id", CLIENT)], producer_byte_rate=10.0)
     client = await broker.connect()
-    response = await client.call(PRODUCE, 9, **produce_fields("t", batch(b"x" * 5000)))
+    response = await client.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * 5000)))
     assert throttle(response) > 100
     other = await broker.connect()
-    waited, _ = await timed(other, METADATA, 4, **NO_TOPICS)
+    waited, _ = await timed(other, ApiKey.METADATA, 4, **NO_TOPICS)
     assert waited < throttle(response)
     await client.close()
     await other.close()
@@ -199,8 +210,8 @@ async def test_a_produce_without_acknowledgement_is_throttled_too(broker: Runnin
     await broker.create_topic("t")
     await alter(broker, [("client-id", CLIENT)], producer_byte_rate=500.0)
     client = await broker.connect()
-    await client.send(PRODUCE, 9, **produce_fields("t", batch(b"x" * 5200), acks=0))
-    waited, _ = await timed(client, METADATA, 4, **NO_TOPICS)
+    await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * 5200), acks=0))
+    waited, _ = await timed(client, ApiKey.METADATA, 4, **NO_TOPICS)
     assert waited > 0.1
     await client.close()
 
@@ -210,32 +221,32 @@ async def test_a_consumer_over_its_rate_gets_nothing_and_later_everything(
 ) -> None:
     await broker.create_topic("t")
     records = batch(b"x" * 5000)
-    await broker.call(PRODUCE, 9, **produce_fields("t", records))
+    await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", records))
     await alter(broker, [("client-id", CLIENT)], consumer_byte_rate=900.0)
     client = await broker.connect()
     session: dict[str, Any] = {
         "session_id": 0, "session_epoch": 0, "forgotten_topics_data": [], "rack_id": ""
     }  # fmt: skip
-    first = await client.call(FETCH, 12, **fetch_fields("t", 0, **session))
+    first = await client.call(ApiKey.FETCH, 12, **fetch_fields("t", 0, **session))
     assert throttle(first) == 0
     session |= {"session_id": first.session_id, "session_epoch": 1}
-    second = await client.call(FETCH, 12, **fetch_fields("t", 0, **session))
+    second = await client.call(ApiKey.FETCH, 12, **fetch_fields("t", 0, **session))
     assert throttle(second) > 0
     assert (second.error_code, second.responses) == (0, ())
     assert second.session_id == first.session_id
     session["session_epoch"] = 2
     await alter(broker, [("client-id", CLIENT)], consumer_byte_rate=5000.0)
-    third = await client.call(FETCH, 12, **fetch_fields("t", 0, **session))
+    third = await client.call(ApiKey.FETCH, 12, **fetch_fields("t", 0, **session))
     assert len(third.responses[0].partitions[0].records) == len(records)
     await client.close()
 
 
 async def test_a_new_session_is_not_opened_for_a_throttled_consumer(broker: RunningBroker) -> None:
     await broker.create_topic("t")
-    await broker.call(PRODUCE, 9, **produce_fields("t", batch(b"x" * 5000)))
+    await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * 5000)))
     await alter(broker, [("client-id", CLIENT)], consumer_byte_rate=100.0)
     response = await broker.call(
-        FETCH, 12,
+        ApiKey.FETCH, 12,
         **fetch_fields(
             "t", 0, session_id=0, session_epoch=0, forgotten_topics_data=[], rack_id=""
         ),
@@ -248,10 +259,10 @@ async def test_a_client_that_takes_too_much_time_waits(broker: RunningBroker) ->
     await broker.create_topic("t", partitions=200)
     await alter(broker, [("client-id", CLIENT)], request_percentage=0.000001)
     client = await broker.connect()
-    await client.call(METADATA, 4, **ALL_TOPICS)
-    response = await client.call(METADATA, 4, **ALL_TOPICS)
+    await client.call(ApiKey.METADATA, 4, **ALL_TOPICS)
+    response = await client.call(ApiKey.METADATA, 4, **ALL_TOPICS)
     assert 0 < throttle(response) <= 1
-    waited, _ = await timed(client, METADATA, 4, **ALL_TOPICS)
+    waited, _ = await timed(client, ApiKey.METADATA, 4, **ALL_TOPICS)
     assert waited >= throttle(response) * 0.9
     await client.close()
 
@@ -308,28 +319,41 @@ async def test_topics_beyond_the_mutation_rate_are_refused(broker: RunningBroker
     await alter(broker, [("user", None)], controller_mutation_rate=1.0)
     client = await broker.connect()
     response = await client.call(
-        CREATE, 7, topics=[topic("a", 20), topic("b", 1)], timeout=1000, validate_only=False
+        ApiKey.CREATE_TOPICS,
+        7,
+        topics=[topic("a", 20), topic("b", 1)],
+        timeout=1000,
+        validate_only=False,
     )
-    assert {one.name: one.error_code for one in response.topics} == {"a": 0, "b": 89}
+    assert {one.name: one.error_code for one in response.topics} == {
+        "a": Code.NONE,
+        "b": Code.THROTTLING_QUOTA_EXCEEDED,
+    }
     assert throttle(response) > 5
     other = await broker.connect()
-    deleted = await other.call(DELETE, 6, topics=[{"name": "a", "topic_id": None}], timeout=1000)
-    assert deleted.responses[0].error_code == 89
+    deleted = await other.call(
+        ApiKey.DELETE_TOPICS, 6, topics=[{"name": "a", "topic_id": None}], timeout=1000
+    )
+    assert deleted.responses[0].error_code == Code.THROTTLING_QUOTA_EXCEEDED
     await client.close()
     await other.close()
     added = await broker.call(
-        CREATE_PARTITIONS, 3, timeout=1000, validate_only=False,
+        ApiKey.CREATE_PARTITIONS, 3, timeout=1000, validate_only=False,
         topics=[{"name": "a", "count": 30, "assignments": None}],
     )  # fmt: skip
-    assert added.results[0].error_code == 89
+    assert added.results[0].error_code == Code.THROTTLING_QUOTA_EXCEEDED
 
 
 async def test_old_clients_over_the_mutation_rate_are_served_late(broker: RunningBroker) -> None:
     await alter(broker, [("user", None)], controller_mutation_rate=1.0)
     response = await broker.call(
-        CREATE, 5, topics=[topic("a", 20), topic("b", 1)], timeout=1000, validate_only=False
+        ApiKey.CREATE_TOPICS,
+        5,
+        topics=[topic("a", 20), topic("b", 1)],
+        timeout=1000,
+        validate_only=False,
     )
-    assert [one.error_code for one in response.topics] == [0, 0]
+    assert [one.error_code for one in response.topics] == [Code.NONE, Code.NONE]
     assert throttle(response) > 5
 
 
@@ -339,9 +363,11 @@ async def test_too_many_connections_of_an_address_are_closed_unserved(
     await alter(broker, [("ip", "127.0.0.1")], connection_creation_rate=1.0)
     clients = [await broker.connect() for _ in range(10)]
     late = await broker.connect()
-    await late.send(METADATA, 4, **NO_TOPICS)
+    await late.send(ApiKey.METADATA, 4, **NO_TOPICS)
     assert await late.is_closed()
-    assert (await clients[0].call(METADATA, 4, **NO_TOPICS)).throttle_time.total_seconds() == 0
+    assert (
+        await clients[0].call(ApiKey.METADATA, 4, **NO_TOPICS)
+    ).throttle_time.total_seconds() == 0
     for client in (*clients, late):
         await client.close()
 
@@ -352,7 +378,7 @@ async def test_a_stopping_broker_does_not_wait_for_throttled_clients(
     await broker.create_topic("t")
     await alter(broker, [("client-id", CLIENT)], producer_byte_rate=10.0)
     client = await broker.connect()
-    await client.call(PRODUCE, 9, **produce_fields("t", batch(b"x" * 5000)))
+    await client.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * 5000)))
     await broker.server.stop()
     assert await client.is_closed()
     await client.close()
@@ -361,10 +387,10 @@ async def test_a_stopping_broker_does_not_wait_for_throttled_clients(
 async def test_topics_that_metadata_creates_count_as_mutations(broker: RunningBroker) -> None:
     await alter(broker, [("user", None)], controller_mutation_rate=1.0)
     asked = [{"name": f"t{number}"} for number in range(200)]
-    response = await broker.call(METADATA, 8, **AS_CLIENTS_ASK, topics=asked)
+    response = await broker.call(ApiKey.METADATA, 8, **AS_CLIENTS_ASK, topics=asked)
     codes = [one.error_code for one in response.topics]
     created = codes.count(0)
     assert 1 <= created <= 12  # the tokens of eleven seconds, and one topic that goes beyond
-    assert codes == [0] * created + [5] * (200 - created)
+    assert codes == [Code.NONE] * created + [Code.LEADER_NOT_AVAILABLE] * (200 - created)
     assert throttle(response) > 0
     assert len(await broker.engine.topics.all()) == created

@@ -6,6 +6,8 @@ import pytest
 
 from headwater.broker.records.fetch_sessions import FetchPartition, FetchSessions, SessionRefused
 from headwater.engine import Topic
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import (
     RunningBroker,
     WireClient,
@@ -21,11 +23,13 @@ SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": []
 async def fill(broker: RunningBroker, *sizes: int, partition: int = 0, topic: str = "t") -> None:
     for size in sizes:
         records = batch(b"x" * size)
-        await broker.call(0, 9, **produce_fields(topic, records, partition=partition))
+        await broker.call(ApiKey.PRODUCE, 9, **produce_fields(topic, records, partition=partition))
 
 
 async def fetch(broker: RunningBroker, offset: int, **more: Any) -> Any:
-    response = await broker.call(1, 11, **fetch_fields("t", offset, **more), **SESSIONLESS)
+    response = await broker.call(
+        ApiKey.FETCH, 11, **fetch_fields("t", offset, **more), **SESSIONLESS
+    )
     return response.responses[0].partitions[0]
 
 
@@ -46,7 +50,10 @@ def many(*asked: tuple[int, int], max_bytes: int = 1 << 20, **more: Any) -> dict
     return {**fields, "topics": partitions(*asked) if asked else [], **SESSIONLESS, **more}
 
 
-@pytest.mark.parametrize(("offset", "code"), [(0, 0), (1, 0), (2, 1), (-1, 1)])
+@pytest.mark.parametrize(
+    ("offset", "code"),
+    [(0, Code.NONE), (1, Code.NONE), (2, Code.OFFSET_OUT_OF_RANGE), (-1, Code.OFFSET_OUT_OF_RANGE)],
+)
 async def test_offsets_out_of_range_get_1(broker: RunningBroker, offset: int, code: int) -> None:
     await broker.create_topic("t")
     await fill(broker, 10)
@@ -72,7 +79,7 @@ async def test_partitions_behind_the_limit_come_empty_with_their_bounds(
     await broker.create_topic("t", 3)
     for partition in range(3):
         await fill(broker, 1000, partition=partition)
-    response = await broker.call(1, 11, **many((0, 0), (1, 0), (2, 0), max_bytes=1200))
+    response = await broker.call(ApiKey.FETCH, 11, **many((0, 0), (1, 0), (2, 0), max_bytes=1200))
     found = response.responses[0].partitions
     assert [len(one.records or b"") > 0 for one in found] == [True, False, False]
     assert [one.high_watermark for one in found] == [1, 1, 1]
@@ -80,19 +87,21 @@ async def test_partitions_behind_the_limit_come_empty_with_their_bounds(
 
 async def test_unknown_topics_partitions_and_ids(broker: RunningBroker) -> None:
     await broker.create_topic("t")
-    assert (await fetch(broker, 0, partition=9)).error_code == 3
+    assert (await fetch(broker, 0, partition=9)).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     fields = fetch_fields(UUID(int=5), 0)
     fields.pop("replica_id")
-    response = await broker.call(1, 16, **fields, **SESSIONLESS)
-    assert response.responses[0].partitions[0].error_code == 100
+    response = await broker.call(ApiKey.FETCH, 16, **fields, **SESSIONLESS)
+    assert response.responses[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_ID
 
 
-@pytest.mark.parametrize(("epoch", "code"), [(-1, 0), (0, 0), (5, 75)])
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(-1, Code.NONE), (0, Code.NONE), (5, Code.UNKNOWN_LEADER_EPOCH)]
+)
 async def test_leader_epochs_are_checked(broker: RunningBroker, epoch: int, code: int) -> None:
     await broker.create_topic("t")
     fields = fetch_fields("t", 0)
     fields["topics"][0]["partitions"][0]["current_leader_epoch"] = epoch
-    response = await broker.call(1, 11, **fields, **SESSIONLESS)
+    response = await broker.call(ApiKey.FETCH, 11, **fields, **SESSIONLESS)
     assert response.responses[0].partitions[0].error_code == code
 
 
@@ -100,9 +109,9 @@ async def test_min_bytes_waits_for_enough(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     client = await broker.connect()
     fields = fetch_fields("t", 0, max_wait=30_000, min_bytes=2500)
-    await client.send(1, 11, **fields, **SESSIONLESS)
+    await client.send(ApiKey.FETCH, 11, **fields, **SESSIONLESS)
     await fill(broker, 1000, 1000, 1000)
-    _, response = await client.receive(1, 11)
+    _, response = await client.receive(ApiKey.FETCH, 11)
     assert len(response.responses[0].partitions[0].records) >= 2500
     await client.close()
 
@@ -116,7 +125,7 @@ async def test_an_empty_long_poll_reads_each_partition_once(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.create_topic("t", 2)
-    await broker.call(1, 11, **many((0, 0), (1, 0)))
+    await broker.call(ApiKey.FETCH, 11, **many((0, 0), (1, 0)))
     reads: list[int] = []
     read = broker.engine.read
 
@@ -125,13 +134,15 @@ async def test_an_empty_long_poll_reads_each_partition_once(
         return read(topic, partition, *args, **how)
 
     monkeypatch.setattr(broker.engine, "read", counted)
-    response = await broker.call(1, 11, **many((0, 0), (1, 0), max_wait=50))
+    response = await broker.call(ApiKey.FETCH, 11, **many((0, 0), (1, 0), max_wait=50))
     assert not any(one.records for one in response.responses[0].partitions)
     assert reads == [0, 1]
 
 
 async def session(client: WireClient, number: int, epoch: int, /, **fields: Any) -> Any:
-    return await client.call(1, 11, **{**fields, "session_id": number, "session_epoch": epoch})
+    return await client.call(
+        ApiKey.FETCH, 11, **{**fields, "session_id": number, "session_epoch": epoch}
+    )
 
 
 async def test_session_answers_only_what_is_new(broker: RunningBroker) -> None:
@@ -156,11 +167,17 @@ async def test_sessions_that_do_not_fit_get_70_and_71(broker: RunningBroker) -> 
     await broker.create_topic("t")
     client = await broker.connect()
     opened = await session(client, 0, 0, **many((0, 0)))
-    assert (await session(client, opened.session_id, 7, **many())).error_code == 71
-    assert (await session(client, opened.session_id + 1, 1, **many())).error_code == 70
+    assert (
+        await session(client, opened.session_id, 7, **many())
+    ).error_code == Code.INVALID_FETCH_SESSION_EPOCH
+    assert (
+        await session(client, opened.session_id + 1, 1, **many())
+    ).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
     closed = await session(client, opened.session_id, -1, **many((0, 0)))
     assert closed.session_id == 0
-    assert (await session(client, opened.session_id, 1, **many())).error_code == 70
+    assert (
+        await session(client, opened.session_id, 1, **many())
+    ).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
     await client.close()
 
 
@@ -192,10 +209,10 @@ async def test_a_partition_that_is_named_many_times_is_answered_once(
     for repeats in (3, 2_000):
         asked = partitions(*[(0, 99)] * repeats, (1, 0), (0, 0))
         fields = fetch_fields("t", 0) | {"topics": asked * 2}
-        response = await broker.call(1, 11, **fields, **SESSIONLESS)
+        response = await broker.call(ApiKey.FETCH, 11, **fields, **SESSIONLESS)
         (topic,) = response.responses
         assert [(one.partition_index, int(one.error_code)) for one in topic.partitions] == [
-            (0, 0), (1, 0)
+            (0, Code.NONE), (1, Code.NONE)
         ]  # fmt: skip
         assert topic.partitions[0].records
 

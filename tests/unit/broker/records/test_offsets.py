@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import NOW, RunningBroker, batch, produce_fields
 
 
@@ -11,7 +13,7 @@ async def fill(broker: RunningBroker) -> None:
     await broker.create_topic("t", 2)
     for step in range(3):
         records = batch(b"a", b"b", timestamp=NOW + step)
-        await broker.call(0, 9, **produce_fields("t", records))
+        await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", records))
 
 
 async def list_offset(broker: RunningBroker, timestamp: int, version: int = 11, **more: Any) -> Any:
@@ -20,7 +22,7 @@ async def list_offset(broker: RunningBroker, timestamp: int, version: int = 11, 
         fields["timeout"] = 1000
     partition = {"partition_index": more.get("partition", 0), "timestamp": timestamp}
     topics = [{"name": "t", "partitions": [partition] * more.get("times", 1)}]
-    response = await broker.call(2, version, topics=topics, **fields)
+    response = await broker.call(ApiKey.LIST_OFFSETS, version, topics=topics, **fields)
     found = response.topics[0].partitions[0]
     return found.error_code, found.offset
 
@@ -54,7 +56,7 @@ async def test_wrong_partitions_get_their_code(broker: RunningBroker) -> None:
 
 async def delete(broker: RunningBroker, offset: int, topic: str = "t", partition: int = 0) -> Any:
     asked = [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}]
-    response = await broker.call(21, 2, topics=asked, timeout=1000)
+    response = await broker.call(ApiKey.DELETE_RECORDS, 2, topics=asked, timeout=1000)
     found = response.topics[0].partitions[0]
     return found.error_code, found.low_watermark
 
@@ -83,7 +85,10 @@ async def test_end_of_an_epoch(
     await fill(broker)
     partition = {"partition": 0, "current_leader_epoch": current, "leader_epoch": wanted}
     response = await broker.call(
-        23, 4, replica_id=-1, topics=[{"topic": "t", "partitions": [partition]}]
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        4,
+        replica_id=-1,
+        topics=[{"topic": "t", "partitions": [partition]}],
     )
     found = response.topics[0].partitions[0]
     assert (found.error_code, found.leader_epoch, found.end_offset) == expected
@@ -93,9 +98,13 @@ async def init(
     broker: RunningBroker, name: str | None = None, number: int = -1, epoch: int = -1
 ) -> Any:
     return await broker.call(
-        22, 4, transactional_id=name, transaction_timeout=1000, producer_id=number,
+        ApiKey.INIT_PRODUCER_ID,
+        4,
+        transactional_id=name,
+        transaction_timeout=1000,
+        producer_id=number,
         producer_epoch=epoch,
-    )  # fmt: skip
+    )
 
 
 async def test_every_producer_gets_an_id_of_its_own(broker: RunningBroker) -> None:
@@ -106,5 +115,5 @@ async def test_every_producer_gets_an_id_of_its_own(broker: RunningBroker) -> No
 
 
 async def test_transactions_and_half_given_ids_are_refused(broker: RunningBroker) -> None:
-    assert (await init(broker, "x")).error_code == 42
-    assert (await init(broker, number=5)).error_code == 42
+    assert (await init(broker, "x")).error_code == Code.INVALID_REQUEST
+    assert (await init(broker, number=5)).error_code == Code.INVALID_REQUEST

@@ -8,6 +8,8 @@ from headwater.engine import Topic
 from headwater.errors import KafkaStorageError
 from headwater.wire.batches.batch import HEADER, LOG_APPEND_TIME
 from headwater.wire.batches.records import Record, decode_batch, encode_batch
+from headwater.wire.error_codes import Code
+from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import NOW, RunningBroker, batch, fetch_fields, produce_fields
 from tests.support.wire.batches import resealed
 
@@ -18,12 +20,12 @@ async def produce(
     broker: RunningBroker, records: bytes | None, version: int = 9, **more: Any
 ) -> Any:
     fields = produce_fields(more.pop("topic", "t"), records, **more)
-    response = await broker.call(0, version, **fields)
+    response = await broker.call(ApiKey.PRODUCE, version, **fields)
     return response.responses[0].partition_responses[0]
 
 
 async def stored(broker: RunningBroker) -> bytes:
-    response = await broker.call(1, 11, **fetch_fields("t", 0), **SESSIONLESS)
+    response = await broker.call(ApiKey.FETCH, 11, **fetch_fields("t", 0), **SESSIONLESS)
     records: bytes = response.responses[0].partitions[0].records
     return records
 
@@ -38,18 +40,21 @@ GOOD = batch(b"a")
 @pytest.mark.parametrize(
     ("records", "code"),
     [
-        (spoiled(GOOD, len(GOOD) - 1, 7), 2),
-        (GOOD[:40], 2),
-        (spoiled(GOOD, 16, 1), 87),
-        (b"", 87),
-        (None, 87),
-        (GOOD + GOOD, 87),
-        (batch(b"a", attributes=0x20), 87),
-        (batch(b"a", producer_id=5, producer_epoch=0), 87),
-        (batch(b"x" * 1_100_000), 10),
-        (batch(b"a", timestamp=NOW + 7_200_000), 32),
-        (batch(b"a", timestamp=2**62), 32),
-        (batch(b"a", attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0), 48),
+        (spoiled(GOOD, len(GOOD) - 1, 7), Code.CORRUPT_MESSAGE),
+        (GOOD[:40], Code.CORRUPT_MESSAGE),
+        (spoiled(GOOD, 16, 1), Code.INVALID_RECORD),
+        (b"", Code.INVALID_RECORD),
+        (None, Code.INVALID_RECORD),
+        (GOOD + GOOD, Code.INVALID_RECORD),
+        (batch(b"a", attributes=0x20), Code.INVALID_RECORD),
+        (batch(b"a", producer_id=5, producer_epoch=0), Code.INVALID_RECORD),
+        (batch(b"x" * 1_100_000), Code.MESSAGE_TOO_LARGE),
+        (batch(b"a", timestamp=NOW + 7_200_000), Code.INVALID_TIMESTAMP),
+        (batch(b"a", timestamp=2**62), Code.INVALID_TIMESTAMP),
+        (
+            batch(b"a", attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0),
+            Code.INVALID_TXN_STATE,
+        ),
     ],
     ids=[
         *("wrong CRC", "cut", "old format", "empty", "null", "two batches", "control batch"),
@@ -68,12 +73,19 @@ async def test_records_that_may_not_enter_are_refused_as_kafka_does(
 
 async def test_zstd_needs_version_7(broker: RunningBroker) -> None:
     await broker.create_topic("t")
-    assert (await produce(broker, batch(b"a", codec=4), 6)).error_code == 76
+    assert (
+        await produce(broker, batch(b"a", codec=4), 6)
+    ).error_code == Code.UNSUPPORTED_COMPRESSION_TYPE
     assert (await produce(broker, batch(b"a", codec=4), 7)).error_code == 0
 
 
 @pytest.mark.parametrize(
-    ("more", "code"), [({"acks": 2}, 21), ({"partition": 9}, 3), ({"topic": "no"}, 3)]
+    ("more", "code"),
+    [
+        ({"acks": 2}, Code.INVALID_REQUIRED_ACKS),
+        ({"partition": 9}, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"topic": "no"}, Code.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
 )
 async def test_wrong_requests_get_their_code(
     broker: RunningBroker, more: dict[str, Any], code: int
@@ -86,7 +98,7 @@ async def test_topic_ids_take_the_place_of_names_from_13(broker: RunningBroker) 
     topic_id = await broker.create_topic("t")
     for wanted, code in ((topic_id, 0), (UUID(int=5), 100)):
         response = await broker.call(
-            0,
+            ApiKey.PRODUCE,
             13,
             transactional_id=None,
             acks=-1,
@@ -101,9 +113,9 @@ async def test_topic_ids_take_the_place_of_names_from_13(broker: RunningBroker) 
 async def test_acks_0_gets_no_answer_and_an_error_closes(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     client = await broker.connect()
-    await client.send(0, 9, **produce_fields("t", GOOD, acks=0))
-    assert (await client.call(18, 0)).error_code == 0
-    await client.send(0, 9, **produce_fields("no", GOOD, acks=0))
+    await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", GOOD, acks=0))
+    assert (await client.call(ApiKey.API_VERSIONS, 0)).error_code == 0
+    await client.send(ApiKey.PRODUCE, 9, **produce_fields("no", GOOD, acks=0))
     assert await client.is_closed()
     await client.close()
 
@@ -134,7 +146,7 @@ async def test_topics_codec_recompresses(broker: RunningBroker) -> None:
 
 async def test_compacted_topic_needs_keys(broker: RunningBroker) -> None:
     await broker.create_topic("t", cleanup_policy="compact")
-    assert (await produce(broker, batch(b"a", keyed=False))).error_code == 87
+    assert (await produce(broker, batch(b"a", keyed=False))).error_code == Code.INVALID_RECORD
     assert (await produce(broker, batch(b"a"))).error_code == 0
 
 
@@ -143,7 +155,7 @@ async def test_the_records_at_fault_are_named(broker: RunningBroker) -> None:
     records = [Record(n, NOW, None if n % 10 == 3 else b"k", b"v") for n in range(100)]
     for version in (7, 8, 11):
         answer = await produce(broker, encode_batch(records), version)
-        assert answer.error_code == 87
+        assert answer.error_code == Code.INVALID_RECORD
         named = [one.batch_index for one in answer.record_errors] if version >= 8 else None
         assert named in (None, list(range(3, 100, 10)))
 
@@ -153,7 +165,7 @@ async def test_what_is_no_record_is_refused(broker: RunningBroker) -> None:
     for payload in (b"this is no record at all", bytes(16)):
         data = GOOD[:61] + payload
         data = resealed(data[:8] + (len(data) - 12).to_bytes(4, "big") + data[12:])
-        assert (await produce(broker, data)).error_code == 87
+        assert (await produce(broker, data)).error_code == Code.INVALID_RECORD
     assert (await produce(broker, GOOD)).base_offset == 0
 
 
@@ -162,8 +174,10 @@ async def test_batch_that_must_be_decoded_is_not_overtaken(broker: RunningBroker
     client = await broker.connect()
     for number in range(6):
         codec = 1 if number % 2 == 0 else 4
-        await client.send(0, 9, **produce_fields("t", batch(b"%d" % number * 2000, codec=codec)))
-    answers = [(await client.receive(0, 9))[1] for _ in range(6)]
+        await client.send(
+            ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"%d" % number * 2000, codec=codec))
+        )
+    answers = [(await client.receive(ApiKey.PRODUCE, 9))[1] for _ in range(6)]
     offsets = [answer.responses[0].partition_responses[0].base_offset for answer in answers]
     assert offsets == list(range(6))
     await client.close()
@@ -176,7 +190,11 @@ async def test_retry_of_an_idempotent_batch_gets_its_first_offset(broker: Runnin
     await produce(broker, batch(b"b", base_sequence=1, **options))
     again = await produce(broker, batch(b"a", base_sequence=0, **options))
     skipped = await produce(broker, batch(b"c", base_sequence=9, **options))
-    assert (first.base_offset, again.base_offset, skipped.error_code) == (0, 0, 56)
+    assert (first.base_offset, again.base_offset, skipped.error_code) == (
+        0,
+        0,
+        Code.KAFKA_STORAGE_ERROR,
+    )
 
 
 async def test_many_connections_share_one_partition_without_gaps(broker: RunningBroker) -> None:
@@ -198,12 +216,12 @@ async def test_what_follows_a_batch_that_was_sent_away_is_not_taken_for_the_firs
     await broker.create_topic("t")
     client = await broker.connect()
     monkeypatch.setattr(broker.services.cluster, "redirects_clients", True)
-    answers = [await client.call(0, 9, **sequenced(0))]
+    answers = [await client.call(ApiKey.PRODUCE, 9, **sequenced(0))]
     monkeypatch.setattr(broker.services.cluster, "redirects_clients", False)
     for number in (1, 0, 1):
-        answers.append(await client.call(0, 9, **sequenced(number)))
+        answers.append(await client.call(ApiKey.PRODUCE, 9, **sequenced(number)))
     codes = [answer.responses[0].partition_responses[0].error_code for answer in answers]
-    assert codes == [6, 56, 0, 0]
+    assert codes == [Code.NOT_LEADER_OR_FOLLOWER, Code.KAFKA_STORAGE_ERROR, Code.NONE, Code.NONE]
     await client.close()
 
 
@@ -224,7 +242,7 @@ async def test_nothing_is_done_behind_a_batch_whose_topic_cannot_be_looked_up(
     monkeypatch.setattr(topics, "find", fail)
     client = await broker.connect()
     for number in range(2):
-        await client.send(0, 9, **sequenced(number))
+        await client.send(ApiKey.PRODUCE, 9, **sequenced(number))
     assert await client.is_closed()
     assert answers == [known]
     assert (await broker.engine.offsets(known, 0)).high_watermark == 0
