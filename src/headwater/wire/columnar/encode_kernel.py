@@ -23,7 +23,7 @@ MAX_HEADER_OVERHEAD: Final = 10
 """What a record header has at most besides its key and value."""
 
 
-class Rows(NamedTuple):
+class ColumnsToEncode(NamedTuple):
     """Columns to encode; header ``n`` of row ``r`` is ``first_header[r] + n`` of both texts."""
 
     offset: Int64s
@@ -78,7 +78,12 @@ def write_text(output: Bytes, position: Int, text: Text, row: Int) -> Int:
 
 @compiled
 def encode_rows(
-    rows: Rows, start: int, batch_bytes: int, output: Bytes, firsts: Int64s, positions: Int64s
+    rows: ColumnsToEncode,
+    start: int,
+    batch_bytes: int,
+    output: Bytes,
+    firsts: Int64s,
+    positions: Int64s,
 ) -> tuple[Int, Int]:
     """Write all rows as batches of about ``batch_bytes``, each with room for its header.
 

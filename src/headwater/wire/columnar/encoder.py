@@ -22,7 +22,7 @@ from headwater.wire.batches.codecs import Codec, compress
 from headwater.wire.columnar.encode_kernel import (
     MAX_HEADER_OVERHEAD,
     MAX_RECORD_OVERHEAD,
-    Rows,
+    ColumnsToEncode,
     encode_rows,
 )
 from headwater.wire.columnar.kernel import Int64s, Text
@@ -63,14 +63,14 @@ def encode(
     ]
 
 
-def _spans(rows: Rows, firsts: Int64s, start: int, end: int) -> list[tuple[int, int]]:
+def _spans(rows: ColumnsToEncode, firsts: Int64s, start: int, end: int) -> list[tuple[int, int]]:
     """The offsets that each batch covers, back to back."""
     bounds = [start, *(int(rows.offset[first]) for first in firsts[1:]), end]
     return list(pairwise(bounds))
 
 
 def _seal(
-    rows: Rows,
+    rows: ColumnsToEncode,
     output: NDArray[np.uint8],
     records: Int64s,
     positions: Int64s,
@@ -94,10 +94,10 @@ def _seal(
     return data if codec == Codec.NONE else bytes(data)
 
 
-def _rows(table: Any) -> Rows:
+def _rows(table: Any) -> ColumnsToEncode:
     arrays = {name: table.column(name).cast(SCHEMA.field(name).type) for name in COLUMNS}
     headers = arrays["headers"]
-    return Rows(
+    return ColumnsToEncode(
         offset=_numbers(arrays["offset"], np.int64),
         timestamp=_numbers(arrays["timestamp"].cast(pa.int64()), np.int64) // 1000,
         key=_text(arrays["key"]),
