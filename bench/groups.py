@@ -17,7 +17,12 @@ from typing import TypeVar
 import uvloop
 
 from bench.clients import consumer_performance
-from bench.clients.members import ClassicMember, ConsumerMember, MeasuredGroup, wait_for_coordinator
+from bench.clients.members import (
+    MeasuredClassicMember,
+    MeasuredConsumerMember,
+    MeasuredGroup,
+    wait_for_coordinator,
+)
 from bench.clients.wire import BenchConnection, parse
 from bench.harness import Bench, Figure, Size
 from bench.peer import HEADWATER, KAFKA, KAFKA_FLUSH, Peer
@@ -31,9 +36,9 @@ JOINS_AT_ONCE = 50
 OFFSET_COMMIT = 8
 ENVIRONMENT = {"HEADWATER_GROUPS_INITIAL_REBALANCE_DELAY_MS": "0"}
 PROPERTIES = {"group.consumer.assignment.interval.ms": "0"}
-KINDS: Mapping[str, type[ClassicMember] | type[ConsumerMember]] = {
-    "classic": ClassicMember,
-    "consumer": ConsumerMember,
+KINDS: Mapping[str, type[MeasuredClassicMember] | type[MeasuredConsumerMember]] = {
+    "classic": MeasuredClassicMember,
+    "consumer": MeasuredConsumerMember,
 }
 """The group's type by Kafka's name, and its members."""
 
@@ -69,7 +74,7 @@ def _rebalances(peer: Peer) -> dict[str, tuple[float, float]]:
 
 
 async def _rebalance(
-    peer: Peer, kind: type[ClassicMember] | type[ConsumerMember], topic: str
+    peer: Peer, kind: type[MeasuredClassicMember] | type[MeasuredConsumerMember], topic: str
 ) -> tuple[float, float]:
     connections = [await BenchConnection.open(peer.bootstrap) for _ in range(MEMBERS)]
     group, name = MeasuredGroup(kind, SHARED_PARTITIONS), _group_name()
@@ -149,7 +154,7 @@ class CommittingMember:
     """One member that is a whole group; its requests are made beforehand."""
 
     def __init__(
-        self, connection: BenchConnection, member: ClassicMember, topic: str, group: str
+        self, connection: BenchConnection, member: MeasuredClassicMember, topic: str, group: str
     ) -> None:
         self._connection = connection
         self._member = member
@@ -170,7 +175,7 @@ class CommittingMember:
     @classmethod
     async def join(cls, bootstrap: str, group: str, topic: str) -> "CommittingMember":
         connection = await BenchConnection.open(bootstrap)
-        member = ClassicMember(connection, group, topic, PARTITIONS)
+        member = MeasuredClassicMember(connection, group, topic, PARTITIONS)
         await member.join()
         return cls(connection, member, topic, group)
 

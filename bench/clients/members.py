@@ -23,7 +23,7 @@ SESSION_MS = 60_000
 Changed = Callable[[], None]
 
 
-class ClassicMember:
+class MeasuredClassicMember:
     """Joins, and joins again whenever the group rebalances; the leader gives each its share."""
 
     def __init__(
@@ -106,7 +106,7 @@ class ClassicMember:
         )  # fmt: skip
 
 
-class ConsumerMember:
+class MeasuredConsumerMember:
     """Takes and gives up what the coordinator says, and tells it so at once."""
 
     def __init__(
@@ -173,7 +173,9 @@ class ConsumerMember:
 class MeasuredGroup:
     """Members of one kind in one group, and the time until all of them are stable."""
 
-    def __init__(self, kind: type[ClassicMember] | type[ConsumerMember], partitions: int) -> None:
+    def __init__(
+        self, kind: type[MeasuredClassicMember] | type[MeasuredConsumerMember], partitions: int
+    ) -> None:
         self._kind = kind
         self._partitions = partitions
         self._members: list[Any] = []
@@ -196,7 +198,7 @@ class MeasuredGroup:
             await task
         self._stable.clear()
         leaving = self._members.pop()
-        if isinstance(leaving, ClassicMember):
+        if isinstance(leaving, MeasuredClassicMember):
             self._before = {leaving.generation}
         began = time.perf_counter()
         await leaving.leave()
@@ -220,7 +222,9 @@ class MeasuredGroup:
 
     def _changed(self) -> None:
         settled = (
-            self._same_generation() if self._kind is ClassicMember else self._all_is_owned_once()
+            self._same_generation()
+            if self._kind is MeasuredClassicMember
+            else self._all_is_owned_once()
         )
         if settled:
             self._stable.set()

@@ -18,7 +18,7 @@ class Phase(Enum):
     """The last reply has been sent; what the client still sends is dropped."""
 
 
-class Connection(Protocol):
+class OpenConnection(Protocol):
     """An open connection, as ``Connections`` needs it."""
 
     def abort(self) -> None:
@@ -32,7 +32,7 @@ class Connections:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._phases: dict[Connection, Phase] = {}
+        self._phases: dict[OpenConnection, Phase] = {}
         """The connection whose phase changed last comes last."""
         self._empty = asyncio.Event()
         self._empty.set()
@@ -40,7 +40,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._phases)
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: OpenConnection) -> bool:
         """Add a connection. False if all others are being answered, so that it must be refused.
 
         If the limit is reached, the connection goes that has been silent for longest, then the
@@ -53,13 +53,13 @@ class Connections:
         self.move(connection, Phase.SILENT if admitted else Phase.CLOSING)
         return admitted
 
-    def move(self, connection: Connection, phase: Phase) -> None:
+    def move(self, connection: OpenConnection, phase: Phase) -> None:
         """Note that a connection has entered a phase."""
         self._phases.pop(connection, None)
         self._phases[connection] = phase
         self._empty.clear()
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: OpenConnection) -> None:
         self._phases.pop(connection, None)
         if not self._phases:
             self._empty.set()

@@ -6,10 +6,10 @@ from http import HTTPStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """A request whose head and body have arrived.
 
-    >>> request = Request(method="GET", target="/v1/a%2Fb?x=%20")
+    >>> request = HttpRequest(method="GET", target="/v1/a%2Fb?x=%20")
     >>> request.path, request.query
     ('/v1/a%2Fb', 'x=%20')
     """

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from headwater.http.messages import Request, Response
+from headwater.http.messages import HttpRequest, Response
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[HttpRequest], Awaitable[Response]]
 Refusal = Callable[[HTTPStatus, str], Response]
 """The error reply of a status and a reason, which is one line of ASCII text."""
 

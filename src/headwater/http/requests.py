@@ -11,7 +11,7 @@ from aiohttp import web
 
 from headwater.http.connections import Phase
 from headwater.http.hosts import SETTING, AllowedHosts, host_name
-from headwater.http.messages import Refused, Request, Response
+from headwater.http.messages import HttpRequest, Refused, Response
 from headwater.http.mounts import Mount, mount_of
 from headwater.http.protocol import HttpConnection, HttpReply, LastReply
 from headwater.http.router import NoRoute, Router
@@ -90,7 +90,7 @@ class RequestServer:
     async def _answer(self, request: web.Request, body: bytes) -> Response:
         match = await self._router.find(request)
         return await match.route.handler(
-            Request(
+            HttpRequest(
                 method=request.method,
                 target=request.raw_path,
                 variables=match.variables,

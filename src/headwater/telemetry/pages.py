@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Final
 
 from headwater.http.limits import HttpLimits
-from headwater.http.messages import Request, Response
+from headwater.http.messages import HttpRequest, Response
 from headwater.http.mounts import TEXT, Handler, Mount, Route, plain_refusal
 from headwater.telemetry.metrics import Metrics
 
@@ -28,20 +28,20 @@ _NO_STORE: Final = {"Cache-Control": "no-store"}
 def telemetry_mount(metrics: Metrics, ready: Readiness, status: Status) -> Mount:
     """``/metrics``, ``/healthz``, ``/readyz`` and ``/status.json``, for GET and HEAD."""
 
-    async def show_metrics(_request: Request) -> Response:
+    async def show_metrics(_request: HttpRequest) -> Response:
         from headwater.telemetry.prometheus import exposition
 
         return _page(exposition(metrics), _EXPOSITION)
 
-    async def show_health(_request: Request) -> Response:
+    async def show_health(_request: HttpRequest) -> Response:
         return _page(b"ok\n", TEXT)
 
-    async def show_readiness(_request: Request) -> Response:
+    async def show_readiness(_request: HttpRequest) -> Response:
         reason = await ready()
         body = f"{reason or 'ready'}\n".encode()
         return _page(body, TEXT, HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK)
 
-    async def show_status(_request: Request) -> Response:
+    async def show_status(_request: HttpRequest) -> Response:
         return _page(f"{json.dumps(await status(), indent=2)}\n".encode(), "application/json")
 
     pages: dict[str, Handler] = {

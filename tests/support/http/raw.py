@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from headwater.http.hosts import AllowedHosts
 from headwater.http.limits import HttpLimits
-from headwater.http.messages import Request, Response
+from headwater.http.messages import HttpRequest, Response
 from headwater.http.mounts import Mount, Route, plain_refusal
 from headwater.http.server import HttpServer
 
@@ -16,29 +16,29 @@ MAX_BODY_BYTES = 4096
 LARGE = 32 * 2**20
 
 
-async def echo(request: Request) -> Response:
+async def echo(request: HttpRequest) -> Response:
     head = f"{request.method} {request.target} "
     return Response(body=head.encode() + request.body, content_type="text/plain")
 
 
-async def fail(_request: Request) -> Response:
+async def fail(_request: HttpRequest) -> Response:
     raise RuntimeError("a bug")
 
 
-async def empty(_request: Request) -> Response:
+async def empty(_request: HttpRequest) -> Response:
     return Response(status=HTTPStatus.NO_CONTENT)
 
 
-async def hang(_request: Request) -> Response:
+async def hang(_request: HttpRequest) -> Response:
     await asyncio.sleep(60)
     raise AssertionError
 
 
-async def large(_request: Request) -> Response:
+async def large(_request: HttpRequest) -> Response:
     return Response(body=bytes(LARGE))
 
 
-async def split(_request: Request) -> Response:
+async def split(_request: HttpRequest) -> Response:
     """A reply with a header that would be two."""
     return Response(headers={"X-Name": "a\r\nSet-Cookie: b"})
 

@@ -45,7 +45,7 @@ class Backend(Protocol):
         ...
 
 
-class Refused(Exception):
+class RefusedDecision(Exception):
     pass
 
 
@@ -242,9 +242,9 @@ class MetadataStoreConformance:
         revision = await put(store, a=b"1")
 
         def decide(values: Values) -> tuple[Writes, None]:
-            raise Refused
+            raise RefusedDecision
 
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedDecision):
             await store.transact(0, ["a"], decide)
         assert (await store.scan("a", "b")).revision == revision
         assert await put(store, a=b"2") > revision

@@ -19,7 +19,7 @@ from headwater.errors import (
 )
 from headwater.meta.postgres import PostgresStore
 from headwater.meta.store import CommitResult, KeyChange, Values, Writes
-from tests.support.meta.conformance import Refused, bind, increment, put
+from tests.support.meta.conformance import RefusedDecision, bind, increment, put
 from tests.support.metadata_servers.cuts import Cuts
 from tests.support.metadata_servers.postgres import PostgresBackend, PostgresServers, opened
 
@@ -137,7 +137,7 @@ async def test_waiting_transactions_share_a_commit_and_none_sees_another_half(
     backend: PostgresBackend,
 ) -> None:
     def refuse(values: Values) -> tuple[Writes, None]:
-        raise Refused
+        raise RefusedDecision
 
     async with opened(backend.url) as store:
         session = await store.session(ttl=20)
@@ -151,7 +151,10 @@ async def test_waiting_transactions_share_a_commit_and_none_sees_another_half(
             store.transact(0, [], lambda values: (lost, None)),
             return_exceptions=True,
         )
-        assert [type(outcome).__name__ for outcome in outcomes[12:]] == ["Refused", "SessionLost"]
+        assert [type(outcome).__name__ for outcome in outcomes[12:]] == [
+            "RefusedDecision",
+            "SessionLost",
+        ]
         committed = [outcome for outcome in outcomes if isinstance(outcome, CommitResult)]
         assert [each.result for each in committed] == [*[1] * 9, 1, 2, 3]
         assert len({each.revision for each in committed}) == 12

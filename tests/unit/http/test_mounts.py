@@ -2,12 +2,12 @@
 
 from http import HTTPStatus
 
-from headwater.http.messages import Request, Response
+from headwater.http.messages import HttpRequest, Response
 from headwater.http.mounts import Mount, Route
 from tests.support.http.raw import MOUNT, connect, listening
 
 
-async def show(request: Request) -> Response:
+async def show(request: HttpRequest) -> Response:
     return Response(body=repr(dict(request.variables)).encode())
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from headwater.http.messages import Request, Response
+from headwater.http.messages import HttpRequest, Response
 from headwater.tables.names import TableName
 from headwater.tables.rest.commits import Commits
 from headwater.tables.rest.errors import BadRequest, NotFound
@@ -42,7 +42,7 @@ class Call:
     """One request, with what it names."""
 
     names: Names
-    request: Request
+    request: HttpRequest
 
     @property
     def namespace(self) -> tuple[str, ...]:

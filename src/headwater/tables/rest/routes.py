@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import parse_qsl, unquote_plus
 
-from headwater.http.messages import Request
+from headwater.http.messages import HttpRequest
 from headwater.tables.rest.errors import BadRequest
 
 SERVED: Final = {
@@ -80,7 +80,7 @@ class Names:
     query: Mapping[str, str]
 
     @classmethod
-    def of(cls, request: Request) -> Self:
+    def of(cls, request: HttpRequest) -> Self:
         """Raises ``BadRequest`` if something is not percent-encoded UTF-8."""
         try:
             path = {

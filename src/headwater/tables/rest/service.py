@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from headwater.errors import CatalogUnavailable, ConfigurationError, StoreError
-from headwater.http.messages import Request, Response
+from headwater.http.messages import HttpRequest, Response
 from headwater.http.mounts import Mount, Route
 from headwater.tables.catalog.catalogs import open_catalog
 from headwater.tables.rest.errors import (
@@ -88,7 +88,7 @@ class CatalogService:
         if self._catalog is not None:
             await asyncio.to_thread(self._catalog.close)
 
-    async def _serve(self, operation: str, request: Request) -> Response:
+    async def _serve(self, operation: str, request: HttpRequest) -> Response:
         try:
             names = Names.of(request)
             if request.body and not _is_json(request):
@@ -105,7 +105,7 @@ class CatalogService:
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
-    def _run(self, operation: str, names: Names, request: Request) -> Response:
+    def _run(self, operation: str, names: Names, request: HttpRequest) -> Response:
         try:
             operations = self._opened()
             from headwater.tables.catalog.errors import catalog_errors
@@ -151,19 +151,19 @@ def catalog_service(
     )
 
 
-async def _refuse(request: Request) -> Response:
+async def _refuse(request: HttpRequest) -> Response:
     reason = f"this catalog does not offer {request.method} {request.target}"
     return error_response(Unsupported(reason))
 
 
-def _timed_out(request: Request) -> RestError:
+def _timed_out(request: HttpRequest) -> RestError:
     reason = f"{request.method} {request.target} took more than {CALL_TIMEOUT_S:.0f} s"
     if request.method in ("GET", "HEAD"):
         return Unavailable(reason)
     return StateUnknown(f"{reason}; it may still be done")
 
 
-def _is_json(request: Request) -> bool:
+def _is_json(request: HttpRequest) -> bool:
     """Whether a body is sent as JSON, which a web page cannot do to another's server."""
     kind = request.headers.get("content-type", "").partition(";")[0]
     return kind.strip().lower() == "application/json"
