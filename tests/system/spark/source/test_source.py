@@ -87,6 +87,6 @@ def test_an_unknown_topic_is_named_in_one_line(
 ) -> None:
     from pyspark.errors import AnalysisException
 
-    cluster.create_topic("invoices")
-    with pytest.raises(AnalysisException, match="'invoice' does not exist; did you mean invoices"):
-        reader(spark, cluster, topic="invoice").load().count()
+    cluster.create_topic("receipts")
+    with pytest.raises(AnalysisException, match="'receipt' does not exist; did you mean receipts"):
+        reader(spark, cluster, topic="receipt").load().count()
