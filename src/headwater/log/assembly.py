@@ -1,4 +1,4 @@
-"""How the log's engine is put together: what reads, what keeps house, and what writes."""
+"""How the log's engine is put together: read path, housekeeping, and the active incarnation."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -40,13 +40,13 @@ from headwater.telemetry.metrics import Metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineContext:
-    """What an engine is given, and most of its parts use."""
+    """The arguments of an engine that most of its parts use."""
 
     meta: MetadataStore
     objects: ObjectStore
     reclaimer: Reclaimer
     cluster: ClusterRecord
-    """As it was when the engine was made."""
+    """The record when the engine was created."""
     settings: LogSettings
     clock: Clock
     rng: Random
@@ -56,7 +56,7 @@ class EngineContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPath:
-    """From an offset to its records: stream state, index, pieces."""
+    """The parts that read: stream state, index, pieces."""
 
     streams: Streams
     index: IndexReader
@@ -68,7 +68,7 @@ class ReadPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """What keeps house, and what requests use of it."""
+    """Housekeeping, and the parts of it that requests use."""
 
     trimmer: LogTrimmer
     cleaner: TopicCleaner
@@ -115,7 +115,7 @@ def assemble_upkeep(
     share: Callable[[int], bool],
     topic_defaults: Callable[[], Mapping[str, str]],
 ) -> Upkeep:
-    """What trims, merges, snapshots and collects; see ``LogEngine`` for the last three."""
+    """Housekeeping and its parts; see ``LogEngine`` for the last three arguments."""
     meta, objects, clock = context.meta, context.objects, context.clock
 
     def living_brokers() -> int:
@@ -160,7 +160,7 @@ def assemble_follower(
     upkeep: Upkeep,
     current: CurrentIncarnation,
 ) -> ChangeFollower:
-    """What applies other brokers' changes."""
+    """The follower of other brokers' changes."""
     return ChangeFollower(
         context.meta,
         reads.streams,
@@ -175,7 +175,7 @@ def assemble_follower(
 def commit_subscribers(
     context: EngineContext, reads: ReadPath, upkeep: Upkeep, follower: ChangeFollower
 ) -> list[CommitSubscriber]:
-    """Who is told of this broker's own commits, in this order."""
+    """The subscribers of own commits, in the order in which they are called."""
     return [
         follower,
         reads.loader,
@@ -195,7 +195,7 @@ def make_incarnation(
     cluster: ClusterRecordFollower,
     gaps: SequenceGaps,
 ) -> ActiveIncarnation:
-    """A writer and a merger under a name that was just taken."""
+    """A writer and a merger under a new name."""
 
     def cluster_level() -> int:
         return cluster.level

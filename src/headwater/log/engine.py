@@ -54,7 +54,7 @@ IN_MEMORY = LogDirectory("memory://")
 
 
 async def open_cluster(meta: MetadataStore, rng: Random) -> ClusterRecord:
-    """The cluster's record, made by whoever comes first, at the highest level that it speaks.
+    """The cluster's record. The first broker creates it, at the highest level that it speaks.
 
     Raises ``UnknownFormat`` where this release does not speak the cluster's level, and
     ``ConfigurationError`` where a restore of it was not finished.
@@ -76,7 +76,7 @@ async def open_cluster(meta: MetadataStore, rng: Random) -> ClusterRecord:
 
 
 def _random_id(rng: Random) -> str:
-    """Twenty-two characters, as Kafka's cluster ids have."""
+    """22 characters, like Kafka's cluster ids."""
     return base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=")
 
 
@@ -152,14 +152,14 @@ class LogEngine:
         await self.become_new_incarnation()
 
     async def become_new_incarnation(self) -> None:
-        """Begin to write under a fresh name: at the start, and after having been fenced.
+        """Begin to write under a new name, at the start or after a fence.
 
-        Raises ``ConfigurationError`` where the metadata store is no longer this cluster's: it was
-        emptied, or the cluster restored into it. Offsets would be given again there.
+        Raises ``ConfigurationError`` if the metadata store was emptied, or the cluster was restored
+        into it: there, offsets would be assigned twice.
         """
         context = self._context
         name = await take_name(context.meta, context.cluster, self._broker_id, self._new_name)
-        # A commit of the old name may have landed though its answer never came.
+        # A commit under the old name may have been applied although its answer was lost.
         self._streams.invalidate_bounds()
         self._current.replace(
             make_incarnation(
@@ -182,7 +182,7 @@ class LogEngine:
         return f"{self._broker_id}-{now_ms}-{chance:08x}"
 
     async def run(self) -> None:
-        """Follow other brokers and keep house, until cancelled."""
+        """Follow other brokers and run housekeeping, until cancelled."""
         context = self._context
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cluster.run())
@@ -196,15 +196,18 @@ class LogEngine:
     async def _revive(self) -> None:
         while True:
             await self._current.active.fenced.wait()
-            logger.warning("incarnation %s was fenced; taking a new name", self.incarnation)
+            logger.warning(
+                "This incarnation was fenced; taking a new name",
+                extra={"incarnation": self.incarnation},
+            )
             try:
                 await self.become_new_incarnation()
             except KafkaError as error:
-                logger.warning("cannot take a new name yet: %s", error)
+                logger.warning("Cannot take a new name yet", extra={"error": error})
                 await asyncio.sleep(REVIVAL_RETRY)
 
     async def close(self) -> None:
-        """Write out what is buffered and stop. Nothing may be appended any more."""
+        """Flush the buffer and stop. Nothing may be appended any more."""
         await self._current.writer.close()
         await self._loader.close()
 
@@ -247,7 +250,7 @@ class LogEngine:
         return self._reader.read(topic.streams[partition], offset, max_bytes, committed=committed)
 
     async def release_memory(self) -> None:
-        """Drop what is kept for readers and can be read again; for times without work."""
+        """Drop caches that can be loaded again; for an idle broker."""
         await self._loader.release_memory()
 
     def waiter(self, seen: Mapping[int, Offsets]) -> StreamWaiter:
@@ -272,7 +275,9 @@ class LogEngine:
         try:
             await self._trimmer.clean(topic.streams[partition])
         except (StoreError, KafkaError) as error:
-            logger.warning("entries below a log start stay until the next sweep: %s", error)
+            logger.warning(
+                "Entries below the log start are left to the next sweep", extra={"error": error}
+            )
         return log_start
 
     async def sizes(self, streams: Collection[int]) -> Mapping[int, int]:
@@ -285,8 +290,10 @@ class LogEngine:
         try:
             await self._upkeep.cleaner.close_streams(streams)
         except KafkaError as error:
-            # The deletion itself has landed: housekeeping carries it through.
-            logger.warning("streams of a deleted topic are closed later: %s", error)
+            # The topic's record is deleted already; housekeeping does the rest.
+            logger.warning(
+                "The streams of a deleted topic are closed later", extra={"error": error}
+            )
         self._maintenance.deleted_topics.set()
 
     def _refresh_metrics(self) -> None:

@@ -4,10 +4,11 @@ Invariants:
 
 - A topic's record, its id and its streams' ids are written in one transaction; stream ids are
   never used again. A stream without a tail is empty, so nothing else is created.
-- A deletion removes the record and notes the streams in one transaction; their tails are then
-  set to deleted, so that appends in flight lose the comparison, and cleaned up afterwards.
-- The cache may lag, and the watch ends that: an answer which news of its topic overtook on the
-  way is given to whoever asked and is not remembered, since no other news would correct it.
+- A deletion removes the record and notes the streams in one transaction. Then their tails are
+  marked as deleted, so that appends in flight lose the comparison, and the streams are cleaned up.
+- The cache may lag until the watch corrects it. If a newer change of a topic arrives before the
+answer
+  of a look-up, the answer is returned but not cached, since no later change would correct it.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
@@ -31,15 +32,15 @@ from headwater.meta.transactions import commit
 from headwater.meta.values import NextNumber, decode, encode
 
 
-class _Question:
-    """What is asked of the store about a topic, until its answer is there."""
+class _Lookup:
+    """A running look-up of a topic in the metadata store."""
 
     __slots__ = ("name", "overtaken")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.overtaken = -1
-        """The revision of the newest news of the topic that came first."""
+        """The revision of the newest change of the topic that arrived before the answer."""
 
 
 class TopicStore:
@@ -57,11 +58,11 @@ class TopicStore:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
         self._values: dict[str, bytes] = {}
-        """What the topics were read from: most of a scan has been decoded before."""
+        """The encoded records, so that a scan decodes only changed topics."""
         self._version = 0
-        self._heard = -1
-        """The revision of the newest change or scan that was taken in."""
-        self._questions: set[_Question] = set()
+        self._revision = -1
+        """The revision of the newest change or scan that was applied."""
+        self._lookups: set[_Lookup] = set()
 
     def get(self, name: str) -> Topic | None:
         return self._by_name.get(name)
@@ -80,11 +81,11 @@ class TopicStore:
         topic = self._by_name.get(name)
         if topic is not None and partition < len(topic.streams):
             return topic
-        with self._asking(name) as question:
+        with self._looking_up(name) as lookup:
             entry = await self._get(keys.topic(name))
             if entry is None:
                 raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
-            return self._learn(question, entry.value, entry.revision)
+            return self._learn(lookup, entry.value, entry.revision)
 
     async def find_by_id(self, topic_id: UUID, *, partition: int = 0) -> Topic:
         topic = self._by_id.get(topic_id)
@@ -92,10 +93,10 @@ class TopicStore:
             return topic
         named = await self._get(keys.topic_id(topic_id))
         if named is not None:
-            with self._asking(named.value.decode()) as question:
-                entry = await self._get(keys.topic(question.name))
+            with self._looking_up(named.value.decode()) as lookup:
+                entry = await self._get(keys.topic(lookup.name))
                 if entry is not None and decode(TopicRecord, entry.value).id == topic_id.bytes:
-                    return self._learn(question, entry.value, entry.revision)
+                    return self._learn(lookup, entry.value, entry.revision)
         raise UnknownTopicId(f"no topic has the id {topic_id}")
 
     async def _get(self, key: str) -> Entry | None:
@@ -107,9 +108,9 @@ class TopicStore:
     async def all(self) -> Sequence[Topic]:
         found = await self._scan()
         values = [(entry.key.removeprefix(keys.TOPICS), entry.value) for entry in found.entries]
-        if found.revision < self._heard:
+        if found.revision < self._revision:
             return [self._known(*each) or _topic(*each) for each in values]
-        self._heard = found.revision
+        self._revision = found.revision
         self._overtake(None, found.revision)
         topics = [self._known(*each) or self._remember(*each) for each in values]
         for name in self._by_name.keys() - {topic.name for topic in topics}:
@@ -133,7 +134,7 @@ class TopicStore:
             if (there := values[keys.topic(name)]) is not None:
                 record = decode(TopicRecord, there.value)
                 if record.id == topic_id.bytes:
-                    return writes, there.value  # the first attempt landed
+                    return writes, there.value  # The first attempt was applied.
                 raise TopicAlreadyExists(f"topic {name!r} already exists")
             streams = _take_streams(values, writes, partitions)
             value = encode(TopicRecord(id=topic_id.bytes, streams=streams, configs=dict(configs)))
@@ -142,14 +143,15 @@ class TopicStore:
             return writes, value
 
         await self._close_deleted(name)
-        with self._asking(name) as question:
+        with self._looking_up(name) as lookup:
             done = await commit(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
-            return self._learn(question, done.result, done.revision)
+            return self._learn(lookup, done.result, done.revision)
 
     async def _close_deleted(self, name: str) -> None:
-        """Close the streams of topics that had this name, where who deleted them died before it.
+        """Close the streams of deleted topics of this name that are still open.
 
-        A broker whose cache lags would take records for the new one into them.
+        The broker that deleted them may have died before. A broker whose cache lags would append
+        records for the new topic to them.
         """
         try:
             found = await self._meta.scan(keys.DELETED_TOPICS, prefix_end(keys.DELETED_TOPICS))
@@ -158,7 +160,7 @@ class TopicStore:
         written = name.encode()
         for entry in found.entries:
             if written not in entry.value:
-                continue  # most are others, and there may be thousands of them
+                continue  # There may be thousands of other topics: do not decode them.
             deleted = decode(DeletedTopic, entry.value)
             if deleted.name == name:
                 await self._close_streams(deleted.streams)
@@ -175,7 +177,7 @@ class TopicStore:
             there = values[keys.topic(name)]
             if there is None or decode(TopicRecord, there.value).id != topic.id.bytes:
                 if values[deleted_key] is not None:
-                    return writes, None  # the first attempt landed
+                    return writes, None  # The first attempt was applied.
                 raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
             record = decode(TopicRecord, there.value)
             gone = DeletedTopic(name=name, streams=record.streams, domain=record.domain)
@@ -184,9 +186,9 @@ class TopicStore:
             writes.put(deleted_key, encode(gone))
             return writes, None
 
-        with self._asking(name) as question:
+        with self._looking_up(name) as lookup:
             done = await commit(self._meta, [keys.topic(name), deleted_key], decide)
-            if done.revision >= question.overtaken:
+            if done.revision >= lookup.overtaken:
                 self._forget(name)
         await self._close_streams(topic.streams)
         return topic
@@ -198,7 +200,7 @@ class TopicStore:
             writes = Writes()
             there, record = _existing(values, name)
             if there in proposed:
-                return writes, there  # the first attempt landed
+                return writes, there  # The first attempt was applied.
             if total < len(record.streams):
                 raise InvalidPartitions(
                     f"topic {name!r} has {len(record.streams)} partitions, {total} is fewer"
@@ -211,9 +213,9 @@ class TopicStore:
             writes.put(keys.topic(name), value)
             return writes, value
 
-        with self._asking(name) as question:
+        with self._looking_up(name) as lookup:
             done = await commit(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
-            return self._learn(question, done.result, done.revision)
+            return self._learn(lookup, done.result, done.revision)
 
     async def change_configs(self, name: str, change: ConfigChange) -> Topic:
         def decide(values: Values) -> tuple[Writes, bytes]:
@@ -224,14 +226,14 @@ class TopicStore:
             writes.put(keys.topic(name), value)
             return writes, value
 
-        with self._asking(name) as question:
+        with self._looking_up(name) as lookup:
             done = await commit(self._meta, [keys.topic(name)], decide)
-            return self._learn(question, done.result, done.revision)
+            return self._learn(lookup, done.result, done.revision)
 
     def changed(self, change: KeyChange) -> Topic | None:
-        """Take a watched change in; returns the topic that it removed or replaced."""
+        """Apply a watched change; returns the topic that it removed or replaced."""
         name = change.key.removeprefix(keys.TOPICS)
-        self._heard = max(change.revision, self._heard)
+        self._revision = max(change.revision, self._revision)
         self._overtake(name, change.revision)
         old = self._by_name.get(name)
         if change.value is None:
@@ -241,27 +243,27 @@ class TopicStore:
         return old if old is not None and old.id != topic.id else None
 
     @contextmanager
-    def _asking(self, name: str) -> Iterator[_Question]:
-        question = _Question(name)
-        self._questions.add(question)
+    def _looking_up(self, name: str) -> Iterator[_Lookup]:
+        lookup = _Lookup(name)
+        self._lookups.add(lookup)
         try:
-            yield question
+            yield lookup
         finally:
-            self._questions.discard(question)
+            self._lookups.discard(lookup)
 
     def _overtake(self, name: str | None, revision: int) -> None:
-        """News of a topic, or of all, came in before the answers that are under way."""
-        for question in self._questions:
-            if name is None or question.name == name:
-                question.overtaken = max(question.overtaken, revision)
+        """A change of a topic, or of all topics, arrived before the answers of running look-ups."""
+        for lookup in self._lookups:
+            if name is None or lookup.name == name:
+                lookup.overtaken = max(lookup.overtaken, revision)
 
-    def _learn(self, question: _Question, value: bytes, revision: int) -> Topic:
-        if revision < question.overtaken:
-            return _topic(question.name, value)
-        return self._remember(question.name, value)
+    def _learn(self, lookup: _Lookup, value: bytes, revision: int) -> Topic:
+        if revision < lookup.overtaken:
+            return _topic(lookup.name, value)
+        return self._remember(lookup.name, value)
 
     def _known(self, name: str, value: bytes) -> Topic | None:
-        """The cached topic, if it was read from that very value."""
+        """The cached topic, if it was decoded from the same value."""
         return self._by_name.get(name) if self._values.get(name) == value else None
 
     def _remember(self, name: str, value: bytes) -> Topic:

@@ -1,19 +1,18 @@
-"""Removing objects that nothing refers to.
+"""Deletes objects that nothing refers to. There are three kinds:
 
-Three kinds. *Released* objects had chunks whose index entries are gone: once the grace time has
-passed and no pin of their stream holds them back, their chunks are cleared from the object's
-records, and an object without a live chunk is deleted. Clearing is idempotent, so a crash at any
-line is repeated safely. Files of tables come here after their table let them go (``releases``).
+- *Released* chunks lost their index entries. After the grace time, unless a pin of their stream
+  keeps them, they are cleared from the records of their object, and an object without a live chunk
+  is deleted. Clearing is idempotent, so it is repeated safely after a crash. Files of a table come
+  here after the table has released them (``releases``).
+- *Orphans* were written by an incarnation that died before the commit (``orphans``).
+- *Files of lost attempts* were written for a job of the pipeline and are in no manifest. A file
+gets
+  its record together with the manifest, while its job is CREATED. So if its job is found in another
+  state, and after that the file has no record, it will never have one.
 
-*Orphans* were written by an incarnation that died before their commit (``orphans``).
-
-*Files of lost attempts* were written for a job of the pipeline and are in no manifest. A file gets
-its record with its manifest, while its job is CREATED; so one without a record whose job is not
-CREATED, asked in this order, will never have one.
-
-Nothing is deleted that a kept snapshot of the metadata may need (``snapshots``), and nothing where
-the objects are not those of this metadata store (``claim``) or the store went back to an earlier
-state (``bookmarks``).
+Nothing is deleted that a kept metadata snapshot may need (``snapshots``). Nothing is deleted if the
+objects belong to another metadata store (``claim``) or the store went back to an earlier state
+(``bookmarks``).
 """
 
 import asyncio
@@ -54,16 +53,16 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 CHUNKS_AT_ONCE = 1_000
-"""Of releases that are carried out together: a call for each alone would be most of the time."""
+"""Chunks of releases that are applied together, to save calls."""
 AT_ONCE = 16
 RECORDS_AT_ONCE = 50
 FILES_AT_ONCE = 1000
 SNAPSHOT_LIFE_MS = 24 * 60 * 60 * 1000
-"""How long a snapshot is kept if none follow it, because they are off or keep failing."""
+"""How long a snapshot is kept if no newer one follows, because they are off or fail."""
 
 
 class GarbageCollector:
-    """Runs on any broker; several at once do no harm."""
+    """May run on several brokers at once."""
 
     def __init__(
         self,
@@ -109,9 +108,9 @@ class GarbageCollector:
         return deleted + await self._collect(due)
 
     async def _collect(self, due: Mapping[str, Release]) -> int:
-        """Carry out those releases, by their keys, that no pin holds back."""
-        # Asked after the releases were found: a reader whose pin comes later has read an index
-        # that was without them.
+        """Apply the releases that no pin keeps."""
+        # Pins are read after the releases. A reader with a later pin reads an index that no longer
+        # has the released entries.
         streams = list({release.stream for release in due.values() if release.stream})
         lows = dict(zip(streams, await _each(self._pins.lowest, streams), strict=True))
         return await self._apply(
@@ -123,9 +122,9 @@ class GarbageCollector:
         )
 
     async def collect_snapshots(self) -> int:
-        """Delete old snapshots, if none are taken any more or all fail; returns how many.
+        """Delete old snapshots if no new ones are taken; returns how many.
 
-        Each holds back all garbage that came after it, which would be kept for ever.
+        Otherwise the garbage since the oldest snapshot would be kept for ever.
         """
         before_ms = self._clock.now_ms() - SNAPSHOT_LIFE_MS
         listed = await listed_snapshots(self._meta)
@@ -134,7 +133,7 @@ class GarbageCollector:
             return 0
         await self._require_own_objects()
         for key in old:
-            logger.warning("deleting %s: no snapshots were taken since", key)
+            logger.warning("Deleting an old snapshot without a newer one", extra={"object": key})
             await delete_expired(self._objects, self._reclaimer, key)
         await unlist(self._meta, old)
         return len(old)
@@ -160,7 +159,7 @@ class GarbageCollector:
                 if not any(found[name].grows or failures.get(name) for name, _, _ in release.chunks)
             ]
         )
-        # What could not be deleted holds up nothing but itself, and is told of.
+        # An object that cannot be deleted does not stop the others, but its error is raised.
         for failure in failures.values():
             if failure is not None:
                 raise failure
@@ -175,7 +174,7 @@ class GarbageCollector:
         return found.key, None
 
     async def _drop_records(self, objects: Sequence["_Found"]) -> None:
-        """Those of an object go together: without some of them it looks like one that grows."""
+        """Drop all records of an object together, or it would look like a growing object."""
         some: list[str] = []
         for each in objects:
             if some and len(some) + len(each.records) > RECORDS_AT_ONCE:
@@ -185,7 +184,7 @@ class GarbageCollector:
         await self._drop(some)
 
     async def _look_at(self, object_key: str) -> "_Found":
-        # Asked first: what an incarnation without a key has recorded is all that it will.
+        # Read first: an incarnation without a key will write no further record.
         writer = await self._writer_of(object_key)
         records = await self._records(object_key)
         if any(record.live for record in records.values()):
@@ -195,7 +194,7 @@ class GarbageCollector:
         return _Found(object_key, list(records), garbage=True)
 
     async def _clear(self, by_record: Mapping[str, Collection[int]]) -> None:
-        """Take streams out of the records' live sets, some records at a time."""
+        """Remove streams from the live sets of records, some records at a time."""
 
         def decide(values: Values) -> tuple[Writes, None]:
             writes = Writes()
@@ -213,7 +212,7 @@ class GarbageCollector:
             await transact(self._meta, some, decide)
 
     def _some_at_a_time(self, items: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Few enough for any store's transaction, and for no producer to wait long behind it."""
+        """Groups that fit into a transaction of any store, and delay no producer for long."""
         step = min(RECORDS_AT_ONCE, self._meta.limits.operations or RECORDS_AT_ONCE)
         for start in range(0, len(items), step):
             yield items[start : start + step]
@@ -224,7 +223,7 @@ class GarbageCollector:
         return {entry.key: decode(ObjectRecord, entry.value) for entry in found.entries}
 
     async def _writer_of(self, object_key: str) -> Incarnation | None:
-        """The incarnation that wrote an object; None once it is fenced, and for tables' files."""
+        """The incarnation that wrote an object; None if it is fenced, and for files of tables."""
         if not object_key.startswith(WAL_PREFIX):
             return None
         entry = await self._meta.get(keys.incarnation(0, incarnation_of(object_key)))
@@ -248,7 +247,7 @@ class GarbageCollector:
     async def collect_lost_files(self) -> int:
         """Delete files that jobs wrote and no manifest names; returns how many.
 
-        They are left alone for ``orphan_grace_ms``: their own writer deletes what it knows of.
+        They stay for ``orphan_grace_ms``, in which their own writer may delete them.
         """
         deleted = 0
         old: list[str] = []
@@ -262,7 +261,7 @@ class GarbageCollector:
         return deleted + await self._delete_lost(old)
 
     async def _delete_lost(self, files: Sequence[str]) -> int:
-        """Delete those of some files, in key order, that are lost."""
+        """Delete the lost files among these, which are in key order."""
         if not files:
             return 0
         writing = {
@@ -276,20 +275,18 @@ class GarbageCollector:
             async for entry in scan_all(self._meta, first, prefix_end(last))
         }
         lost = [key for key in files if key not in recorded and job_of_file(key) not in writing]
-        if lost:  # the files were seen first, as in ``orphans``
+        if lost:  # After the files were listed, as in ``orphans``.
             await self._require_own_objects()
         for key in lost:
-            logger.info("deleting %s, which no manifest names", key)
+            logger.info("Deleting a file that no manifest names", extra={"object": key})
             await self._reclaimer.delete([key], Reason.LOST_FILE)
         return len(lost)
 
     async def _require_own_objects(self) -> None:
-        """Raise ``ConfigurationError`` if this metadata store is not the one that is up to date
-        with these objects.
-        """
+        """Raise ``ConfigurationError`` unless the metadata store is up to date with the objects."""
         stored = await self._meta.get(keys.CLUSTER)
         if stored is None:
-            raise ConfigurationError("the metadata store was emptied: nothing is deleted")
+            raise ConfigurationError("the metadata store was emptied, so no object is deleted")
         cluster = decode(ClusterRecord, stored.value)
         await check_claim(self._objects, cluster)
         await check_bookmark(self._meta, self._objects, cluster)
@@ -297,19 +294,19 @@ class GarbageCollector:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is known of an object that something was released of; ``records`` are keys."""
+    """The state of an object with released chunks; ``records`` are keys."""
 
     key: str
     records: list[str]
     garbage: bool = False
     grows: bool = False
-    """Without a live chunk, but its writer may add to it."""
+    """It has no live chunk, but its writer may add some."""
 
 
 async def _each(work: Callable[[A], Awaitable[R]], items: Sequence[A]) -> list[R]:
     """The results of ``work`` in the order of ``items``, some at a time.
 
-    The first failure is raised when those beside it have ended; what follows is not begun.
+    After a failure the running ones end, no others start, and the failure is raised.
     """
     done: list[R] = []
     for start in range(0, len(items), AT_ONCE):
@@ -325,6 +322,6 @@ def _may_get_parts(
     object_key: str, writer: Incarnation, records: Mapping[str, ObjectRecord]
 ) -> bool:
     """Whether its living writer may still commit parts of an object."""
-    # How many there are turns out with the last: every part before it knows of one more.
+    # Only the last part states the total; every part before it states one more than itself.
     parts = max(record.parts for record in records.values())
     return writer.growing == object_key if parts == GROWING else len(records) < parts

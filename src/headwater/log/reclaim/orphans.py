@@ -1,13 +1,12 @@
-"""Removing objects that were written by an incarnation which died before their commit.
+"""Deletes objects that a dead incarnation wrote and did not commit.
 
-The incarnation is fenced first, by deleting its key, so that it can no longer commit; only then
-are its objects without a record deleted.
+The incarnation is fenced first, by deleting its key, so that it cannot commit any more. Only then
+its objects without a record are deleted.
 
-A bucket of a million objects is not listed over and over. Whoever fences an incarnation leaves a
-note, and one broker of all searches what that incarnation wrote: at once, then after pauses that
-double, and for the last time when no PUT of it can be under way any more; then the note goes.
-Objects that no note leads to are found by a search of everything, which that broker makes when it
-starts and once a day.
+To avoid listing a large bucket again and again, fencing leaves a note of the incarnation. One
+broker searches the objects of that incarnation: at once, then at doubling intervals, and for the
+last time when no PUT of it can be in flight. Then the note is deleted. That broker also searches
+all objects when it starts and once a day, which finds orphans without a note.
 """
 
 import logging
@@ -31,20 +30,20 @@ logger = logging.getLogger(__name__)
 WAL_PREFIX: Final = "wal/"
 OBJECTS_AT_ONCE: Final = 1_000
 SETTLED_MS: Final = 60 * 60 * 1000
-"""Longer than a PUT can be under way."""
+"""Longer than any PUT can be in flight."""
 SEARCH_ALL_MS: Final = 24 * 60 * 60 * 1000
 
 
 @dataclass(slots=True)
 class _Searches:
-    """When the objects of a fenced incarnation were first searched, and when they are next."""
+    """When the objects of a fenced incarnation were first searched, and when they are next due."""
 
     first_ms: int
     next_ms: int
 
 
 class OrphanCollector:
-    """Fences incarnations that are gone and deletes what they left.
+    """Fences dead incarnations and deletes their uncommitted objects.
 
     ``require_own_objects`` raises if the objects are not those of this metadata store.
     """
@@ -71,10 +70,10 @@ class OrphanCollector:
         self._searched_all: int | None = None
 
     async def collect(self, living: Collection[str], *, search: bool) -> int:
-        """Fence the incarnations that are not among ``living``; returns how many objects went.
+        """Fence the incarnations that are not in ``living``; returns how many objects were deleted.
 
-        One is given ``orphan_grace_ms`` to come back, counted from when this process first missed
-        it. Objects are looked for only if ``search`` is set.
+        An incarnation is fenced ``orphan_grace_ms`` after this process first missed it. Objects are
+        searched only if ``search`` is set.
         """
         await self._fence_missing(living)
         if not search:
@@ -104,7 +103,7 @@ class OrphanCollector:
             await fence(self._meta, name)
             del self.missing_since[name]
             broker = decode(Incarnation, value).broker
-            logger.info("fenced incarnation %s of broker %d, which is gone", name, broker)
+            logger.info("Fenced a dead incarnation", extra={"incarnation": name, "broker": broker})
 
     async def _search_fenced(self, now_ms: int) -> int:
         deleted = 0
@@ -139,8 +138,8 @@ class OrphanCollector:
 
     async def _delete_lost(self, name: str, objects: Sequence[str]) -> int:
         """Delete the objects of one incarnation, in key order, that have no record."""
-        # An incarnation has its key before its first object and never gets it back, so a key that
-        # is absent now tells that no record can follow.
+        # An incarnation has its key before its first object, and never gets it back. So if the key
+        # is absent now, no record can follow.
         if not objects or await self._meta.get(keys.incarnation(0, name)) is not None:
             return 0
         prefix = keys.objects(0)
@@ -152,8 +151,8 @@ class OrphanCollector:
         }
         lost = [key for key in objects if key not in recorded]
         if lost:
-            # Asked after the records were read: if the cluster was restored since, or the store
-            # went back to an earlier state, they do not tell what is needed.
+            # After the records were read: they are stale if the cluster was restored, or the store
+            # went back to an earlier state.
             await self._require_own_objects()
         await self._reclaimer.delete(lost, Reason.ORPHANED)
         return len(lost)
@@ -166,14 +165,14 @@ class OrphanCollector:
 
 
 def incarnation_of(object_key: str) -> str:
-    """Who wrote a WAL object."""
+    """The incarnation that wrote a WAL object."""
     return object_key.split("/")[1]
 
 
 async def fence(meta: MetadataStore, incarnation: str) -> None:
-    """Take an incarnation's right to commit away, for ever, and note that it left objects."""
+    """End an incarnation's right to commit for ever, and leave a note to search its objects."""
 
-    # Nothing is compared: a busy incarnation could make comparisons fail for long.
+    # Without a comparison, because the commits of a busy incarnation could make it fail for long.
     def decide(_values: Values) -> tuple[Writes, None]:
         writes = Writes()
         writes.delete(keys.incarnation(0, incarnation))

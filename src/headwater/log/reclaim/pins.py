@@ -1,8 +1,8 @@
-"""Pins: readers outside the brokers ask that what a stream holds stays while they read it.
+"""Pins: readers outside the brokers keep the objects of a stream while they read it.
 
-A reader writes its pin, then reads the index, then the objects; it renews the pin while it works
-and removes it at the end. What was released after the index was read is kept until the pin is
-gone or has expired. Expiry is by the wall clock, so a reader renews long before it.
+A reader writes its pin, then reads the index, then the objects. It renews the pin while it works
+and removes it at the end. Objects that are released after the index was read are kept until the pin
+is removed or expires. Expiry is by the wall clock, so a reader renews long before it.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from headwater.meta.transactions import transact
 from headwater.meta.values import decode, encode
 
 RENEWALS = 4
-"""How often a pin is renewed within its time."""
+"""Renewals of a pin within its time to live."""
 
 
 class Pins:
@@ -50,7 +50,7 @@ class Pins:
 
     @contextlib.asynccontextmanager
     async def held(self, stream: int, low: int, reader: str, ttl_ms: int) -> AsyncIterator[None]:
-        """A pin for as long as the body runs, renewed in the background."""
+        """Keep a pin while the body runs, renewed in the background."""
         await self.put(stream, low, reader, ttl_ms)
         renewal = asyncio.create_task(self._renew(stream, low, reader, ttl_ms))
         try:
@@ -63,12 +63,12 @@ class Pins:
     async def _renew(self, stream: int, low: int, reader: str, ttl_ms: int) -> None:
         while True:
             await asyncio.sleep(ttl_ms / 1000 / RENEWALS)
-            # A store that is away for a moment: the next renewal is soon enough.
+            # If the store is briefly unavailable, the next renewal is soon enough.
             with contextlib.suppress(KafkaError):
                 await self.put(stream, low, reader, ttl_ms)
 
     async def lowest(self, stream: int) -> int | None:
-        """The first offset of a stream that a living pin wants; None where none does."""
+        """The lowest offset of a stream that a pin keeps; None if there is no pin."""
         now_ms = self._clock.now_ms()
         prefix = keys.pins_of_stream(0, stream)
         found = (await self._meta.scan(prefix, prefix_end(prefix))).entries
@@ -76,12 +76,12 @@ class Pins:
         return min((pin.low for pin in pins if pin.expires_ms > now_ms), default=None)
 
     async def hold(self, stream: int, end: int) -> bool:
-        """Whether a living pin wants what the stream held below ``end``."""
+        """Whether a pin keeps records below ``end``."""
         low = await self.lowest(stream)
         return low is not None and low < end
 
     async def remove_expired(self) -> None:
-        """Remove the pins of readers that are gone."""
+        """Remove expired pins."""
         now_ms = self._clock.now_ms()
         async for entry in scan_all(self._meta, keys.pins(0)):
             if decode(Pin, entry.value).expires_ms <= now_ms:

@@ -1,9 +1,9 @@
-"""The one door through which objects are deleted.
+"""The only way to delete an object.
 
-Invariant: an object is deleted only if no index entry, kept snapshot, pin, open job or living
-incarnation can refer to it, at the time of the deletion or later. The caller establishes this, and
-its ``Reason`` says how. Parts of a broker get an ``ObjectStore``, which cannot delete, and a
-``Reclaimer`` if they must.
+Invariant: an object is deleted only if no index entry, kept snapshot, pin, open job or live
+incarnation can refer to it, at the time of the deletion or later. The caller guarantees this, and
+its ``Reason`` says how. Most parts of a broker get an ``ObjectStore``, which cannot delete; those
+that must delete get a ``Reclaimer``.
 
 A data file of a table is an object like the others: its table releases it first (``releases``).
 The metadata files of tables are deleted through pyiceberg (``tables.snapshots``).
@@ -17,24 +17,24 @@ from headwater.telemetry.metrics import Counter, Family
 
 
 class Reason(StrEnum):
-    """Why nothing can refer to an object, and who has made sure of it.
+    """Why nothing can refer to an object, by the module that checks it.
 
-    "Own objects": the metadata store that was asked owns these objects and did not go back to an
+    "Own objects": the metadata store owns these objects and did not go back to an
     earlier state (``claim``, ``bookmarks``).
     """
 
     RELEASED = "released"
-    """``gc``: no index entry refers to a chunk of it, for the grace time. No kept snapshot is as
-    old as the release, no pin of the streams reaches back to it, no record of the object names a
+    """``garbage``: no index entry refers to a chunk of it, for the grace time. No kept snapshot is
+    as old as the release, no pin of the streams reaches back to it, no record of the object names a
     live chunk, and its writer will add none. Own objects."""
     ORPHANED = "orphaned"
     """``orphans``: its incarnation was fenced before the object was found to have no record, so it
     has no entry and never will. Own objects."""
     LOST_FILE = "lost_file"
-    """``gc``: its job was not CREATED, and after that no record named the file, so it is in no
+    """``garbage``: its job was not CREATED, and after that no record named the file, so it is in no
     manifest and never will be. It is older than the grace time. Own objects."""
     DISCARDED_FILE = "discarded_file"
-    """``job_steps``: the same of a file that the caller wrote itself for its own job."""
+    """``jobs.steps``: the same for a file that the caller wrote for its own job."""
     UNUSED_MERGE = "unused_merge"
     """``merger``: this incarnation wrote it, and each transaction that would have put it into an
     index has ended without doing so."""
@@ -42,8 +42,8 @@ class Reason(StrEnum):
     """``snapshots``: the list of kept snapshots does not name it and a newer one is complete. No
     restore has begun another epoch."""
     SNAPSHOT_EXPIRED = "snapshot_expired"
-    """``gc``: none were taken for so long that the last ones would keep all garbage. It leaves the
-    list of kept snapshots after its deletion. Own objects."""
+    """``garbage``: no newer snapshot was taken for a day, so it would keep garbage for ever. It is
+    removed from the list of kept snapshots after its deletion. Own objects."""
     BOOKMARK_REPLACED = "bookmark_replaced"
     """``bookmarks``: a newer bookmark is stored, and only the newest is compared."""
 
@@ -56,9 +56,9 @@ class Reclaimer:
         self._deleted = Family("reason", Counter) if deleted is None else deleted
 
     async def delete(self, keys: Iterable[str], reason: Reason) -> None:
-        """Delete objects, one after another in the order of ``keys``; an absent one is no error.
+        """Delete objects one after another; an absent object is no error.
 
-        Raises ``StoreError`` at the first that cannot be deleted; those behind it stay.
+        Raises ``StoreError`` if one cannot be deleted; the objects after it stay.
         """
         for key in keys:
             await self._objects.delete(key)

@@ -1,14 +1,14 @@
-"""What left the offset index and waits to be deleted.
+"""Lists chunks and files that left the offset index and wait for their deletion.
 
-A transaction that takes entries out of an index notes what they pointed at, in the same writes:
+A transaction that removes index entries also notes what they named:
 
-- Chunks of WAL objects and segment files go on the *release list*. The garbage collector applies
-  it after a grace time, once no pin holds it back (see ``gc``).
-- Parquet files are data files of a table too, and kept snapshots of the table may still name
-  them. They go on the *table release list*, which no broker applies. The pipeline's table
-  maintenance reads it, waits until no kept snapshot of the table names a file, and lets the file
-  go: one transaction moves it to the release list. So a file is deleted after both the log and
-  the table have let go, whichever was first.
+- Chunks of WAL objects and segment files go on the *release list*. The garbage collector applies it
+  after a grace time, unless a pin keeps them (``garbage``).
+- Parquet files are also data files of a table, and kept snapshots of the table may name them. They
+go
+  on the *table release list*, which no broker applies. The pipeline's table maintenance waits until
+  no kept snapshot of the table names a file, and then moves it to the release list in one
+  transaction. So a file is deleted after both the log and the table have released it.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -36,7 +36,7 @@ INDEX_SUFFIX = ".index"
 
 
 def object_keys(kind: int, key: str) -> list[str]:
-    """Every object that an entry of this kind stands on."""
+    """The objects that an entry of this kind needs."""
     if kind == SEGMENT:
         return [key, f"{key.removesuffix(SEGMENT_SUFFIX)}{INDEX_SUFFIX}"]
     return [key]
@@ -45,9 +45,9 @@ def object_keys(kind: int, key: str) -> list[str]:
 def release(
     writes: Writes, stream: int, gone: Sequence[IndexEntry], generation: int, now_ms: int
 ) -> None:
-    """Note what loses its index entry in this transaction.
+    """Note the chunks and files that lose their index entry in this transaction.
 
-    ``generation`` is the layout's new one, so that no other transaction notes under this key.
+    ``generation`` is the layout's new generation, which makes the key unique.
     """
     suffix = f"{stream:020d}/{generation:012d}"
     plain = [entry for entry in gone if entry.kind not in (*OBJECTLESS, PARQUET)]
@@ -66,7 +66,7 @@ def release(
 
 @dataclass(frozen=True, slots=True)
 class TableRelease:
-    """Some files of one stream that left the log; ``key`` names this note of it."""
+    """Files of one stream that left the log; ``key`` is the key of the note."""
 
     key: str
     stream: int
@@ -82,26 +82,26 @@ class TableReleases:
         self._clock = clock
 
     async def waiting(self) -> AsyncIterator[TableRelease]:
-        """Every note, of every topic: those that were deleted too."""
+        """Every note, also of deleted topics."""
         async for entry in scan_all(self._meta, keys.table_releases(0)):
             noted = decode(Release, entry.value)
             files = [file for file, _, _ in noted.chunks]
             yield TableRelease(entry.key, noted.stream, files, noted.released_ms)
 
     async def note(self, stream: int, files: Sequence[str]) -> None:
-        """Files of a table that is a copy, whose records the log has no more, go on the list.
+        """Put files on the list: copies in a table whose records are no longer in the log.
 
-        Files without a record, which were deleted or never committed, are passed over.
+        Files without a record, which were deleted or never committed, are ignored.
         """
         chunks = []
         for file in files:
             stored = await self._meta.get(keys.object_record(0, file, 0))
             live = [] if stored is None else decode(ObjectRecord, stored.value).live
-            # What a restore found no place for is kept, whatever becomes of its table.
+            # A file that a restore could not place is kept, even if its table is dropped.
             chunks += [(file, 0, owner) for owner in live if owner != ADOPTED]
         if not chunks:
             return
-        # Named by what it holds, so that whoever notes the same again changes nothing.
+        # The key is a hash of the files, so that noting them again changes nothing.
         name = sha256("\n".join(file for file, _, _ in chunks).encode()).hexdigest()[:16]
         key = f"{keys.table_releases(0)}{stream:020d}/copies-{name}"
         noted = encode(Release(chunks=chunks, released_ms=self._clock.now_ms(), stream=stream))
@@ -115,7 +115,7 @@ class TableReleases:
         await transact(self._meta, [key], decide)
 
     async def let_go(self, noted: TableRelease, files: Collection[str]) -> None:
-        """No kept snapshot names these files any more, and none ever will: have them deleted."""
+        """Release files that no kept snapshot of the table names, now or later."""
         suffix = noted.key.removeprefix(keys.table_releases(0))
 
         def decide(values: Values) -> tuple[Writes, None]:
@@ -128,7 +128,7 @@ class TableReleases:
             kept = [chunk for chunk in waiting.chunks if chunk[0] not in files]
             if not free:
                 return writes, None
-            # Fewer are left each time, so the number makes the key one of its own.
+            # Each time fewer files are left, so their number makes the key unique.
             moved = Release(
                 chunks=free,
                 released_ms=self._clock.now_ms(),

@@ -18,11 +18,11 @@ async def retained_from(
     retention_bytes: int,
     now_ms: int,
 ) -> int:
-    """The end of the last entry that both limits let go; 0 where none is.
+    """The end of the last entry that exceeds a limit; 0 if there is none.
 
-    ``size`` is the stream's running size. An entry goes when its newest record is older than
-    ``retention_ms`` (its commit where no record has a time), or when what comes after it still
-    fills ``retention_bytes``.
+    ``size`` is the stream's running size. An entry is removed if its newest record is older than
+    ``retention_ms`` (or its commit, if no record has a timestamp), or if the entries after it have
+    at least ``retention_bytes``.
     """
     start = 0
     async for entry in entries:

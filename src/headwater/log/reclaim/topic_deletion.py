@@ -1,10 +1,10 @@
-"""Finishing deleted topics: their tails refuse appends, then everything of them goes.
+"""Finishes deleted topics: their tails refuse appends, then their entries and files are released.
 
-Its open job of the pipeline ends with it: what a fixed manifest names, which a table may hold and
-no index entry does, goes on the release lists.
+An open job of the pipeline ends with its topic. The files of its fixed manifest, which a table may
+have and no index entry names, go on the release lists.
 
-A deleted stream keeps its tail and layout, a few bytes, for ever: an append or a swap of a
-broker that was paused for any time must still lose the comparison.
+The tail and the layout of a deleted stream stay for ever. They have a few bytes, and an append or
+swap of a broker that was paused for any time must still lose the comparison.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ STREAMS_PER_TRANSACTION = 50
 
 
 class TopicCleaner:
-    """Carries deletions through; any broker may take one up, at any point."""
+    """Finishes deletions. Any broker may continue one at any point."""
 
     def __init__(
         self, meta: MetadataStore, streams: Streams, trimmer: LogTrimmer, clock: Clock
@@ -36,7 +36,7 @@ class TopicCleaner:
         self._trimmer = trimmer
 
     async def close_streams(self, streams: Sequence[int]) -> None:
-        """Make every append to these streams fail from here on."""
+        """Make all later appends to these streams fail."""
         for start in range(0, len(streams), STREAMS_PER_TRANSACTION):
             some = streams[start : start + STREAMS_PER_TRANSACTION]
             await transact(self._meta, [keys.tail(0, stream) for stream in some], _mark_deleted)
@@ -44,7 +44,7 @@ class TopicCleaner:
             self._streams.drop(stream)
 
     async def clean_deleted(self) -> int:
-        """Clean every deleted topic up; returns how many were finished."""
+        """Clean up all deleted topics; returns how many."""
         found = await self._meta.scan(keys.DELETED_TOPICS, prefix_end(keys.DELETED_TOPICS))
         for entry in found.entries:
             topic = decode(DeletedTopic, entry.value)
@@ -78,7 +78,7 @@ class TopicCleaner:
                 writes.put(layout_key, encode(layout))
             if open_job is not None:
                 job = decode(Job, open_job.value)
-                # Copies come into no index: the job alone names them until the table does.
+                # No index names the copies: only the job does, until the table has them.
                 lost = [*job.copies, *(job.files if job.state != INDEX_SWAPPED else [])]
                 files = [entry_of(file) for file in lost]
                 release(writes, stream, files, layout.generation, self._clock.now_ms())

@@ -1,8 +1,8 @@
-"""Moving a stream's log start, and removing the index entries below it.
+"""Advances a stream's log start, and removes the index entries below it.
 
-DeleteRecords and retention both advance ``log_start``, which takes effect at once; the entries
-below it go afterwards, a page at a time, each page in one transaction guarded by ``layout``
-that also notes which chunks lost their entry (see ``releases``).
+DeleteRecords and retention both advance ``log_start``, which takes effect at once. The entries
+below it are removed later, page by page. Each page is one transaction that is guarded by ``layout``
+and also notes the released chunks (``releases``).
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ HIGH_WATERMARK = -1
 
 
 class LogTrimmer:
-    """Advances log starts and cleans up below them."""
+    """Advances log starts and removes the entries below them."""
 
     def __init__(
         self, meta: MetadataStore, streams: Streams, index: IndexReader, clock: Clock
@@ -34,10 +34,10 @@ class LogTrimmer:
         self._clock = clock
 
     async def advance(self, stream: int, before: int) -> int:
-        """Set log start to ``before`` unless it is there already; returns the log start.
+        """Advance the log start to ``before`` if it is lower; returns the log start.
 
-        Raises ``OffsetOutOfRange`` beyond the high watermark, ``UnknownTopicOrPartition`` where
-        the topic was deleted.
+        Raises ``OffsetOutOfRange`` above the high watermark, ``UnknownTopicOrPartition`` if the
+        topic was deleted.
         """
         layout_key, tail_key = keys.layout(0, stream), keys.tail(0, stream)
 
@@ -49,7 +49,7 @@ class LogTrimmer:
                 raise UnknownTopicOrPartition("the topic was deleted")
             target = tail.high_watermark if before == HIGH_WATERMARK else before
             if not 0 <= target <= tail.high_watermark:
-                raise OffsetOutOfRange(f"offset {before} is outside of 0 to {tail.high_watermark}")
+                raise OffsetOutOfRange(f"offset {before} is not in [0, {tail.high_watermark}]")
             layout = _layout(values, layout_key)
             if target > layout.log_start:
                 layout.log_start = target
@@ -84,7 +84,7 @@ class LogTrimmer:
             writes = Writes()
             layout = _layout(values, layout_key)
             if layout.generation != generation:
-                return writes, None  # rearranged since, or this removal landed: look again
+                return writes, None  # The index changed, or this removal was applied: look again.
             layout.generation += 1
             layout.trimmed_size = gone[-1].size
             writes.put(layout_key, encode(layout))

@@ -46,11 +46,11 @@ def test_fence_alone_says_that_nothing_landed() -> None:
 
 def test_failure_that_nobody_expected_leaves_the_outcome_open_once_the_commit_is_begun() -> None:
     async def work(bench: TroubledLogWriter) -> None:
-        class Failing:
+        class FailingSubscriber:
             def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
                 raise RuntimeError(f"{len(landed)} chunks landed and nobody can be told")
 
-        bench.writer._subscribers = [Failing()]
+        bench.writer._subscribers = [FailingSubscriber()]
         assert await outcomes([bench.append()]) == ["RequestTimedOut"]
         bench.object_faults.strike(range(1), RuntimeError("an upload fails oddly"))
         assert await outcomes([bench.append()]) == ["KafkaStorageError"]

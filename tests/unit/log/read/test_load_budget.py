@@ -14,7 +14,7 @@ from tests.support.simulation.loop import on_simulated_time
 LIMIT = 1_000
 
 
-class Slow:
+class SlowSource:
     """Answers when it is told to, and notes how many bytes are under way."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ def entry_of(length: int) -> IndexEntry:
 
 @on_simulated_time
 async def test_cold_reads_of_many_consumers_stay_within_the_bound() -> None:
-    source = Slow()
+    source = SlowSource()
     loader = PieceLoader(
         chunks=None,  # type: ignore[arg-type]  # no entry is a chunk
         files={SEGMENT: source},

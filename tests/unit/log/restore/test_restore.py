@@ -76,7 +76,7 @@ async def test_records_in_objects_that_are_newer_than_the_snapshot_come_back(
 async def test_a_section_that_was_half_committed_comes_back_whole_and_once() -> None:
     place = RestorePlace(limits=Limits(operations=9))  # three streams a commit
 
-    class Slow(MemoryStore):
+    class SlowStore(MemoryStore):
         async def transact(
             self, domain: int, keys: Sequence[str], decide: Decide[T]
         ) -> CommitResult[T]:
@@ -85,7 +85,7 @@ async def test_a_section_that_was_half_committed_comes_back_whole_and_once() -> 
                 await place.snapshot()  # after the first part
             return done
 
-    place.meta = Slow(place.limits)
+    place.meta = SlowStore(place.limits)
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 9, {})
         for each in [
