@@ -148,7 +148,7 @@ class StoreHealth:
         return RequestSummary(requests, self._failures, mean)
 
     def _recovered(self, now: float) -> None:
-        """Start anew: requests that began during the outage do not count against the store."""
+        """Reset: requests that began during the outage do not count against the store."""
         self._ended.clear()
         self._failures, self._seconds = 0, 0.0
         for request, began in self._began.items():

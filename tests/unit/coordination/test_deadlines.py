@@ -12,7 +12,7 @@ WAIT = st.tuples(st.just("wait"), st.just(""), st.integers(0, 8))
 
 
 @given(st.lists(st.one_of(SET, CANCEL, WAIT), max_size=60))
-def test_timers_fire_as_a_plain_table_of_deadlines_would(
+def test_timers_fire_like_a_plain_table_of_deadlines(
     actions: list[tuple[str, str, int]],
 ) -> None:
     timers, table, now = Deadlines(), dict[str, float](), 0.0
@@ -40,7 +40,7 @@ def test_timers_fire_as_a_plain_table_of_deadlines_would(
             assert timers.next() is None
 
 
-def test_members_that_come_and_go_leave_nothing_behind() -> None:
+def test_members_that_join_and_leave_leave_nothing_behind() -> None:
     timers = Deadlines()
     timers.set("kept", 1e9)
     for number in range(10_000):
@@ -51,7 +51,7 @@ def test_members_that_come_and_go_leave_nothing_behind() -> None:
     assert timers.pop_due(1e9) == "kept"
 
 
-def test_a_deadline_that_was_put_off_fires_in_its_place() -> None:
+def test_a_postponed_deadline_fires_at_its_new_time() -> None:
     timers = Deadlines()
     timers.set("a", 1.0)
     timers.set("c", 0.0)

@@ -89,7 +89,7 @@ class TallyClient:
 
 
 @simulated
-async def test_shards_of_another_kind_have_leases_and_a_number_of_their_own(
+async def test_shards_of_another_kind_have_their_own_leases_and_count(
     cluster: CoordinatorCluster,
 ) -> None:
     node, tallies = await broker(cluster, 1)
@@ -127,7 +127,7 @@ async def test_nothing_is_written_under_a_lease_that_another_broker_has_taken(
 
 
 @simulated
-async def test_another_kind_of_state_moves_to_a_newcomer_and_back_with_nothing_lost(
+async def test_another_kind_of_state_moves_to_a_new_broker_and_back_without_loss(
     cluster: CoordinatorCluster,
 ) -> None:
     first_node, first = await broker(cluster, 0)
@@ -155,7 +155,7 @@ async def test_another_kind_of_state_moves_to_a_newcomer_and_back_with_nothing_l
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_another_kind_of_state_outlives_lost_answers_and_a_broker_that_dies(seed: int) -> None:
+def test_another_kind_of_state_survives_lost_answers_and_a_dead_broker(seed: int) -> None:
     async def scenario(cluster: CoordinatorCluster) -> None:
         first_node, first = await broker(cluster, 2 * seed)
         second_node, second = await broker(cluster, 2 * seed + 1)

@@ -27,7 +27,7 @@ class DeadlineEntry:
 
 
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_deadlines_that_are_past_already_are_seen_to_among_others(factory: Any) -> None:
+def test_past_deadlines_are_handled_among_others(factory: Any) -> None:
     async def main() -> list[int]:
         seen: list[int] = []
 
@@ -60,7 +60,7 @@ class Broken:
         return self._deadlines.pop()
 
 
-async def test_a_group_that_fails_stops_no_other_groups_timers(
+async def test_a_failing_group_does_not_stop_the_timers_of_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     seen: list[int] = []

@@ -104,7 +104,7 @@ class TroubledShardWriter:
 
 
 @on_simulated_time
-async def test_what_waits_while_a_transaction_is_under_way_shares_the_next_one() -> None:
+async def test_writes_that_wait_for_a_running_transaction_share_the_next_one() -> None:
     bench = TroubledShardWriter()
     shards = [await bench.shard(number) for number in range(3)]
     bench.store.gate.clear()
@@ -142,7 +142,7 @@ async def test_the_last_of_several_changes_of_a_key_wins() -> None:
 
 
 @on_simulated_time
-async def test_a_store_of_few_operations_gets_more_transactions_in_the_same_order() -> None:
+async def test_a_store_with_few_operations_gets_more_transactions_in_the_same_order() -> None:
     bench = TroubledShardWriter(Limits(operations=6))
     shard = await bench.shard(0)
     large: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -194,9 +194,7 @@ async def test_a_lost_lease_fails_its_shard_and_spares_the_others() -> None:
 
 @pytest.mark.parametrize("lands", [True, False])
 @on_simulated_time
-async def test_a_lost_answer_is_found_out_and_what_lands_late_changes_nothing(
-    *, lands: bool
-) -> None:
+async def test_a_lost_answer_is_resolved_and_a_late_commit_changes_nothing(*, lands: bool) -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
     before = shard.lease
@@ -217,7 +215,7 @@ async def test_a_lost_answer_is_found_out_and_what_lands_late_changes_nothing(
 
 
 @on_simulated_time
-async def test_a_short_silence_of_the_store_is_waited_out() -> None:
+async def test_a_short_outage_of_the_store_is_waited_for() -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
     before = shard.lease
@@ -228,7 +226,7 @@ async def test_a_short_silence_of_the_store_is_waited_out() -> None:
 
 
 @on_simulated_time
-async def test_a_long_silence_fails_the_shard_and_all_that_it_has_queued() -> None:
+async def test_a_long_outage_fails_the_shard_and_all_of_its_queued_writes() -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
     bench.store.failures = [StoreUnavailable("away")] * 100
@@ -243,7 +241,7 @@ async def test_a_long_silence_fails_the_shard_and_all_that_it_has_queued() -> No
 
 
 @on_simulated_time
-async def test_a_full_store_is_not_tried_again() -> None:
+async def test_a_write_to_a_full_store_is_not_repeated() -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
     bench.store.failures = [StorageFull("no space left")]
@@ -254,7 +252,7 @@ async def test_a_full_store_is_not_tried_again() -> None:
 
 
 @on_simulated_time
-async def test_a_waiting_client_that_went_away_hinders_nobody() -> None:
+async def test_a_waiting_client_that_disconnected_does_not_affect_others() -> None:
     bench = TroubledShardWriter()
     shard = await bench.shard(0)
     bench.store.gate.clear()
@@ -267,7 +265,7 @@ async def test_a_waiting_client_that_went_away_hinders_nobody() -> None:
 
 
 @on_simulated_time
-async def test_what_is_too_large_for_the_store_fails_alone() -> None:
+async def test_a_write_that_is_too_large_for_the_store_fails_alone() -> None:
     bench = TroubledShardWriter(Limits(operations=128, value_bytes=1_000))
     one, two = await bench.shard(0), await bench.shard(1)
     bench.store.gate.clear()
@@ -312,7 +310,7 @@ async def test_a_large_group_is_written_in_parts_or_not_at_all() -> None:
 
 
 @on_simulated_time
-async def test_a_failure_that_nobody_foresaw_fails_its_batch_and_not_the_next(
+async def test_an_unexpected_failure_fails_its_batch_and_not_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bench = TroubledShardWriter()

@@ -52,7 +52,7 @@ def test_classic_member_with_too_much_metadata_is_refused_and_the_group_goes_on(
     assert [group.heartbeat(member) for member in ids] == [0, 0]
 
 
-def test_classic_group_takes_members_up_to_its_bound() -> None:
+def test_classic_group_accepts_members_up_to_its_bound() -> None:
     group = DrivenGroup()
     metadata = (("range", b"x" * (RECORD_MAX_BYTES - 1_000)),)
     replies = [group.join(protocols=metadata) for _ in range(10)]
@@ -79,7 +79,7 @@ def test_assignments_that_are_too_large_are_refused_and_the_members_join_again()
     assert max(map(len, group.records.values())) < RECORD_MAX_BYTES
 
 
-def test_classic_group_bounds_the_ids_that_it_gave_out() -> None:
+def test_classic_group_bounds_assigned_ids_that_have_not_joined() -> None:
     group = DrivenGroup()
     for _ in range(MAX_PENDING_IDS):
         reply = group.answer(group.join(known=True, client="c" * 30_000), JoinReply)
@@ -97,7 +97,7 @@ def test_topics_beyond_the_bound_are_unknown() -> None:
     assert subscribed_topics([*half, subscription("one")]) is None
 
 
-def test_consumer_member_that_says_too_much_is_refused_and_the_group_goes_on() -> None:
+def test_consumer_member_with_too_large_a_subscription_is_refused_and_the_group_goes_on() -> None:
     world = ConsumerGroupWorld(t=1)
     world.join("a")
     before = dict(world.records)
@@ -122,7 +122,7 @@ def test_consumer_group_bounds_the_names_of_all_members() -> None:
     assert world.join("c", ["t"]).error == 0
 
 
-def test_consumer_group_of_more_partitions_than_it_can_share_out_is_refused() -> None:
+def test_consumer_group_with_more_partitions_than_can_be_assigned_is_refused() -> None:
     most = MAX_ASSIGNMENT_WORK - 1
     world = ConsumerGroupWorld(t=1, huge=most, larger=most + 1)
     assert world.join("a", ["larger"]).error == Code.UNKNOWN_SERVER_ERROR
@@ -146,7 +146,7 @@ def test_consumer_group_bounds_the_topics_of_all_members(assignor: str) -> None:
     assert codes == [0] * taken + [Code.UNKNOWN_SERVER_ERROR] * (len(codes) - taken)
 
 
-def test_very_many_members_that_subscribe_alike_are_shared_out() -> None:
+def test_many_members_with_equal_subscriptions_are_assigned() -> None:
     count = 5_000
     world = ConsumerGroupWorld(None, **{f"t{n}": 1 for n in range(count)})
     names = [f"t{n}" for n in range(count)]
@@ -154,7 +154,7 @@ def test_very_many_members_that_subscribe_alike_are_shared_out() -> None:
         assert world.join(f"m{number}", names).error == 0
 
 
-def test_assignment_stays_when_topics_grow_to_more_than_a_group_can_share_out(
+def test_assignment_stays_when_topics_grow_beyond_what_can_be_assigned(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = ConsumerGroupWorld(t=2)
@@ -196,7 +196,7 @@ def test_no_member_id_takes_the_record_of_a_hashed_one() -> None:
     assert stored.member_name(hashed) != stored.member_name(long)
 
 
-def test_pattern_that_matches_more_than_a_record_holds_is_looked_up_again() -> None:
+def test_pattern_whose_matches_exceed_a_record_is_matched_again() -> None:
     names = [f"{n:0240d}" for n in range(VALUE_MAX_BYTES // 240)]
     world = ConsumerGroupWorld()
     for name in names:
@@ -212,7 +212,7 @@ def test_pattern_that_matches_more_than_a_record_holds_is_looked_up_again() -> N
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(operations=128, value_bytes=2**19)])
-def test_group_whose_record_would_be_too_large_stays_as_it_was_alone(
+def test_a_group_with_too_large_a_record_keeps_its_state_and_does_not_affect_others(
     limits: Limits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So few bytes that a group reaches them before ``MAX_ASSIGNMENT_WORK``.
@@ -261,7 +261,9 @@ async def test_group_ids_are_bounded() -> None:
         assert [line.group for line in await node.groups.list()] == [longest]
 
 
-async def test_offset_metadata_beyond_a_record_is_refused_even_where_it_is_allowed() -> None:
+async def test_offset_metadata_that_exceeds_a_record_is_refused_even_if_the_setting_allows_it() -> (
+    None
+):
     settings = replace(SETTINGS, offset_metadata_max_bytes=2**24)
     async with one_node(SharedTopics(t=2), settings=settings) as node:
         request = committing("g", {("t", 0): 1, ("t", 1): 1})

@@ -53,7 +53,7 @@ async def test_a_member_joins_syncs_commits_and_leaves() -> None:
         assert (await groups.describe_classic("g")).state == "Empty"
 
 
-async def test_who_asks_again_elsewhere_gets_no_answer_to_the_first() -> None:
+async def test_a_request_that_is_repeated_on_another_connection_supersedes_the_first() -> None:
     """Commits that are queued behind it would take effect after newer ones."""
     async with one_node(SharedTopics(orders=1)) as node:
         joins = [asyncio.create_task(node.groups.join("g", joining())) for _ in range(2)]
@@ -71,7 +71,7 @@ async def test_who_asks_again_elsewhere_gets_no_answer_to_the_first() -> None:
         second.cancel()
 
 
-async def test_another_coordinator_goes_on_with_generation_members_and_offsets() -> None:
+async def test_another_coordinator_continues_with_generation_members_and_offsets() -> None:
     store, topics = MemoryStore(), SharedTopics(orders=1)
     async with one_node(topics, meta=store) as node:
         joined = await node.groups.join("g", joining())
@@ -86,7 +86,7 @@ async def test_another_coordinator_goes_on_with_generation_members_and_offsets()
         assert {where: offset.offset for where, offset in found.items()} == {("orders", 0): 7}
 
 
-async def test_a_join_whose_client_went_away_leaves_nothing_waiting() -> None:
+async def test_a_join_whose_client_disconnected_leaves_no_waiting_request() -> None:
     async with one_node(SharedTopics()) as node:
         first = await node.groups.join("g", joining())
         waiting = asyncio.create_task(node.groups.join("g", joining()))
@@ -98,7 +98,7 @@ async def test_a_join_whose_client_went_away_leaves_nothing_waiting() -> None:
         assert again.generation == 2
 
 
-async def test_requests_for_a_group_that_nobody_made_leave_no_group() -> None:
+async def test_requests_for_an_unknown_group_leave_no_group() -> None:
     async with one_node(SharedTopics()) as node:
         beat = HeartbeatRequest(member_id="m", instance_id=None, generation=1)
         assert await node.groups.heartbeat("g", beat) == Code.UNKNOWN_MEMBER_ID
@@ -131,7 +131,7 @@ async def test_a_group_changes_its_kind_with_its_members_in_it() -> None:
         assert [line.kind for line in await node.groups.list()] == ["classic"]
 
 
-async def test_a_heartbeat_to_no_group_makes_none() -> None:
+async def test_a_heartbeat_for_an_unknown_group_creates_none() -> None:
     async with one_node(SharedTopics(t=1)) as node:
         await node.groups.commit(committing("simple", {("t", 0): 1}))
         for name, epoch in product(("simple", "nothing"), (3, -1, -2)):
@@ -144,7 +144,7 @@ async def test_a_heartbeat_to_no_group_makes_none() -> None:
         assert found["t", 0].offset == 1
 
 
-async def test_a_groups_own_times_hold_from_its_next_heartbeat_on() -> None:
+async def test_configs_of_a_group_apply_from_its_next_heartbeat_on() -> None:
     store = MemoryStore()
     configs = GroupConfigs(store, SETTINGS)
     node = Node(LivingBrokers(), 1, store, SharedTopics(t=1), configs=configs)
@@ -179,7 +179,7 @@ async def join_and_fall_silent(node: Node, group: str, session_timeout_ms: int) 
     await node.groups.sync(group, syncing(me, 1, **{me: b""}))
 
 
-def test_silent_members_are_removed_and_a_takeover_gives_them_time_anew() -> None:
+def test_silent_members_are_removed_and_a_takeover_restarts_their_sessions() -> None:
     loop = SimulatedLoop()
     run_simulated(silence(loop), loop)
 
@@ -199,12 +199,12 @@ async def report_without_pause(loop: SimulatedLoop) -> None:
         assert loop.time() - started == pytest.approx(10), "its burst is there again"
 
 
-def test_member_that_reports_without_pause_is_slowed_down_alone() -> None:
+def test_only_the_member_that_sends_too_many_heartbeats_is_slowed_down() -> None:
     loop = SimulatedLoop()
     run_simulated(report_without_pause(loop), loop)
 
 
-async def test_members_whose_pace_is_remembered_are_bounded(
+async def test_the_members_that_the_limiter_remembers_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(heartbeat_limiter, "MAX_MEMBERS", 2)
@@ -217,7 +217,7 @@ async def test_members_whose_pace_is_remembered_are_bounded(
     assert pace.delay("g", "a", 0.0) == 0.0
 
 
-async def test_very_many_groups_are_listed_in_turns() -> None:
+async def test_listing_many_groups_yields_to_the_event_loop() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         for number in range(3 * TURN_ELEMENTS):
             await node.groups.commit(committing(f"g{number}", {("orders", 0): 1}))

@@ -241,6 +241,6 @@ async def schedule(seed: int, loop: SimulatedLoop) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_no_schedule_makes_two_coordinators_succeed(seed: int) -> None:
+def test_no_schedule_lets_two_coordinators_succeed(seed: int) -> None:
     loop = SimulatedLoop()
     run_simulated(schedule(seed, loop), loop)

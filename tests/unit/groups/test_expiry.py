@@ -95,13 +95,13 @@ def offset(committed_ms: int, expires_ms: int | None = None) -> OffsetRecord:
         (Fake(kind="consumer", topic="t"), offset(0), False),
     ],
 )
-def test_offsets_go_when_kafka_lets_them_go(
+def test_offsets_expire_by_the_rules_of_kafka(
     machine: Fake | None, record: OffsetRecord, *, goes: bool
 ) -> None:
     assert expired(machine, "t", record, WEEK, WEEK) is goes
 
 
-def test_commit_times_count_in_a_group_that_was_stored_in_part() -> None:
+def test_commit_times_count_in_a_group_that_was_stored_only_in_part() -> None:
     settings = GroupSettings(initial_rebalance_delay_ms=0)
     group = ClassicGroup("g", settings, Random(1), 0)
     records: dict[str, bytes | None] = {}
@@ -155,12 +155,12 @@ async def run_a_while(loop: SimulatedLoop) -> None:
     assert (await store.scan("g/", "g0")).entries == []
 
 
-def test_time_passes_and_every_group_goes_in_its_time() -> None:
+def test_every_group_expires_in_its_time() -> None:
     loop = SimulatedLoop()
     run_simulated(run_a_while(loop), loop)
 
 
-async def test_offsets_of_a_deleted_topic_go_with_the_next_sweep() -> None:
+async def test_the_next_sweep_deletes_the_offsets_of_a_deleted_topic() -> None:
     store, topics = MemoryStore(), SharedTopics(t=1, u=1)
     async with one_node(topics, meta=store) as node:
         await node.groups.commit(committing("g", {("t", 0): 1, ("u", 0): 1}))
@@ -193,7 +193,7 @@ async def test_a_commit_during_a_sweep_is_kept() -> None:
             assert await names(node.groups) == ["g"]
 
 
-async def test_members_of_a_living_group_lose_no_offsets_but_those_of_other_topics() -> None:
+async def test_a_group_with_members_loses_only_offsets_of_topics_that_no_member_reads() -> None:
     topics = SharedTopics(t=1, u=1)
     settings = GroupSettings(offsets_retention_minutes=0)
     async with one_node(topics, settings=settings) as node:

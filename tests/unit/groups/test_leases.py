@@ -23,7 +23,7 @@ async def test_a_broker_takes_all_shards_that_are_its_own(cluster: CoordinatorCl
 
 
 @simulated
-async def test_a_newcomer_gets_its_share_and_groups_go_on_there(
+async def test_a_new_broker_gets_its_share_of_the_shards_and_their_groups_continue(
     cluster: CoordinatorCluster,
 ) -> None:
     first = await cluster.node(1)
@@ -49,7 +49,9 @@ async def test_a_newcomer_gets_its_share_and_groups_go_on_there(
 
 
 @simulated
-async def test_who_is_not_the_coordinator_says_so(cluster: CoordinatorCluster) -> None:
+async def test_a_broker_that_is_not_the_coordinator_refuses_requests(
+    cluster: CoordinatorCluster,
+) -> None:
     nodes = [await cluster.node(number) for number in range(3)]
     await asyncio.sleep(60)
     for name in map(str, range(30)):
@@ -144,7 +146,7 @@ async def test_a_broker_that_lost_its_session_goes_on_with_the_next_one(
 
 
 @simulated
-async def test_a_restarted_broker_takes_its_own_shards_where_the_dead_process_is_known_dead(
+async def test_a_restarted_broker_takes_its_shards_if_its_old_process_is_known_to_be_dead(
     cluster: CoordinatorCluster,
 ) -> None:
     node = await cluster.node(1)
@@ -159,7 +161,7 @@ async def test_a_restarted_broker_takes_its_own_shards_where_the_dead_process_is
 
 
 @simulated
-async def test_a_store_that_is_away_is_said_to_be_away_and_nothing_diverges(
+async def test_while_the_store_is_unreachable_requests_fail_and_nothing_diverges(
     cluster: CoordinatorCluster,
 ) -> None:
     node = await cluster.node(1)

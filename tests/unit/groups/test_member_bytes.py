@@ -45,7 +45,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 @settings(max_examples=100)
-def test_no_bytes_of_a_member_break_a_group(
+def test_arbitrary_bytes_of_a_member_do_not_break_a_group(
     steps: list[tuple[str, int, bytes, list[bytes]]],
 ) -> None:
     world = MixedWorld(t=3, u=2)

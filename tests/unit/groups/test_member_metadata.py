@@ -35,7 +35,7 @@ def resident_kib() -> int:
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_no_count_that_metadata_claims_is_believed(count: int) -> None:
+def test_counts_in_metadata_are_checked_against_its_size(count: int) -> None:
     before = resident_kib()
     for data in with_count(count):
         read_subscription(data)
@@ -59,7 +59,7 @@ for data in (b"\\0\\1\\x7f\\xff\\xff\\xff", b'{"topics": ["orders"]}'):
 """
 
 
-def test_process_outlives_metadata_that_claims_more_than_there_is_memory() -> None:
+def test_process_survives_metadata_whose_counts_exceed_the_memory() -> None:
     child = subprocess.run(
         [sys.executable, "-c", READ_IN_LITTLE_MEMORY], capture_output=True, text=True, check=False
     )

@@ -36,7 +36,7 @@ async def stable(node: Node, group: str, **more: object) -> str:
 
 
 @on_simulated_time
-async def test_a_commit_without_a_group_makes_one_that_only_has_offsets() -> None:
+async def test_a_commit_without_a_group_creates_one_that_only_has_offsets() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         assert await node.groups.commit(committing("g", {ORDERS: 3})) == {ORDERS: 0}
         assert await node.groups.list() == [ListedGroup("g", "", "Empty", "classic")]
@@ -52,9 +52,7 @@ async def test_a_commit_without_a_group_makes_one_that_only_has_offsets() -> Non
     ("version", "code"), [(8, Code.ILLEGAL_GENERATION), (9, Code.GROUP_ID_NOT_FOUND)]
 )
 @on_simulated_time
-async def test_a_member_of_a_group_that_is_not_there_commits_nothing(
-    version: int, code: int
-) -> None:
+async def test_a_member_of_an_unknown_group_commits_nothing(version: int, code: int) -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         request = CommitRequest(
             group="g",
@@ -68,7 +66,7 @@ async def test_a_member_of_a_group_that_is_not_there_commits_nothing(
 
 
 @on_simulated_time
-async def test_nobody_is_a_member_of_a_group_that_only_has_offsets() -> None:
+async def test_a_group_that_only_has_offsets_refuses_commits_of_members() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         await node.groups.commit(committing("g", {ORDERS: 3}))
         stranger = committing("g", {ORDERS: 4}, member_id="m", epoch=1)
@@ -76,7 +74,7 @@ async def test_nobody_is_a_member_of_a_group_that_only_has_offsets() -> None:
 
 
 @on_simulated_time
-async def test_strangers_and_old_generations_do_not_commit_to_a_living_group() -> None:
+async def test_unknown_members_and_old_generations_do_not_commit_to_a_group_with_members() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         me = await stable(node, "g")
         for request, code in (
@@ -138,7 +136,7 @@ async def test_long_metadata_and_unknown_partitions_are_refused_one_by_one() -> 
 
 
 @on_simulated_time
-async def test_a_topic_made_again_does_not_inherit_offsets() -> None:
+async def test_a_recreated_topic_does_not_inherit_offsets() -> None:
     topics = SharedTopics(orders=1)
     async with one_node(topics) as node:
         await node.groups.commit(committing("g", {ORDERS: 5}))
@@ -153,7 +151,7 @@ async def test_a_topic_made_again_does_not_inherit_offsets() -> None:
 
 
 @on_simulated_time
-async def test_names_of_any_kind_keep_apart() -> None:
+async def test_offsets_of_similar_names_are_separate() -> None:
     store, names = (
         MemoryStore(),
         ["", "a", "a/b", "a%2Fb", "a/", "Gruppe ü", "a b", "..", "+offsets"],
@@ -210,14 +208,14 @@ async def test_offsets_of_topics_in_use_are_not_deleted() -> None:
 
 
 @on_simulated_time
-async def test_offsets_of_a_living_group_of_another_protocol_are_not_deleted() -> None:
+async def test_offsets_of_a_group_with_members_of_another_protocol_are_not_deleted() -> None:
     async with one_node(SharedTopics(orders=1)) as node:
         await stable(node, "g", protocol_type="connect")
         assert await node.groups.delete_offsets("g", [ORDERS]) == (Code.NON_EMPTY_GROUP, {})
 
 
 @on_simulated_time
-async def test_a_deleted_group_that_comes_back_begins_anew() -> None:
+async def test_a_recreated_group_begins_empty() -> None:
     store, topics = MemoryStore(), SharedTopics(orders=2)
     async with one_node(topics, meta=store) as node:
         await node.groups.commit(committing("g", {ORDERS: 5, ("orders", 1): 5}))
@@ -231,7 +229,7 @@ async def test_a_deleted_group_that_comes_back_begins_anew() -> None:
 
 
 @on_simulated_time
-async def test_a_member_with_an_epoch_commits_with_a_version_that_knows_epochs() -> None:
+async def test_a_member_with_an_epoch_must_commit_with_a_version_that_has_epochs() -> None:
     async with one_node(SharedTopics(t=1)) as node:
         joined = await node.groups.consumer_heartbeat("g", beating("a", 0))
         request = committing("g", {("t", 0): 1}, member_id="a", epoch=joined.epoch)
@@ -241,7 +239,7 @@ async def test_a_member_with_an_epoch_commits_with_a_version_that_knows_epochs()
 
 
 @on_simulated_time
-async def test_a_late_commit_holds_for_what_the_member_had_and_has() -> None:
+async def test_a_late_commit_counts_for_partitions_that_the_member_had_and_has() -> None:
     topics = SharedTopics(t=2)
     async with one_node(topics) as node:
         first = await node.groups.consumer_heartbeat("g", beating("a", 0))

@@ -72,7 +72,7 @@ async def answers(node: Node, group: str) -> bool:
 
 
 @simulated
-async def test_a_lease_that_is_renewed_while_it_is_given_back_is_given_back(
+async def test_a_lease_that_is_renewed_while_it_is_released_is_released(
     cluster: CoordinatorCluster,
 ) -> None:
     store = Scripted(database=cluster.database)
@@ -131,7 +131,7 @@ def newer_format() -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("records", [two_holders(), newer_format()], ids=["odd", "newer"])
-def test_a_group_that_cannot_be_loaded_hinders_no_other_shard_nor_the_store(
+def test_a_group_that_cannot_be_loaded_does_not_block_other_shards_or_the_store(
     records: dict[str, bytes],
 ) -> None:
     async def scenario(cluster: CoordinatorCluster) -> None:
@@ -212,7 +212,7 @@ async def test_offsets_are_not_read_from_before_the_last_commit(
 
 
 @simulated
-async def test_nothing_is_swept_by_what_the_store_had_before_the_last_commit(
+async def test_a_sweep_never_uses_a_state_from_before_the_last_commit(
     cluster: CoordinatorCluster,
 ) -> None:
     store = Lagging(database=cluster.database)
@@ -243,7 +243,7 @@ class Behind(SharedTopics):
 
 
 @simulated
-async def test_offsets_of_a_topic_that_was_made_anew_survive_a_cache_that_lags(
+async def test_offsets_of_a_recreated_topic_survive_a_cache_that_lags(
     cluster: CoordinatorCluster,
 ) -> None:
     behind = Behind(cluster.topics, t=4)
@@ -277,7 +277,7 @@ class StoreOutOfReach(MemoryStore):
 
 
 @simulated
-async def test_offsets_are_not_said_to_be_gone_before_their_deletion_is_durable(
+async def test_deleted_offsets_are_not_reported_before_the_deletion_is_durable(
     cluster: CoordinatorCluster,
 ) -> None:
     store = StoreOutOfReach(database=cluster.database)
@@ -297,7 +297,7 @@ async def test_offsets_are_not_said_to_be_gone_before_their_deletion_is_durable(
     await node.stop()
 
 
-async def test_a_group_that_came_after_one_of_its_name_outlasts_it() -> None:
+async def test_a_recreated_group_survives_the_deletion_of_its_predecessor() -> None:
     store = MemoryStore()
     shard = Shard(GROUPS, 0, b"", 0, await store.session(10))
     old = shard.entry("g")
@@ -309,7 +309,7 @@ async def test_a_group_that_came_after_one_of_its_name_outlasts_it() -> None:
 
 
 @simulated
-async def test_renewal_that_the_watch_tells_of_first_is_no_loss_of_the_shard(
+async def test_a_renewal_that_the_watch_reports_first_does_not_lose_the_shard(
     cluster: CoordinatorCluster,
 ) -> None:
     store = Scripted(database=cluster.database)

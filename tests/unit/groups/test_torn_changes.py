@@ -66,7 +66,7 @@ async def join_classic(node: Node, group: str) -> set[str]:
 
 
 @pytest.mark.parametrize("cut", [1, 2])
-def test_a_change_of_kind_that_was_written_in_part_leaves_no_members_behind(cut: int) -> None:
+def test_a_conversion_that_was_written_only_in_part_leaves_no_members_behind(cut: int) -> None:
     async def scenario(cluster: CoordinatorCluster) -> None:
         topics, settings = SharedTopics(t=MEMBERS), GroupSettings(initial_rebalance_delay_ms=100)
         store = Cut(Limits(operations=128), database=cluster.database)
@@ -98,7 +98,7 @@ def test_a_change_of_kind_that_was_written_in_part_leaves_no_members_behind(cut:
 
 
 @simulated
-async def test_a_group_too_large_for_the_store_is_refused_and_stays_as_it_was(
+async def test_a_group_too_large_for_the_store_is_refused_and_keeps_its_state(
     cluster: CoordinatorCluster,
 ) -> None:
     store = MemoryStore(Limits(operations=128, value_bytes=2**20), database=cluster.database)

@@ -267,7 +267,7 @@ def _read_cached(number: int, start: int, length: int) -> bytearray | None:
     if NO_WAIT is None:
         return None
     try:
-        # Try the last byte first: if it is not cached, no buffer is allocated in vain.
+        # Try the last byte first, before a buffer for the whole range is allocated.
         if os.preadv(number, [bytearray(1)], start + length - 1, NO_WAIT) != 1:
             return None
         data = bytearray(length)

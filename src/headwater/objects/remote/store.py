@@ -131,7 +131,7 @@ class RemoteObjects:
                     yield ObjectInfo(meta["path"], meta["size"], modified_ms)
 
     async def close(self) -> None:
-        """Nothing to let go of: connections close with the process."""
+        """Does nothing: connections close with the process."""
 
     async def _put(self, key: str, parts: Sequence[Buffer]) -> None:
         try:
@@ -139,15 +139,15 @@ class RemoteObjects:
         except NotImplementedError as error:
             raise ObjectStoreUnavailable(
                 f"writing {key} in {self._where} failed: conditional puts are needed, "
-                "and AWS_CONDITIONAL_PUT switches them off; unset it"
+                "but AWS_CONDITIONAL_PUT disables them; unset it"
             ) from error
         except AlreadyExistsError:
-            # Also the answer while another put of this key is under way and may yet fail.
+            # Also the answer while another put of this key is running, which may still fail.
             try:
                 await obstore.head_async(self._bucket, key)
             except FileNotFoundError:
                 raise TransientFailure(
-                    f"writing {key} in {self._where} met another write of it"
+                    f"writing {key} in {self._where} conflicted with another write"
                 ) from None
         except FileNotFoundError as error:
             failure = remote_error(error, f"writing {key}", self._where, self._access)

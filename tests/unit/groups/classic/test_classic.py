@@ -39,7 +39,7 @@ def test_the_first_delay_is_never_longer_than_the_rebalance_timeout() -> None:
     assert {group.joined(ticket).generation for ticket in tickets[:7]} == {1}
 
 
-def test_a_member_is_first_given_an_id_where_its_version_asks_for_one() -> None:
+def test_a_member_first_gets_an_id_if_its_version_requires_one() -> None:
     group = DrivenGroup()
     given = group.answer(group.join(known=True, client="app"), JoinReply)
     assert given.error == Code.MEMBER_ID_REQUIRED
@@ -50,7 +50,7 @@ def test_a_member_is_first_given_an_id_where_its_version_asks_for_one() -> None:
     assert group.joined(ticket).member_id == given.member_id
 
 
-def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
+def test_a_rebalance_waits_for_assigned_ids_that_have_not_joined() -> None:
     group = DrivenGroup()
     (leader,) = group.stable(1)
     pending = group.answer(group.join(known=True), JoinReply).member_id
@@ -69,7 +69,7 @@ def test_a_follower_that_joins_again_unchanged_gets_the_present_generation() -> 
     assert group.synced(group.sync(follower)) == assignment(follower, 1)
 
 
-def test_a_leader_that_joins_again_makes_a_rebalance() -> None:
+def test_a_leader_that_joins_again_starts_a_rebalance() -> None:
     group = DrivenGroup()
     leader, follower = group.stable()
     again = group.join(leader)
@@ -79,7 +79,7 @@ def test_a_leader_that_joins_again_makes_a_rebalance() -> None:
     assert group.joined(again).generation == group.joined(other).generation == 2
 
 
-def test_a_member_whose_metadata_changed_makes_a_rebalance() -> None:
+def test_changed_metadata_of_a_member_starts_a_rebalance() -> None:
     group = DrivenGroup()
     leader, follower = group.stable()
     again = group.join(follower, protocols=(("range", b"other"),))
@@ -89,7 +89,7 @@ def test_a_member_whose_metadata_changed_makes_a_rebalance() -> None:
     assert group.joined(again).generation == 2
 
 
-def test_while_the_assignment_is_awaited_a_member_may_ask_again() -> None:
+def test_a_member_may_repeat_its_sync_while_it_waits_for_the_assignment() -> None:
     group = DrivenGroup()
     tickets = [group.join(), group.join()]
     group.pass_time(6)
@@ -113,7 +113,7 @@ def test_members_that_the_leader_left_out_get_an_empty_assignment() -> None:
     assert group.synced(waiting) == b""
 
 
-def test_a_request_that_is_sent_again_takes_the_place_of_the_first() -> None:
+def test_a_repeated_request_replaces_the_first_one() -> None:
     group = DrivenGroup()
     leader, follower = group.stable()
     first = group.join(leader)
@@ -127,7 +127,7 @@ def test_a_request_that_is_sent_again_takes_the_place_of_the_first() -> None:
     assert group.synced(again) == b"f"
 
 
-def test_the_protocol_with_the_most_votes_wins_among_those_that_all_know() -> None:
+def test_the_protocol_with_the_most_votes_wins_among_those_that_all_members_support() -> None:
     group = DrivenGroup()
     tickets = [
         group.join(protocols=(("mine", b""), *BOTH)),
@@ -140,7 +140,7 @@ def test_the_protocol_with_the_most_votes_wins_among_those_that_all_know() -> No
     assert metadata == {b"s"}
 
 
-def test_a_leave_of_some_members_makes_one_rebalance_of_the_others() -> None:
+def test_the_leave_of_several_members_starts_one_rebalance() -> None:
     group = DrivenGroup()
     ids = group.stable(4)
     assert group.leave(ids[1], ids[2], "nobody") == [Code.NONE, Code.NONE, Code.UNKNOWN_MEMBER_ID]
@@ -167,7 +167,7 @@ def test_a_group_that_all_members_left_is_empty() -> None:
     assert group.machine.describe().members == ()
 
 
-def test_who_leaves_while_its_requests_wait_gets_answers_to_them() -> None:
+def test_a_member_that_leaves_gets_answers_to_its_waiting_requests() -> None:
     group = DrivenGroup()
     tickets = [group.join(), group.join()]
     group.pass_time(6)
@@ -192,7 +192,7 @@ def test_an_administrator_removes_static_members_by_their_instance_ids() -> None
     )
 
 
-def test_a_full_group_takes_no_more_members() -> None:
+def test_a_full_group_accepts_no_further_members() -> None:
     group = DrivenGroup(GroupSettings(max_size=2))
     leader, follower = group.stable(2)
     assert group.answer(group.join(), JoinReply) == JoinReply(error=Code.GROUP_MAX_SIZE_REACHED)
@@ -201,7 +201,7 @@ def test_a_full_group_takes_no_more_members() -> None:
     assert group.heartbeat(leader) == Code.NONE
 
 
-def test_of_a_group_that_became_too_large_the_last_to_join_again_have_to_go() -> None:
+def test_the_last_members_to_rejoin_a_group_that_is_too_large_are_refused() -> None:
     group = DrivenGroup()
     ids = group.stable(3)
     group.restart(GroupSettings(max_size=2))

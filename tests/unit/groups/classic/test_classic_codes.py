@@ -203,7 +203,7 @@ def test_codes_of_a_group_that_waits_for_its_assignment(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", DEAD)
-def test_codes_of_a_group_that_is_gone(case: str) -> None:
+def test_codes_of_a_deleted_group(case: str) -> None:
     code, call = DEAD[case]
     group = DrivenGroup()
     group.stable()

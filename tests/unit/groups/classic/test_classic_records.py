@@ -41,7 +41,7 @@ def test_a_restored_group_knows_all_protocols_of_its_members() -> None:
     assert group.joined(group.join(follower, protocols=both)).generation == 1
 
 
-def test_sessions_start_anew_in_a_restored_group() -> None:
+def test_sessions_restart_in_a_restored_group() -> None:
     group = DrivenGroup()
     _, follower = group.stable(2, session_ms=10_000)
     group.pass_time(9)
@@ -177,7 +177,7 @@ def state(member_id: str, *protocols: str, instance: str | None = None) -> Class
     )
 
 
-def test_a_group_can_be_made_of_members_of_the_other_kind() -> None:
+def test_a_consumer_group_can_be_converted_to_a_classic_group() -> None:
     members = [state("a", "range", "sticky"), state("b", "sticky", instance="i")]
     group = DrivenGroup()
     group.machine, effects = ClassicGroup.from_members(
@@ -205,7 +205,7 @@ def test_a_group_can_be_made_of_members_of_the_other_kind() -> None:
     assert [group.joined(ticket).generation for ticket in tickets] == [42, 42]
 
 
-def test_a_group_that_retires_answers_all_and_deletes_its_records() -> None:
+def test_a_retired_group_answers_all_requests_and_deletes_its_records() -> None:
     group = DrivenGroup()
     leader, _ = group.stable()
     waiting = group.join(leader)
@@ -222,7 +222,7 @@ def test_a_group_that_retires_answers_all_and_deletes_its_records() -> None:
     assert other.answer(sync, SyncReply).error == Code.NOT_COORDINATOR
 
 
-def test_a_tied_vote_does_not_move_a_group() -> None:
+def test_a_tied_vote_does_not_change_the_protocol() -> None:
     voters = [state("a", "x", "y"), state("b", "y", "x")]
     assert {choose_protocol(voters, present) for present in ("x", "y")} == {"x", "y"}
     assert choose_protocol(voters) in {"x", "y"}

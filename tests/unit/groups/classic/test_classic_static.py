@@ -6,7 +6,7 @@ from headwater.wire.error_codes import Code
 from tests.support.groups.classic_harness import DrivenGroup, assignment
 
 
-def test_a_static_member_that_starts_again_gets_its_assignment_without_a_rebalance() -> None:
+def test_a_static_member_that_restarts_gets_its_assignment_without_a_rebalance() -> None:
     group = DrivenGroup()
     leader, old = group.stable_static("a", "b")
     reply = group.joined(group.join(instance="b", client="again"))
@@ -30,7 +30,7 @@ def test_the_old_id_of_a_static_member_is_fenced() -> None:
     assert group.heartbeat(old) == Code.UNKNOWN_MEMBER_ID
 
 
-def test_a_leader_that_starts_again_is_told_to_skip_the_assignment() -> None:
+def test_a_leader_that_restarts_skips_the_assignment() -> None:
     group = DrivenGroup()
     old, _ = group.stable_static("a", "b")
     reply = group.joined(group.join(instance="a"))
@@ -39,7 +39,7 @@ def test_a_leader_that_starts_again_is_told_to_skip_the_assignment() -> None:
     assert len(reply.members) == 2
 
 
-def test_an_old_client_that_led_is_not_told_that_it_leads() -> None:
+def test_the_reply_to_an_old_client_that_was_leader_names_another_leader() -> None:
     group = DrivenGroup()
     old, _ = group.stable_static("a", "b")
     reply = group.joined(group.join(instance="a", skips=False))
@@ -47,7 +47,7 @@ def test_an_old_client_that_led_is_not_told_that_it_leads() -> None:
     assert group.machine.leader == reply.member_id
 
 
-def test_another_choice_of_protocol_makes_a_rebalance() -> None:
+def test_another_chosen_protocol_starts_a_rebalance() -> None:
     group = DrivenGroup()
     both = (("range", b"r"), ("sticky", b"s"))
     group.stable_static("a", "b", protocols=both)
@@ -56,7 +56,7 @@ def test_another_choice_of_protocol_makes_a_rebalance() -> None:
     assert group.machine.state == "PreparingRebalance"
 
 
-def test_a_static_member_that_starts_again_in_mid_rebalance_takes_its_place_there() -> None:
+def test_a_static_member_that_restarts_during_a_rebalance_takes_its_old_place() -> None:
     group = DrivenGroup()
     leader, follower = group.stable_static("a", "b")
     waiting = group.join(leader, instance="a")
@@ -73,7 +73,7 @@ def test_a_static_member_that_starts_again_in_mid_rebalance_takes_its_place_ther
     assert group.machine.state == "PreparingRebalance"
 
 
-def test_a_full_group_lets_its_static_members_start_again() -> None:
+def test_static_members_of_a_full_group_may_restart() -> None:
     group = DrivenGroup(GroupSettings(max_size=2))
     group.stable_static("a", "b")
     assert group.joined(group.join(instance="b")).generation == 1
@@ -89,7 +89,7 @@ def test_static_members_that_do_not_join_in_time_stay_until_their_session_ends()
     assert {member.member_id for member in reply.members} == {leader, missing}
 
 
-def test_a_leader_that_does_not_join_in_time_leads_no_more() -> None:
+def test_a_leader_that_does_not_join_in_time_is_replaced() -> None:
     group = DrivenGroup()
     old, follower = group.stable_static("a", "b", session_ms=100_000, rebalance_ms=20_000)
     changed = (("range", b"x"),)
@@ -101,7 +101,7 @@ def test_a_leader_that_does_not_join_in_time_leads_no_more() -> None:
     assert old in {member.member_id for member in group.machine.members}
 
 
-def test_a_rebalance_that_no_static_member_joins_is_tried_until_their_sessions_end() -> None:
+def test_a_rebalance_that_no_static_member_joins_is_repeated_until_their_sessions_end() -> None:
     group = DrivenGroup()
     _, kept = group.stable_static("a", "b", session_ms=30_000, rebalance_ms=500)
     group.leave(group.machine.leader or "")
@@ -112,7 +112,7 @@ def test_a_rebalance_that_no_static_member_joins_is_tried_until_their_sessions_e
     assert group.machine.empty
 
 
-def test_a_rebalance_that_nobody_joined_in_time_goes_on_with_the_first_who_does() -> None:
+def test_a_rebalance_that_no_member_joined_in_time_continues_with_the_first_that_does() -> None:
     group = DrivenGroup()
     ids = group.stable_static("a", "b", "c", session_ms=30_000, rebalance_ms=20_000)
     group.leave(ids[0])
@@ -122,7 +122,7 @@ def test_a_rebalance_that_nobody_joined_in_time_goes_on_with_the_first_who_does(
     assert {member.member_id for member in group.joined(ticket).members} == set(ids[1:])
 
 
-def test_a_static_member_that_starts_again_before_its_sync_may_still_sync() -> None:
+def test_a_static_member_that_restarts_before_its_sync_may_still_sync() -> None:
     group = DrivenGroup()
     tickets = [group.join(instance=name, rebalance_ms=20_000) for name in "ab"]
     group.pass_time(6)
@@ -134,7 +134,7 @@ def test_a_static_member_that_starts_again_before_its_sync_may_still_sync() -> N
     assert group.machine.state == "Stable"
 
 
-def test_a_static_member_that_starts_again_and_never_syncs_is_removed() -> None:
+def test_a_static_member_that_restarts_and_never_syncs_is_removed() -> None:
     group = DrivenGroup()
     tickets = [group.join(instance=name, rebalance_ms=20_000) for name in "ab"]
     group.pass_time(6)

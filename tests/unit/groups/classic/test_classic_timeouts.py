@@ -35,7 +35,7 @@ def test_a_member_that_does_not_join_in_time_is_left_out_of_the_generation() -> 
     assert group.heartbeat(slow) == Code.UNKNOWN_MEMBER_ID
 
 
-def test_a_join_that_waits_keeps_its_member_alive() -> None:
+def test_a_waiting_join_keeps_its_member_alive() -> None:
     group = DrivenGroup()
     leader, slow = group.stable(2, session_ms=10_000, rebalance_ms=60_000)
     ticket = group.join(leader)
@@ -55,7 +55,7 @@ def test_a_new_members_join_does_not_wait_for_ever() -> None:
     assert len(group.machine.members) == 2
 
 
-def test_an_id_that_was_given_out_is_forgotten_after_its_session() -> None:
+def test_an_assigned_id_that_never_joins_is_forgotten_after_its_session() -> None:
     group = DrivenGroup()
     (leader,) = group.stable(1, session_ms=10_000)
     pending = group.answer(group.join(known=True, session_ms=6_000), JoinReply).member_id
@@ -79,7 +79,7 @@ def test_members_that_do_not_fetch_their_assignment_in_time_are_removed() -> Non
     )
 
 
-def test_a_leader_that_brings_no_assignment_in_time_is_removed() -> None:
+def test_a_leader_that_sends_no_assignment_in_time_is_removed() -> None:
     group = DrivenGroup()
     tickets = [group.join(rebalance_ms=20_000) for _ in range(2)]
     group.pass_time(6)

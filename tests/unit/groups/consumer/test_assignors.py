@@ -69,7 +69,7 @@ def test_every_partition_goes_to_exactly_one_subscriber(name: str, data: st.Data
 
 
 @given(members=some_members, topics=some_topics, partitions=counts, data=st.data())
-def test_uniform_is_balanced_within_one_where_all_subscribe_alike(
+def test_uniform_is_balanced_within_one_for_equal_subscriptions(
     members: set[str], topics: frozenset[UUID], partitions: dict[UUID, int], data: st.DataObject
 ) -> None:
     targets = {member_id: data.draw(histories()) for member_id in members}
@@ -78,7 +78,7 @@ def test_uniform_is_balanced_within_one_where_all_subscribe_alike(
 
 
 @given(wanted=subscriptions, partitions=counts)
-def test_uniform_leaves_no_move_between_two_members_that_would_help(
+def test_no_single_move_improves_a_uniform_assignment(
     wanted: dict[str, frozenset[UUID]], partitions: dict[UUID, int]
 ) -> None:
     found = uniform(subscribe(wanted), partitions)
@@ -128,7 +128,7 @@ def test_uniform_moves_to_a_new_member_only_and_only_its_share(
 
 
 @given(members=some_members, partitions=st.integers(1, 20))
-def test_range_splits_equal_topics_alike(members: set[str], partitions: int) -> None:
+def test_range_splits_equal_topics_equally(members: set[str], partitions: int) -> None:
     equal = dict.fromkeys(TOPICS, partitions)
     found = ranges(subscribe(dict.fromkeys(members, frozenset(TOPICS))), equal)
     for mine in found.values():
@@ -137,7 +137,7 @@ def test_range_splits_equal_topics_alike(members: set[str], partitions: int) -> 
 
 
 @given(wanted=subscriptions, partitions=counts)
-def test_range_gives_runs_that_differ_by_at_most_one(
+def test_range_gives_consecutive_partitions_whose_counts_differ_by_at_most_one(
     wanted: dict[str, frozenset[UUID]], partitions: dict[UUID, int]
 ) -> None:
     found = ranges(subscribe(wanted), partitions)

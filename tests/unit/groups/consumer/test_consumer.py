@@ -29,7 +29,7 @@ def test_first_member_gets_everything_at_once() -> None:
     assert world.group.state == "Stable"
 
 
-def test_plain_heartbeat_says_nothing_new_and_stores_nothing() -> None:
+def test_unchanged_heartbeat_gets_no_assignment_and_stores_nothing() -> None:
     world = ConsumerGroupWorld(t=3)
     world.join("a")
     reply = world.beat("a", 1)
@@ -37,7 +37,7 @@ def test_plain_heartbeat_says_nothing_new_and_stores_nothing() -> None:
     assert world.last.records == {}
 
 
-def test_plain_heartbeat_looks_at_no_topic_and_no_other_member() -> None:
+def test_unchanged_heartbeat_reads_no_topic_and_no_other_member() -> None:
     world = ConsumerGroupWorld(t=3)
     world.join("a")
 
@@ -60,7 +60,7 @@ def test_full_heartbeat_is_answered_with_the_assignment() -> None:
     assert world.last.records == {}
 
 
-def test_partition_moves_only_after_its_holder_gave_it_up() -> None:
+def test_partition_moves_only_after_its_owner_has_revoked_it() -> None:
     world = ConsumerGroupWorld(t=2)
     world.join("a")
     reply = world.join("b")
@@ -77,7 +77,7 @@ def test_partition_moves_only_after_its_holder_gave_it_up() -> None:
     assert world.group.state == "Stable"
 
 
-def test_heartbeat_that_still_owns_what_it_must_give_up_changes_nothing() -> None:
+def test_heartbeat_that_still_owns_partitions_to_revoke_changes_nothing() -> None:
     world = ConsumerGroupWorld(t=2)
     world.join("a")
     world.join("b")
@@ -87,7 +87,7 @@ def test_heartbeat_that_still_owns_what_it_must_give_up_changes_nothing() -> Non
     assert world.beat("b", 2).assignment is None
 
 
-def test_member_that_does_not_give_up_within_its_rebalance_timeout_is_fenced() -> None:
+def test_member_that_does_not_revoke_within_its_rebalance_timeout_is_fenced() -> None:
     world = ConsumerGroupWorld(t=2)
     world.join("a", rebalance_timeout_ms=10_000)
     world.join("b")
@@ -100,7 +100,7 @@ def test_member_that_does_not_give_up_within_its_rebalance_timeout_is_fenced() -
     assert settle(world) == {"b": world.partitions("t", 0, 1)}
 
 
-def test_giving_up_in_time_ends_the_rebalance_timeout() -> None:
+def test_revoking_in_time_ends_the_rebalance_timeout() -> None:
     world = ConsumerGroupWorld(t=2)
     world.join("a", rebalance_timeout_ms=10_000)
     world.join("b")
@@ -131,7 +131,7 @@ def test_commit_keeps_a_member_alive() -> None:
     assert world.beat("a", 1).error == 0
 
 
-def test_settings_may_change_while_members_live() -> None:
+def test_settings_may_change_while_there_are_members() -> None:
     world = ConsumerGroupWorld(t=1)
     world.join("a")
     world.group.settings = GroupSettings(
@@ -142,7 +142,7 @@ def test_settings_may_change_while_members_live() -> None:
     assert world.group.empty
 
 
-def test_last_member_leaves_an_empty_group_that_remembers_when() -> None:
+def test_empty_group_remembers_when_its_last_member_left() -> None:
     world = ConsumerGroupWorld(t=1)
     world.join("a")
     assert world.group.empty_since_ms is None
@@ -165,7 +165,7 @@ def test_leaving_member_frees_its_partitions_at_once() -> None:
     assert world.beat("b", 2).assignment == world.partitions("t", 0, 1)
 
 
-def test_lost_reply_is_made_good_by_the_epoch_before() -> None:
+def test_the_previous_epoch_is_accepted_after_a_lost_reply() -> None:
     world = ConsumerGroupWorld(t=2)
     world.join("a")
     world.join("b")
@@ -175,7 +175,7 @@ def test_lost_reply_is_made_good_by_the_epoch_before() -> None:
     assert (reply.error, reply.epoch) == (0, 2)
 
 
-def test_member_may_join_again_with_its_id_and_gets_back_what_it_had() -> None:
+def test_member_that_rejoins_with_its_id_gets_its_partitions_back() -> None:
     world = ConsumerGroupWorld(t=2)
     world.join("a")
     world.beat("a", 1)
@@ -184,7 +184,7 @@ def test_member_may_join_again_with_its_id_and_gets_back_what_it_had() -> None:
     assert reply.assignment == world.partitions("t", 0, 1)
 
 
-def test_server_makes_an_id_for_old_clients() -> None:
+def test_coordinator_assigns_an_id_to_old_clients() -> None:
     world = ConsumerGroupWorld(t=1)
     reply = world.send(
         ConsumerHeartbeatRequest(
@@ -205,7 +205,7 @@ def test_server_makes_an_id_for_old_clients() -> None:
 # Topics
 
 
-def test_static_member_comes_back_to_what_it_had_without_a_rebalance() -> None:
+def test_static_member_returns_to_its_partitions_without_a_rebalance() -> None:
     world = ConsumerGroupWorld(t=4)
     world.join("a", instance="i")
     world.join("b")
@@ -225,7 +225,7 @@ def test_static_member_keeps_its_place_for_a_session_only() -> None:
     assert world.group.empty
 
 
-def test_static_member_may_join_again_when_the_reply_was_lost() -> None:
+def test_static_member_may_join_again_after_a_lost_reply() -> None:
     world = ConsumerGroupWorld(t=2)
     first = world.join("s", instance="i")
     again = world.join("s", instance="i")
@@ -250,7 +250,7 @@ def test_describe_groups_does_not_know_a_consumer_group() -> None:
     )
 
 
-def test_group_that_nothing_was_stored_of_says_so() -> None:
+def test_group_without_records_is_unwritten() -> None:
     world = ConsumerGroupWorld()
     assert world.beat("a", 5).error == Code.GROUP_ID_NOT_FOUND
     assert world.group.unwritten
@@ -258,7 +258,7 @@ def test_group_that_nothing_was_stored_of_says_so() -> None:
     assert not world.group.unwritten
 
 
-def test_restored_group_goes_on_where_it_was() -> None:
+def test_restored_group_continues_in_its_state() -> None:
     world = ConsumerGroupWorld(t=4, logs_a=2)
     world.join("a", instance="i")
     world.join("b", None, regex="logs.*", assignor="range")
@@ -271,7 +271,7 @@ def test_restored_group_goes_on_where_it_was() -> None:
     assert world.group.state == "Stable"
 
 
-def test_group_that_was_written_in_part_is_assigned_anew() -> None:
+def test_group_that_was_written_only_in_part_is_assigned_again() -> None:
     world = ConsumerGroupWorld(t=4)
     world.join("a")
     before = dict(world.records)

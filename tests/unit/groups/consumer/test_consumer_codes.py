@@ -196,7 +196,7 @@ def test_commits_and_fetches_are_checked_by_member_and_epoch(
     assert world.group.check_fetch(member_id, epoch) == code
 
 
-def test_anyone_may_commit_to_an_empty_group_and_fetch_without_a_name() -> None:
+def test_every_client_may_commit_to_an_empty_group_and_fetch_without_a_member_id() -> None:
     world = ConsumerGroupWorld(t=1)
     world.join("a")
     assert world.group.check_fetch(None, -1) == Code.NONE
@@ -204,7 +204,7 @@ def test_anyone_may_commit_to_an_empty_group_and_fetch_without_a_name() -> None:
     assert world.group.check_commit("", None, -1, world.now) == Code.NONE
 
 
-def test_commit_with_an_earlier_epoch_is_good_for_what_the_member_held_then_and_holds() -> None:
+def test_commit_with_an_earlier_epoch_counts_for_partitions_assigned_then_and_now() -> None:
     world = ConsumerGroupWorld(t=2, u=1)
     world.join("a")
     world.join("b")

@@ -47,7 +47,7 @@ def mixed_group(policy: MigrationPolicy = "bidirectional") -> tuple[MixedWorld, 
 # Upgrade
 
 
-def test_classic_group_becomes_a_consumer_group_when_a_new_member_comes() -> None:
+def test_classic_group_becomes_a_consumer_group_when_a_new_member_joins() -> None:
     world = MixedWorld(t=2)
     ids = classic_group(world, a=(0,), b=(1,))
     generation = world.classic.generation
@@ -65,7 +65,7 @@ def test_classic_group_becomes_a_consumer_group_when_a_new_member_comes() -> Non
     assert world.beat_classic(ids["a"], generation, "a") == Code.REBALANCE_IN_PROGRESS
 
 
-def test_upgraded_classic_member_gives_up_by_joining_again() -> None:
+def test_upgraded_classic_member_revokes_by_joining_again() -> None:
     world = MixedWorld(t=2)
     ids = classic_group(world, a=(0, 1))
     generation = world.classic.generation
@@ -83,7 +83,7 @@ def test_upgraded_classic_member_gives_up_by_joining_again() -> None:
     assert world.beat_classic(ids["a"], generation, "a") == Code.ILLEGAL_GENERATION
 
 
-def test_cooperative_member_keeps_what_it_owns_until_it_says_otherwise() -> None:
+def test_cooperative_member_keeps_its_partitions_until_it_reports_their_revocation() -> None:
     world = MixedWorld(t=2)
     ids = classic_group(world, a=(0, 1))
     generation = world.classic.generation
@@ -100,7 +100,7 @@ def test_cooperative_member_keeps_what_it_owns_until_it_says_otherwise() -> None
     assert world.beat("new", epoch).assignment == world.partitions("t", 1 - left["t"][0])
 
 
-def test_requests_that_wait_in_a_classic_group_are_told_to_join_again() -> None:
+def test_waiting_requests_of_an_upgraded_classic_group_get_rebalance_in_progress() -> None:
     world = MixedWorld(GroupSettings(initial_rebalance_delay_ms=3_000), t=1)
     ticket = world.join_classic(instance="a")
     assert ticket not in world.answers
@@ -108,7 +108,7 @@ def test_requests_that_wait_in_a_classic_group_are_told_to_join_again() -> None:
     assert world.joined(ticket).error == Code.REBALANCE_IN_PROGRESS
 
 
-def test_empty_classic_group_gives_way_without_conditions() -> None:
+def test_empty_classic_group_is_always_replaced() -> None:
     settings = GroupSettings(consumer_migration_policy="disabled")
     world = MixedWorld(settings, t=1)
     assert world.join("new").assignment == world.partitions("t", 0)
@@ -136,7 +136,7 @@ def test_empty_classic_group_gives_way_without_conditions() -> None:
     ],
     ids=["policy", "other protocol", "malformed"],
 )
-def test_classic_group_that_cannot_be_upgraded_stays_as_it_is(
+def test_classic_group_that_cannot_be_upgraded_does_not_change(
     settings: GroupSettings, kinds: dict[str, object], reason: str
 ) -> None:
     world = MixedWorld(settings, t=1)
@@ -201,7 +201,7 @@ def test_group_becomes_classic_when_its_last_new_member_leaves() -> None:
     assert (joined.error, joined.generation, joined.leader) == (0, 3, old)
 
 
-def test_group_becomes_classic_when_its_last_new_member_falls_silent() -> None:
+def test_group_becomes_classic_when_the_session_of_its_last_new_member_ends() -> None:
     world, old = mixed_group()
     for _ in range(6):
         world.pass_time(8)
@@ -219,7 +219,7 @@ def test_downgraded_members_have_their_assignments() -> None:
     assert found.partitions == {"t": (1,)}
 
 
-def test_group_stays_a_consumer_group_where_downgrades_are_off() -> None:
+def test_group_stays_a_consumer_group_if_downgrades_are_disabled() -> None:
     world, old = mixed_group("upgrade")
     world.leave("new")
     assert world.consumer.state == "Assigning"
@@ -228,7 +228,7 @@ def test_group_stays_a_consumer_group_where_downgrades_are_off() -> None:
     assert assigned(world.sync(old, 3)) == {"t": (0, 1)}
 
 
-def test_static_member_that_goes_back_takes_the_group_with_it() -> None:
+def test_static_member_that_goes_back_to_the_classic_protocol_converts_the_group() -> None:
     world = MixedWorld(t=1)
     world.join("new", instance="a")
     world.leave("new", instance="a", epoch=-2)
@@ -249,7 +249,7 @@ def test_empty_consumer_group_becomes_classic_with_the_first_classic_member() ->
     assert all(name.startswith("classic") for name in world.records)
 
 
-def test_stranger_does_not_convert_an_empty_consumer_group() -> None:
+def test_unknown_member_does_not_convert_an_empty_consumer_group() -> None:
     world = MixedWorld(t=1)
     world.join("new")
     world.leave("new")
@@ -260,7 +260,7 @@ def test_stranger_does_not_convert_an_empty_consumer_group() -> None:
 # Classic members in a consumer group
 
 
-def test_classic_member_is_given_an_id_first() -> None:
+def test_classic_member_first_gets_an_id() -> None:
     world = MixedWorld(t=1)
     world.join("new")
     reply = world.joined(world.join_classic(known=True))
@@ -392,6 +392,6 @@ def test_embedded_messages_of_every_version_are_read(version: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff\0\0\0\0", b"\0\1\0\0\0\1"])
-def test_malformed_embedded_messages_are_found_out(data: bytes) -> None:
+def test_malformed_embedded_messages_are_detected(data: bytes) -> None:
     assert read_subscription(data) is None
     assert read_assignment(data) is None

@@ -129,7 +129,7 @@ def run(world: MixedWorld, instances: list[Instance], rng: Random, rounds: int) 
     seed=st.integers(0, 2**32),
     pauses=st.lists(st.integers(0, 12), min_size=8, max_size=8),
 )
-def test_rolling_restarts_never_give_a_partition_to_two_and_end_with_all_read(
+def test_rolling_restarts_never_assign_a_partition_twice_and_end_with_all_assigned(
     size: int, seed: int, pauses: list[int]
 ) -> None:
     rng = Random(seed)

@@ -155,7 +155,7 @@ TestSchedules = Schedules.TestCase
 TestSchedules.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-def test_a_classic_member_that_was_fenced_unheard_does_not_keep_what_it_owned() -> None:
+def test_a_fenced_classic_member_does_not_keep_its_partitions() -> None:
     world = ConsumerGroupWorld(GroupSettings(consumer_migration_policy="upgrade"), t0=2)
     new, old = ConsumerClient("new", None), ClassicClient(cooperative=True)
     new.subscribe(("t0",), "")

@@ -11,14 +11,14 @@ def test_new_partitions_raise_the_group_epoch_and_are_assigned() -> None:
     assert (reply.epoch, reply.assignment) == (2, world.partitions("t", 0, 1))
 
 
-def test_topic_that_is_made_after_its_subscription_is_assigned() -> None:
+def test_topic_that_is_created_after_its_subscription_is_assigned() -> None:
     world = ConsumerGroupWorld()
     assert world.join("a", ["late"]).assignment == {}
     world.topics.put("late", 1)
     assert world.beat("a", 1).assignment == world.partitions("late", 0)
 
 
-def test_deleted_topic_is_taken_away() -> None:
+def test_deleted_topic_is_revoked() -> None:
     world = ConsumerGroupWorld(t=1, u=1)
     world.join("a", ["t", "u"])
     world.topics.delete("u")
@@ -33,7 +33,7 @@ def test_other_topics_change_nothing() -> None:
     assert world.last.records == {}
 
 
-def test_topics_that_changed_between_two_coordinators_are_noticed() -> None:
+def test_topics_that_changed_between_two_coordinators_are_detected() -> None:
     world = ConsumerGroupWorld(t=1)
     world.join("a")
     world.topics.put("t", 2)
@@ -59,7 +59,7 @@ def test_pattern_is_resolved_against_whole_names() -> None:
     assert not world.group.subscribed_to("my_logs_c")
 
 
-def test_pattern_finds_topics_that_come_later() -> None:
+def test_pattern_matches_topics_that_are_created_later() -> None:
     world = ConsumerGroupWorld(logs_a=1)
     world.join("a", None, regex="logs_.*")
     world.topics.put("logs_b", 1)
@@ -68,7 +68,7 @@ def test_pattern_finds_topics_that_come_later() -> None:
     assert reply.assignment == world.partitions("logs_a", 0) | world.partitions("logs_b", 0)
 
 
-def test_pattern_that_nobody_has_any_more_is_forgotten() -> None:
+def test_pattern_without_members_is_forgotten() -> None:
     world = ConsumerGroupWorld(logs_a=1, t=1)
     world.join("a", None, regex="logs_.*")
     assert any(name.startswith("consumer/regex/") for name in world.records)
@@ -90,7 +90,7 @@ def test_member_without_subscription_is_a_member_without_partitions() -> None:
     assert world.group.state == "Stable"
 
 
-def test_assignor_is_the_one_that_most_members_want() -> None:
+def test_assignor_is_the_one_that_most_members_request() -> None:
     world = ConsumerGroupWorld(t=1)
     world.join("a")
     assert world.group.describe(world.topics).assignor == "uniform"

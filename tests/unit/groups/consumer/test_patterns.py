@@ -59,7 +59,7 @@ def test_pattern_means_what_it_means_in_kafka() -> None:
     assert match(r"logs\..", names).topics == {"logs.a", "logs.b", "logs.ü"}
 
 
-async def test_only_what_changed_is_matched_and_never_on_the_loop(
+async def test_only_new_topics_are_matched_and_never_on_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[tuple[str, int]] = []
@@ -93,7 +93,7 @@ async def test_only_what_changed_is_matched_and_never_on_the_loop(
         assert seen == [("logs.*", 1)]
 
 
-async def test_topics_that_come_while_patterns_are_matched_are_matched_too() -> None:
+async def test_topics_that_are_created_during_matching_are_matched_too() -> None:
     topics = SharedTopics(a1=1)
     image = TopicPatterns(topics)
     preparing = asyncio.create_task(image.prepare(["a.*"]))
