@@ -6,41 +6,11 @@ python -m peers tool TopicCommand --bootstrap-server 127.0.0.1:9092 --list
 """
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-from peers import (
-    etcd,
-    go,
-    iceberg_rest,
-    java,
-    kafka,
-    kcat,
-    minio,
-    node,
-    oxia,
-    postgres,
-    toxiproxy,
-    versitygw,
-)
+from peers import kafka
 from peers.install import InstallError
-
-INSTALL: dict[str, Callable[[], object]] = {
-    "kafka": kafka.install,
-    "kcat": kcat.install,
-    "java": java.install,
-    "newest-java": java.install_newest,
-    "go": partial(go.install, "franz"),
-    "node": node.install,
-    "versitygw": versitygw.install,
-    "iceberg-rest": iceberg_rest.install,
-    "etcd": etcd.install,
-    "toxiproxy": toxiproxy.install,
-    "postgres": postgres.install,
-    "oxia": oxia.install,
-    "minio": minio.install,
-}
+from peers.installed import INSTALL
 
 
 def main(words: list[str]) -> int:

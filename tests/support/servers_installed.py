@@ -1,25 +1,19 @@
-"""Servers are built before the first test, whose time is not theirs."""
+"""Servers and clients are built before the first test, whose time is not theirs."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 
 import pytest
 
-from peers import etcd, minio, oxia, postgres, toxiproxy, versitygw
+from peers.installed import INSTALL
 
-INSTALL: Mapping[str, Callable[[], object]] = {
-    "etcd": etcd.install,
-    "minio": minio.install,
-    "oxia": oxia.install,
-    "postgres": postgres.install,
-    "toxiproxy": toxiproxy.install,
-    "versitygw": versitygw.install,
-}
+SERVERS = ("etcd", "minio", "oxia", "postgres", "toxiproxy", "versitygw")
+CLIENT_PROGRAMS = ("kafka", "kcat", "java", "newest-java", "go", "node")
 
 
 def install_servers(session: pytest.Session, always: Collection[str] = ()) -> None:
     """Install those that tests are named after, and what all of them need, if any will run."""
     if session.config.option.collectonly:
         return
-    for name, install in INSTALL.items():
+    for name in (*SERVERS, *(each for each in always if each not in SERVERS)):
         if any(name in item.nodeid or name in always for item in session.items):
-            install()
+            INSTALL[name]()

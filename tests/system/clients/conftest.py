@@ -17,6 +17,7 @@ from tests.support.interop.clients import CLIENTS, LIBRDKAFKA
 from tests.support.interop.clients.driven import DRIVEN
 from tests.support.interop.matrix import Cell, Matrix
 from tests.support.interop.servers import UNDER_TEST, start_server
+from tests.support.servers_installed import CLIENT_PROGRAMS, install_servers
 
 HERE = Path(__file__).parent
 TOOLS = "tools"
@@ -39,6 +40,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
         )
         item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    install_servers(session, CLIENT_PROGRAMS)
 
 
 def cells_of(item: pytest.Item) -> list[Cell]:

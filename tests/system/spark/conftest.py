@@ -13,6 +13,7 @@ from tests.support.pipeline import tally
 from tests.support.pipeline.cluster import PipelineCluster, start_cluster
 from tests.support.pipeline.s3_cluster import started_on_s3
 from tests.support.pipeline.sizes import LIMIT_SECONDS
+from tests.support.servers_installed import install_servers
 
 # Spark's Python workers have the environment that it was started in.
 os.environ.update(S3Server.client_environment())
@@ -29,6 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
         item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
         item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if any("s3_cluster" in getattr(item, "fixturenames", ()) for item in session.items):
+        install_servers(session, ["versitygw", "iceberg-rest"])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
