@@ -9,6 +9,7 @@ from headwater.engine import Topic
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import (
+    SESSIONLESS,
     RunningBroker,
     WireClient,
     batch,
@@ -16,8 +17,6 @@ from tests.support.broker.running import (
     produce_fields,
 )
 from tests.support.waiting import eventually
-
-SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
 
 
 async def fill(broker: RunningBroker, *sizes: int, partition: int = 0, topic: str = "t") -> None:

@@ -10,10 +10,15 @@ from headwater.wire.batches.batch import HEADER, LOG_APPEND_TIME
 from headwater.wire.batches.records import Record, decode_batch, encode_batch
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
-from tests.support.broker.running import NOW, RunningBroker, batch, fetch_fields, produce_fields
+from tests.support.broker.running import (
+    NOW,
+    SESSIONLESS,
+    RunningBroker,
+    batch,
+    fetch_fields,
+    produce_fields,
+)
 from tests.support.wire.batches import resealed
-
-SESSIONLESS = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
 
 
 async def produce(
