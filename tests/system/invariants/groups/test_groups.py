@@ -20,7 +20,7 @@ TOGETHER: Mapping[str, Mapping[str, int]] = {"together": dict.fromkeys(KINDS, 4)
 EACH_ALONE: Mapping[str, Mapping[str, int]] = {kind: {kind: 12} for kind in KINDS}
 FLEETS = EACH_ALONE if "HEADWATER_CHAOS_FAULTS" in os.environ else TOGETHER
 
-pytestmark = pytest.mark.timeout(FAULTS * 10 + 180)
+pytestmark = pytest.mark.timeout(FAULTS * 10 + 300)
 
 
 @pytest.mark.parametrize("kinds", FLEETS.values(), ids=FLEETS)
