@@ -77,7 +77,7 @@ async def test_what_is_remembered_is_never_more_than_a_guess(
 ) -> None:
     """Neither a read nor a refusal comes of it, and a commit only if it is true."""
     monkeypatch.setattr(commit_cache, "MIN_AGE_SECONDS", 0.0)
-    monkeypatch.setattr(store._committer, "heard", lambda _: None)
+    monkeypatch.setattr(store._committer, "note_applied", lambda _: None)
 
     def refuse(values: Values) -> tuple[Writes, None]:
         entry = values["n"]
@@ -101,7 +101,7 @@ async def test_what_is_read_beside_what_is_remembered_is_of_the_same_head(
     store: OxiaStore, other: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_cache, "MIN_AGE_SECONDS", 0.0)
-    monkeypatch.setattr(store._committer, "heard", lambda _: None)
+    monkeypatch.setattr(store._committer, "note_applied", lambda _: None)
     proposed: list[Head] = []
     propose = store._committer._propose
 

@@ -143,7 +143,7 @@ async def test_one_that_fails_is_told_so_alone(
     assert ((await before).result, (await behind).result) == (1, 1)
 
 
-async def test_those_that_were_taken_along_learn_that_it_was_broken_off(
+async def test_the_other_transactions_of_an_interrupted_commit_get_an_unknown_outcome(
     store: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = HeldCommits(store, monkeypatch)
@@ -162,7 +162,7 @@ async def test_those_that_were_taken_along_learn_that_it_was_broken_off(
     store._committer._commit_lock.release()
     await held.proposed.wait()
     leader.cancel()
-    with pytest.raises(UnknownOutcome, match="was broken off"):
+    with pytest.raises(UnknownOutcome, match="was interrupted"):
         await taken
     held.go.set()
     # It stands all the same, and the next one applies it before its own.
