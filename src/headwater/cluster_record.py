@@ -40,7 +40,7 @@ def same_cluster(value: bytes | None, own: ClusterRecord) -> ClusterRecord:
     """Decode the cluster's record; ``ConfigurationError`` if it is of another cluster."""
     if value is None:
         raise ConfigurationError(
-            f"the metadata store no longer has cluster {own.id}, because it was emptied: "
+            f"the metadata store was emptied and no longer has cluster {own.id}: "
             "this broker stops; run headwater restore"
         )
     found = decode(ClusterRecord, value)
@@ -102,5 +102,5 @@ class ClusterRecordFollower:
         found = same_cluster(value, self._cluster)
         check_level(found.level, SUPPORTED_LEVELS)
         if found.level != self._cluster.level:
-            logger.info("The feature level has changed", extra={"level": found.level})
+            logger.info("The feature level has changed", extra={"feature_level": found.level})
             self._cluster = found

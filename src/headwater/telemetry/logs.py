@@ -72,7 +72,10 @@ class Repeats(logging.Filter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per line: time, level, logger, message, the values, and a traceback if any."""
+    """One object per line: time, level, logger, message, the values, and a traceback if any.
+
+    A value with the name of one of the first four gets the prefix ``extra_``.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -81,7 +84,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line.update(_values(record))
+        for key, value in _values(record):
+            line[f"extra_{key}" if key in line else key] = value
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=_text)

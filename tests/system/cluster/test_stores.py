@@ -155,7 +155,7 @@ async def test_an_old_cluster_is_upgraded_and_writes_the_new_format_once_it_is_f
         assert await cluster.command("cluster", "finalize", "--yes") == {
             "before": 1, "after": 2, "dry_run": False,
         }  # fmt: skip
-        await both_said(cluster, "the cluster is at feature level 2 now")
+        await both_said(cluster, '"feature_level": 2')
         await asyncio.to_thread(produce, cluster.bootstrap, "t", 1, [b"new"])
         assert [each.partition("/")[0] for each in await noted_sections(database)] == ["", "wal"]
         found = await asyncio.to_thread(read, cluster.bootstrap, "t", 1, 2)

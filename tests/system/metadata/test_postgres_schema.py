@@ -48,7 +48,7 @@ async def test_a_newer_version_is_refused_with_one_line(backend: PostgresBackend
 async def test_another_programs_tables_are_left_alone(backend: PostgresBackend) -> None:
     await backend.sql(f"CREATE SCHEMA {backend.schema}")
     await backend.sql("CREATE TABLE entry (theirs integer)")
-    with pytest.raises(ConfigurationError, match=r"another program's.*\?schema="):
+    with pytest.raises(ConfigurationError, match=r"tables of another program.*\?schema="):
         await backend.open()
     tables = await backend.sql(
         "SELECT tablename FROM pg_tables WHERE schemaname = $1", backend.schema

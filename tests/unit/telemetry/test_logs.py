@@ -86,6 +86,14 @@ def test_an_error_among_the_values_is_text_in_json() -> None:
     assert json.loads(out.getvalue())["error"] == "full"
 
 
+def test_a_value_does_not_replace_the_level_of_a_line() -> None:
+    out = io.StringIO()
+    logs.configure("json", stream=out)
+    logging.getLogger("headwater").info("Finalized", extra={"level": 2})
+    line = json.loads(out.getvalue())
+    assert (line["level"], line["extra_level"]) == ("info", 2)
+
+
 def test_lines_below_the_level_are_left_out() -> None:
     out = io.StringIO()
     logs.configure("json", "warning", stream=out)
