@@ -44,7 +44,7 @@ BYTES = tuple(float(1 << shift) for shift in range(8, 28, 2))
 
 
 class Counter:
-    """A number that only grows."""
+    """A number that only rises."""
 
     __slots__ = ("value",)
 

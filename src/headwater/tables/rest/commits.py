@@ -1,7 +1,7 @@
-"""Commits to users' tables: requirements that must hold, and updates that follow.
+"""Commits to users' tables: requirements that must hold, and updates that are then applied.
 
-Two commits that build on one state never both land: the catalog replaces a table's metadata file
-only while it is still the one that the commit was built on.
+Of two commits to one version of a table only one lands: the catalog replaces a table's metadata
+file only if it is still the one that the commit started from.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """What turns a client's commit into one of the catalog's."""
+    """Checks commits of clients, and passes them to the catalog."""
 
     tables: Tables
 
@@ -59,12 +59,12 @@ class Commits:
         if table is None:
             return self._create(name, request)
         _check_files(guard, request.updates, table.location(), table.properties)
-        # The table that was looked at, and no other that took its name since.
+        # The commit must apply to the table that was checked, and to none that has its name since.
         needed = (*request.requirements, AssertTableUUID(uuid=table.metadata.table_uuid))
         return self._apply(table, request.model_copy(update={"requirements": needed}))
 
     def _create(self, name: TableName, request: CommitTableRequest) -> Loaded:
-        """The second half of a create transaction."""
+        """The commit that ends a transaction which creates a table."""
         tables = self.tables
         properties = tables.namespaces.properties(name[:-1])
         updates = request.updates
@@ -111,7 +111,7 @@ class Commits:
         except StoreError as error:
             raise StateUnknown(str(error)) from error
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            # What pyiceberg raises for updates that do not fit the table or each other.
+            # pyiceberg raises these for updates that do not fit the table or each other.
             raise BadRequest(f"cannot update {name}: {error}") from error
         return Loaded(done.metadata, done.metadata_location, self.tables.vending)
 
@@ -122,10 +122,10 @@ def _check_files(
     location: str | None,
     properties: Mapping[str, str],
 ) -> None:
-    """Raises ``Forbidden`` for an update that names a file outside of the table's own places.
+    """Raises ``Forbidden`` for an update that names a file outside of the table's own locations.
 
-    ``location`` and ``properties`` are those before the commit: no location if it creates the
-    table. The places before and after it count.
+    ``location`` and ``properties`` are those before the commit; a commit that creates the table has
+    no location. Locations from before and after the commit are allowed.
     """
     places = set() if location is None else metadata_places(location, properties)
     after = dict(properties)

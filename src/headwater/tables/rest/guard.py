@@ -1,8 +1,8 @@
-"""What a client of the catalog may change, and where.
+"""What a client of the catalog may change, and at which locations.
 
-A table that is a topic's log changes through Headwater alone: its files are what consumers read.
-Everything else that users own lives below one prefix of the object store, the warehouse, so that
-no request makes this process read, write or delete a file elsewhere.
+Only Headwater changes a table that is a topic's log, because consumers read its files. The tables
+of users are below one prefix of the object store, the warehouse. No request makes this process
+read, write or delete a file elsewhere.
 """
 
 import re
@@ -15,7 +15,7 @@ from headwater.tables.names import TOPIC, TableName
 from headwater.tables.rest.errors import BadRequest, Forbidden, Unsupported, no_namespace
 
 WAREHOUSE: Final = "warehouse"
-"""The prefix of users' own tables, beside ``tables`` with those of topics."""
+"""The prefix of users' tables. Those of topics are below ``tables``."""
 
 _PLACES: Final = (
     "location",
@@ -28,17 +28,17 @@ _PLACES: Final = (
 _OURS: Final = "headwater."
 
 _REACH: Final = ("py-", "write.py-", "s3.", "client.", "gcs.", "adls.", "hdfs.", "oss.")
-"""Properties by which pyiceberg picks code and servers: the operator's to set, not a table's."""
+"""Properties that select code and servers for pyiceberg. Operators set them, not tables."""
 
 _UNUSUAL = re.compile(r"[^A-Za-z0-9_.-]")
-"""What not every engine takes in a path as it is."""
+"""Characters that some engines do not accept in a path."""
 
 
 def checked_namespace(levels: Iterable[str]) -> tuple[str, ...]:
-    """A namespace that means the same to every catalog.
+    """A namespace that every catalog understands alike.
 
-    pyiceberg joins levels by dots and strips blanks, so that without this check two spellings
-    would name one namespace, and one of them would pass for a user's.
+    pyiceberg joins levels by dots and strips blanks. Without this check two spellings would name
+    one namespace, and a reserved one could pass as a user's.
     """
     namespace = tuple(levels)
     if not namespace or any(not _plain(level) or "." in level for level in namespace):
@@ -58,7 +58,7 @@ def _plain(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The rules, for one template of topics' tables and one object store."""
+    """The rules of one object store and one name template of topics' tables."""
 
     template: str
     objects_url: str
@@ -69,7 +69,7 @@ class Guard:
 
     @property
     def _reserved(self) -> tuple[str, ...] | None:
-        """The namespace of topics' tables; None where each topic has one of its own."""
+        """The namespace of topics' tables; None if each topic has its own."""
         namespace = self.template.split(".")[:-1]
         if any(TOPIC in level for level in namespace):
             return None
@@ -79,25 +79,25 @@ class Guard:
         reserved = self._reserved
         if reserved is None:
             return False
-        # Some catalogs do not tell upper from lower case.
+        # Some catalogs ignore case.
         return tuple(level.casefold() for level in namespace[: len(reserved)]) == reserved
 
     def check_namespace_change(self, namespace: tuple[str, ...]) -> None:
-        """Raises ``Forbidden`` for the namespace that holds topics, and those below it."""
+        """Raises ``Forbidden`` for the namespace of topics' tables, and those below it."""
         if self._holds_topics(namespace):
             raise Forbidden(
-                f"namespace {'.'.join(namespace)} is kept for topics; only Headwater changes it"
+                f"namespace {'.'.join(namespace)} is reserved for topics; only Headwater changes it"
             )
 
     def check_table_change(self, name: TableName, properties: Mapping[str, str] | None) -> None:
-        """Raises ``Forbidden`` for a table that is a topic's, or a name that is kept for them.
+        """Raises ``Forbidden`` for a table that is a topic's, or a name that is reserved for them.
 
-        ``properties`` are those of the table that has the name, None where there is none.
+        ``properties`` are those of the table with this name; None if no table has it.
         """
         if properties is None and self._holds_topics(name[:-1]):
             raise Forbidden(
-                f"namespace {'.'.join(name[:-1])} is kept for topics; only Headwater makes "
-                "tables in it, create yours in another"
+                f"namespace {'.'.join(name[:-1])} is reserved for topics; only Headwater "
+                "creates tables in it, create yours in another"
             )
         if self._holds_topics(name[:-1]) or is_topic(properties or {}):
             raise Forbidden(
@@ -106,7 +106,7 @@ class Guard:
             )
 
     def check_properties(self, properties: Iterable[str]) -> None:
-        """Raises ``Forbidden`` for properties of a table that would reach beyond it."""
+        """Raises ``Forbidden`` for properties that affect more than their table."""
         for name in properties:
             if name.startswith(_OURS):
                 raise Forbidden(f"property {name} is set by Headwater alone")
@@ -116,12 +116,12 @@ class Guard:
                 )
 
     def check_format(self, version: str | int | None) -> None:
-        """Raises ``Unsupported`` for a format that pyiceberg does not write, and knows too late."""
+        """Raises ``Unsupported`` for a format that pyiceberg cannot write, but accepts."""
         if version is not None and str(version) not in ("1", "2"):
             raise Unsupported(f"tables of format version {version} cannot be written here")
 
     def check_places(self, properties: Mapping[str, str]) -> None:
-        """Raises ``Forbidden`` for a property that names a place outside the warehouse."""
+        """Raises ``Forbidden`` for a property that names a location outside the warehouse."""
         for name in _PLACES:
             if name in properties:
                 self.check_location(properties[name])
@@ -134,7 +134,7 @@ class Guard:
         return plain
 
     def check_files(self, locations: Iterable[str], places: Collection[str]) -> None:
-        """Raises ``Forbidden`` for a file that a table names and that is in none of its places."""
+        """Raises ``Forbidden`` for a file that is in none of its table's locations."""
         for location in locations:
             if not any(is_below(location, place) for place in places):
                 raise Forbidden(
@@ -143,14 +143,14 @@ class Guard:
                 )
 
     def default_location(self, name: TableName, namespace_properties: Mapping[str, str]) -> str:
-        """Where a table goes whose creator names no place."""
+        """The location of a table whose creator names none."""
         *levels, table = (_UNUSUAL.sub("_", part) for part in name)
         base = namespace_properties.get("location") or "/".join((self.warehouse, *levels))
         return self.check_location(f"{base.rstrip('/')}/{table}")
 
 
 def is_below(location: str, place: str) -> bool:
-    """Whether a location is inside a place, however it is spelled.
+    """Whether a location is inside a place, also if it is written with ``..``.
 
     >>> is_below("s3://b/t/data/f", "s3://b/t/"), is_below("s3://b/t/../u/f", "s3://b/t")
     (True, False)
@@ -161,7 +161,7 @@ def is_below(location: str, place: str) -> bool:
 
 
 def metadata_places(location: str, properties: Mapping[str, str]) -> set[str]:
-    """Where a table with this location and these properties keeps its manifests."""
+    """The locations of the manifests of a table with this location and these properties."""
     return {location, properties.get("write.metadata.path") or location}
 
 

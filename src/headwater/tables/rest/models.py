@@ -1,7 +1,7 @@
-"""Bodies of requests, as the REST specification has them.
+"""Bodies of requests, as in the REST specification.
 
-pyiceberg's own models serve where they take what the specification allows; these take bodies of
-which pyiceberg itself always sends more.
+These models allow all that the specification allows. pyiceberg's own ones, which are written for
+its client, require fields that are optional.
 """
 
 from typing import Any, TypeVar
@@ -24,25 +24,25 @@ class _Propertied(IcebergBaseModel):
     @pydantic.field_validator("properties", mode="before")
     @classmethod
     def _as_text(cls, properties: Any) -> Any:
-        # Some clients send numbers and booleans as such.
+        # Some clients send numbers and booleans instead of strings.
         return transform_dict_value_to_str(properties) if isinstance(properties, dict) else {}
 
 
 class CreateNamespaceRequest(_Propertied):
-    """A namespace that does not exist yet."""
+    """Creates a namespace."""
 
     namespace: tuple[str, ...]
 
 
 class UpdateNamespacePropertiesRequest(IcebergBaseModel):
-    """Keys to remove, and keys to set."""
+    """Removes and sets properties of a namespace."""
 
     removals: tuple[str, ...] = ()
     updates: dict[str, str] = Field(default_factory=dict)
 
 
 class CreateTableRequest(_Propertied):
-    """A table that does not exist yet, or the first half of a transaction that creates it."""
+    """Creates a table, or begins a transaction that creates it."""
 
     name: str
     location: str | None = None
@@ -53,7 +53,7 @@ class CreateTableRequest(_Propertied):
 
 
 class RegisterTableRequest(IcebergBaseModel):
-    """A table that exists by its metadata file only."""
+    """Adds a table whose metadata file exists."""
 
     name: str
     metadata_location: str = Field(alias="metadata-location")
@@ -61,42 +61,42 @@ class RegisterTableRequest(IcebergBaseModel):
 
 
 class TableReference(IcebergBaseModel):
-    """A table's full name."""
+    """The full name of a table."""
 
     namespace: tuple[str, ...]
     name: str
 
 
 class RenameTableRequest(IcebergBaseModel):
-    """From a name to another, in the same or another namespace."""
+    """Renames a table, within a namespace or to another one."""
 
     source: TableReference
     destination: TableReference
 
 
 class CommitTableRequest(IcebergBaseModel):
-    """What must hold, and what changes then."""
+    """Requirements that must hold, and updates."""
 
     identifier: TableReference | None = None
     requirements: tuple[TableRequirement, ...] = ()
     updates: tuple[TableUpdate, ...] = ()
 
 
-_MOST_FAULTS = 3
+_MAX_FAULTS = 3
 
 Model = TypeVar("Model", bound=pydantic.BaseModel)
 
 
 def parse(model: type[Model], body: bytes) -> Model:
-    """A request's body. Raises ``BadRequest`` with what is wrong, and where."""
+    """The body of a request. Raises ``BadRequest`` with each fault and its place."""
     try:
         return model.model_validate_json(body)
     except pydantic.ValidationError as error:
         faults = [
             f"{'.'.join(str(step) for step in fault['loc']) or 'body'}: {fault['msg']}"
-            for fault in error.errors(include_url=False, include_input=False)[:_MOST_FAULTS]
+            for fault in error.errors(include_url=False, include_input=False)[:_MAX_FAULTS]
         ]
         raise BadRequest(f"malformed request: {'; '.join(faults)}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        # pyiceberg's own validators let these through.
+        # pyiceberg's own validators raise these.
         raise BadRequest(f"malformed request: {error}") from error

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 _MARKER: Final = "exists"
-"""A SQL catalog keeps a namespace as its properties, so that one without any would vanish."""
+"""A SQL catalog stores a namespace as its properties, so that one without any does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """The namespaces of a catalog, as its clients may see and change them."""
+    """Operations on the namespaces of a catalog."""
 
     catalog: "Catalog"
     guard: Guard
 
     def list(self, parent: tuple[str, ...], page: Page) -> dict[str, object]:
-        """Those directly below ``parent``, or the topmost ones."""
+        """The namespaces directly below ``parent``; those at the top if it is empty."""
         try:
             found = self.catalog.list_namespaces(parent)
         except NoSuchNamespaceError:
@@ -78,7 +78,7 @@ class Namespaces:
         self.guard.check_namespace_change(namespace)
         self.guard.check_places(request.updates)
         if both := set(request.removals) & request.updates.keys():
-            raise Unprocessable(f"to be both set and removed: {', '.join(sorted(both))}")
+            raise Unprocessable(f"cannot both set and remove: {', '.join(sorted(both))}")
         try:
             summary = self.catalog.update_namespace_properties(
                 namespace, set(request.removals) - {_MARKER}, request.updates
@@ -94,7 +94,7 @@ class Namespaces:
     def drop(self, namespace: tuple[str, ...]) -> None:
         self.guard.check_namespace_change(namespace)
         try:
-            # A SQL catalog would drop the properties and keep the namespace, for its children.
+            # A SQL catalog would drop the properties and keep the namespace, because of children.
             children = self.catalog.list_namespaces(namespace)
             if not children:
                 self.catalog.drop_namespace(namespace)

@@ -1,4 +1,4 @@
-"""Lists in pages: ordered by name, so that a page stays right while names come and go."""
+"""Lists in pages, ordered by name, so that names may be added and dropped between two pages."""
 
 import base64
 import binascii
@@ -14,7 +14,7 @@ _DEFAULT_SIZE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Which part of a list a client wants: all of it unless it asks for pages."""
+    """The part of a list that a client asks for; all of it by default."""
 
     after: tuple[str, ...] | None = None
     size: int | None = None

@@ -1,4 +1,4 @@
-"""Deleting the files of a dropped table: its own, and nobody else's."""
+"""Deletes the files of a dropped table: those that are its own."""
 
 import logging
 import time
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 MAX_WAITING: Final = 16
-"""Tables whose files are being deleted, or will be."""
+"""Tables that wait until their files are deleted."""
 WAIT_S: Final = 5.0
-"""How long a request waits for its own purge."""
+"""How long a request waits for its purge."""
 PURGE_S: Final = 600.0
-"""How long one table's files may take: those that are left then stay."""
+"""How long one purge may take. Files that are left then stay."""
 MAX_METADATA_BYTES: Final = 64 * 1024 * 1024
-"""A manifest, or a list of them, that is larger is not read."""
+"""A larger manifest or manifest list is not read."""
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Purges:
         self._room = BoundedSemaphore(MAX_WAITING)
 
     def reserve(self) -> None:
-        """Raises ``Unavailable`` if too many tables wait; ``purge`` or ``release`` comes next."""
+        """Reserve a place, for ``purge`` or ``release``. Raises ``Unavailable`` if none is free."""
         if not self._room.acquire(blocking=False):
             raise Unavailable(f"the files of {MAX_WAITING} tables are being deleted; try later")
 
@@ -45,23 +45,23 @@ class Purges:
         self._room.release()
 
     def purge(self, table: "Table") -> None:
-        """Delete the files of a dropped table; waits a moment for that."""
+        """Delete the files of a dropped table. Returns at the end, or after ``WAIT_S``."""
         done = self._thread.submit(purge, table, self._guard)
         done.add_done_callback(lambda _: self.release())
         with suppress(TimeoutError):
             done.result(WAIT_S)
 
     def close(self) -> None:
-        """Tables that wait keep their files."""
+        """Stop. Tables that wait keep their files."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def purge(table: "Table", guard: Guard) -> None:
-    """Delete what the table's metadata names below the table's own location.
+    """Delete the files that the table's metadata names below the table's own location.
 
-    A table may also name files of others, a topic's among them, which were added to it where
-    they lie: those stay, and no manifest outside of the table's places is opened. What cannot be
-    deleted is left behind, since the table is gone already.
+    A table may also name files of other tables, such as a topic's, that were added in place. They
+    stay, and no manifest outside of the table's locations is opened. Files that cannot be deleted
+    stay too, because the table is already dropped.
     """
     left, deadline = 0, time.monotonic() + PURGE_S
     for location in _files(table, deadline):
@@ -77,7 +77,7 @@ def purge(table: "Table", guard: Guard) -> None:
 
 
 def _files(table: "Table", deadline: float) -> list[str]:
-    """Every file that any snapshot names, the manifests and the metadata."""
+    """All files that the snapshots name, with manifests and metadata."""
     metadata = table.metadata
     found = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
     found |= {statistics.statistics_path for statistics in metadata.statistics}
@@ -94,12 +94,12 @@ def _files(table: "Table", deadline: float) -> list[str]:
                 entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
                 found |= {entry.data_file.file_path for entry in entries}
         except (OSError, ValueError):
-            continue  # an earlier purge went this far, or someone deleted its files
+            continue  # an earlier purge has deleted these
     return sorted(found)
 
 
 def _own(table: "Table", location: str) -> "InputFile":
-    """A manifest or a list of them. Raises ``ValueError`` if it is not the table's, or huge."""
+    """A manifest or manifest list. Raises ``ValueError`` if it is not the table's, or too large."""
     places = metadata_places(table.location(), table.properties)
     if not any(is_below(location, place) for place in places):
         raise ValueError(f"{location} is not the table's own")

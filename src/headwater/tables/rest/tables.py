@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A table as a client gets it."""
+    """A table as it is sent to a client."""
 
     metadata: TableMetadata
     metadata_location: str | None
@@ -53,7 +53,7 @@ class Loaded:
 
     @property
     def etag(self) -> str:
-        """Another one for each version of the table, and for each part of it that is sent."""
+        """Differs for each version of the table, and for each selection of its snapshots."""
         shown = f"{self.metadata_location}\0{len(self.metadata.snapshots)}"
         return f'"{hashlib.sha256(shown.encode()).hexdigest()[:32]}"'
 
@@ -69,7 +69,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables of a catalog, as its clients may see and change them."""
+    """Operations on the tables of a catalog."""
 
     catalog: "Catalog"
     namespaces: Namespaces
@@ -87,7 +87,7 @@ class Tables:
         return {"identifiers": identifiers, "next-page-token": token}
 
     def load(self, name: TableName, *, only_refs: bool = False) -> Loaded:
-        """A table; with ``only_refs``, no snapshots but those that a branch or tag names."""
+        """A table; with ``only_refs``, only the snapshots that a branch or tag names."""
         table = self.table(name)
         metadata = table.metadata
         if only_refs:
@@ -140,12 +140,12 @@ class Tables:
         except TableAlreadyExistsError:
             raise _exists(name) from None
         except (ValueError, TypeError, KeyError) as error:
-            # What pyiceberg raises where schema, partitions and order do not fit each other.
+            # pyiceberg raises these if schema, partitions and sort order do not fit each other.
             raise BadRequest(f"cannot create {dotted(name)}: {error}") from error
         return Loaded(table.metadata, table.metadata_location, self.vending)
 
     def _stage(self, name: TableName, made: dict[str, Any]) -> Loaded:
-        """The first half of a transaction that creates a table: nothing is in the catalog yet."""
+        """Begin a transaction that creates a table. The catalog is not changed."""
         self.namespaces.properties(name[:-1])
         if self.find(name) is not None:
             raise _exists(name)
@@ -156,10 +156,12 @@ class Tables:
         name = checked_table(namespace, request.name)
         self.guard.check_table_change(name, None)
         if request.overwrite:
-            raise Unsupported("a table that exists is not overwritten; drop it first")
+            raise Unsupported("an existing table is not overwritten; drop it first")
         metadata = self._read_metadata(self.guard.check_location(request.metadata_location))
         if is_topic(metadata.properties):
-            raise Forbidden("that metadata is of a topic's table, which Headwater alone registers")
+            raise Forbidden(
+                "that metadata is a topic's, and only Headwater registers topics' tables"
+            )
         self.guard.check_properties(metadata.properties)
         self.guard.check_places(metadata.properties)
         self.guard.check_location(metadata.location)
@@ -175,7 +177,9 @@ class Tables:
         file = load_file_io(self.catalog.properties, location).new_input(location)
         try:
             if len(file) > MAX_METADATA_BYTES:
-                raise BadRequest(f"{location} has {len(file)} bytes, which no table's metadata has")
+                raise BadRequest(
+                    f"{location} has {len(file)} bytes; metadata has at most {MAX_METADATA_BYTES}"
+                )
             return FromInputFile.table_metadata(file)
         except FileNotFoundError:
             raise NotFound(f"no metadata file at {location}") from None
@@ -218,7 +222,7 @@ class Tables:
 
 
 def _prepare(location: str) -> None:
-    """Make the directory of a table that is not there yet: not every engine makes its own."""
+    """Make the directory of a new local table, because some engines do not."""
     if location.startswith("file://"):
         Path(location.removeprefix("file://"), "metadata").mkdir(parents=True, exist_ok=True)
 

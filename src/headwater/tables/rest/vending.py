@@ -1,4 +1,4 @@
-"""What an engine is told so that it reaches a table's files by itself."""
+"""What an engine needs to reach the files of a table by itself."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,27 +18,27 @@ class Vending:
 
     config: dict[str, str]
     credentials: dict[str, str]
-    """Empty unless the operator lets the catalog hand them out."""
+    """Empty unless ``tables.catalog_vends_credentials`` is set."""
     prefix: str
-    """The locations that the credentials open."""
+    """The locations that the credentials give access to."""
 
     @property
     def storage_credentials(self) -> list[dict[str, object]]:
-        """As the specification's ``StorageCredential`` has them."""
+        """In the form of the specification's ``StorageCredential``."""
         if not self.credentials:
             return []
         return [{"prefix": self.prefix, "config": self.config | self.credentials}]
 
     @property
     def table_config(self) -> dict[str, str]:
-        """A table's ``config``; credentials stand in it too, for clients that look only there."""
+        """A table's ``config``. It repeats the credentials for clients that look only here."""
         return self.config | self.credentials
 
 
 def vending(objects_url: str, *, credentials: bool) -> Vending:
-    """What clients need for this object store. Nothing is needed for local files.
+    """What clients need for this object store; nothing for local files.
 
-    The credentials are the broker's own and open all of its bucket.
+    The credentials are the broker's own and give access to its whole bucket.
     """
     found = storage_properties(objects_url)
     found.pop("py-io-impl")
