@@ -72,7 +72,7 @@ class Names:
     r"""What the path and the query of a request name, decoded.
 
     >>> variables = {"namespace": "a%1Fb", "table": "t%2F1"}
-    >>> Names.of(Request(method="GET", target="/?pageSize=5", variables=variables))
+    >>> Names.of(HttpRequest(method="GET", target="/?pageSize=5", variables=variables))
     Names(path={'namespace': 'a\x1fb', 'table': 't/1'}, query={'pageSize': '5'})
     """
 
