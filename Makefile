@@ -20,7 +20,7 @@ LOCK = "$(UV)" pip compile --quiet --universal --python-version 3.11 --generate-
 HEADWATER_CHAOS_SIZE ?= 1
 STORES = --extra etcd --extra oxia --extra postgres
 
-.PHONY: help serve test types units coverage format interop hostile cluster backends stores faults chaos chaosfaults chaosfuzz chaospipeline pipeline demo bench docs stubs lock clean
+.PHONY: help serve test types units coverage format interop hostile wheel cluster backends stores faults chaos chaosfaults chaosfuzz chaospipeline pipeline demo bench docs stubs lock clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -58,6 +58,9 @@ interop: .venv/.test ## Prove it with the real clients in Java, C, Go, JavaScrip
 
 hostile: .venv/.test ## Prove that no request of a stranger stalls, grows or ends a broker
 	$(BIN)/python -m pytest -q tests/system/hostile tests/system/fuzz $(ARGS)
+
+wheel: .venv/.test ## Prove that a wheel and an sdist install by pip, uv and pipx, and run
+	$(BIN)/python -m pytest -q tests/system/install $(ARGS)
 
 cluster: .venv/.test ## Prove a cluster's life: zones, drains, rolling restarts, upgrades, restores
 	$(BIN)/python -m pytest -q tests/system/cluster $(ARGS)
