@@ -33,17 +33,16 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
             request.group_id, [LeavingMember(request.member_id, None)]
         )
         return {"error_code": reply.error or sum(error for _, _, error in reply.members)}
-    members = [
-        LeavingMember(
-            one.member_id, one.group_instance_id, optional_field(one, "reason", default=None)
-        )
-        for one in request.members
-    ]
     left: list[Values] = []
-    for start in range(0, max(1, len(members)), TURN_ELEMENTS):
+    for start in range(0, max(1, len(request.members)), TURN_ELEMENTS):
         if start:
             await yield_turn()
-        part = members[start : start + TURN_ELEMENTS]
+        part = [
+            LeavingMember(
+                one.member_id, one.group_instance_id, optional_field(one, "reason", default=None)
+            )
+            for one in request.members[start : start + TURN_ELEMENTS]
+        ]
         reply = await services.groups.leave(request.group_id, part)
         if reply.error:
             return {"error_code": reply.error, "members": ()}
