@@ -1,4 +1,4 @@
-"""One broker for all attacks; a test that kills it fails alone, and the next one gets another."""
+"""One broker for all attacks; after a test that kills it, the next test gets a new one."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from tests.system.hostile.harness import Target, target
 
 @pytest.fixture(scope="session")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Target]]:
-    """The running broker, over and over; another one where it died."""
+    """The running broker; a new one if it has died."""
 
     def each() -> Iterator[Target]:
         for _ in count():

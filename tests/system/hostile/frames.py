@@ -1,4 +1,4 @@
-"""Request frames of very many entries, written quickly.
+"""Builds request frames with very many entries quickly.
 
 kio's writer takes seconds for them. Strings and arrays are given as Python values by field name;
 ``Repeat`` stands for an array of one element many times. Tagged fields are never sent.

@@ -85,7 +85,7 @@ class Target:
         assert reply.topics[0].error_code == 0, reply.topics[0].error_message
 
     async def attack(self, frame: bytes) -> bytes | None:
-        """Send one whole frame (its length first); the reply's frame, None if it was closed."""
+        """Send one frame with its length; the reply's frame, or None if the connection closed."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             async with asyncio.timeout(ANSWER_LIMIT):
@@ -102,7 +102,7 @@ class Target:
     async def watched(
         self, *, call_limit: float = CALL_LIMIT, growth_limit: int = GROWTH_LIMIT
     ) -> AsyncIterator[None]:
-        """What happens inside disturbs nobody else, and the broker lives on."""
+        """Check that the block does not delay other clients, and that the broker survives."""
         before = self.start_of_growth()
         with probe_of(self) as probe:
             yield
@@ -113,7 +113,7 @@ class Target:
         assert growth <= growth_limit, f"the broker grew by {growth / 2**20:.0f} MiB"
 
     def start_of_growth(self) -> int:
-        """Forget the peak of resident memory so far; the bytes that are resident."""
+        """Reset the peak of resident memory; returns the resident bytes."""
         Path(f"/proc/{self.server.pid}/clear_refs").write_text("5")
         return self._memory("VmRSS")
 
@@ -135,7 +135,7 @@ def read_reply(frame: bytes, api: int, version: int) -> Any:
 
 @contextmanager
 def target(data: Path, *, environment: dict[str, str] | None = None) -> Iterator[Target]:
-    """A broker as a user starts it, on SQLite and a directory, that ends with the block."""
+    """A broker with ``headwater serve``, on SQLite and a directory; it stops with the block."""
     metrics_port = free_port()
     server = start_headwater(data, metrics_port=metrics_port, environment=environment)
     try:
@@ -151,7 +151,7 @@ class Probe:
         self._process = process
 
     def slowest(self) -> float:
-        """The seconds of the slowest ping since this was asked last; it waits for one under way."""
+        """The seconds of the slowest ping since the last call; waits for a ping in flight."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

@@ -1,4 +1,4 @@
-"""A client in its own process that pings a broker and tells how long the slowest reply took.
+"""A client in its own process that pings a broker and reports the slowest reply.
 
 ``python -m tests.system.hostile.probe PORT`` prints ``ready`` after its first reply. For each line
 of its standard input it then prints the seconds of the slowest ping since the line before.

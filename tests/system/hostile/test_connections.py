@@ -1,4 +1,4 @@
-"""Connections that ask for little or nothing, in numbers that a stranger chooses."""
+"""Very many connections that send little or nothing."""
 
 import asyncio
 import resource
@@ -42,7 +42,7 @@ def descriptors(pid: int) -> int:
 
 
 async def settled(broker: Target) -> None:
-    """Wait until the broker has loaded what it loads after its start."""
+    """Wait until the broker has finished its start."""
     async with asyncio.timeout(30):
         before = 0
         while abs(broker.start_of_growth() - before) > 2**20:
@@ -61,7 +61,7 @@ async def test_an_idle_connection_costs_a_few_kilobytes(broker: Target) -> None:
     assert (broker.peak_memory() - before) / IDLE <= IDLE_BYTES
 
 
-async def test_a_broker_without_file_descriptors_serves_those_who_are_connected(
+async def test_a_broker_without_file_descriptors_serves_connected_clients(
     broker: Target,
 ) -> None:
     pid = broker.server.pid
@@ -87,7 +87,7 @@ async def test_a_broker_without_file_descriptors_serves_those_who_are_connected(
     assert broker.log.count("Cannot accept more connections") == reported + 1
 
 
-async def test_silent_sockets_do_not_keep_the_health_probe_out(broker: Target) -> None:
+async def test_silent_sockets_do_not_block_the_health_probe(broker: Target) -> None:
     await broker.call(ApiKey.API_VERSIONS, 0)  # it has begun to serve
     silent = []
     try:
@@ -100,7 +100,7 @@ async def test_silent_sockets_do_not_keep_the_health_probe_out(broker: Target) -
             writer.transport.abort()
 
 
-async def test_thousands_of_small_requests_at_once_let_others_have_a_turn(broker: Target) -> None:
+async def test_thousands_of_small_requests_do_not_delay_other_clients(broker: Target) -> None:
     requests = 5_000
     asked = request_frame(ApiKey.API_VERSIONS, 0, 1) * requests
     size = len(await ask(broker, asked[: len(asked) // requests], 1))
@@ -109,7 +109,7 @@ async def test_thousands_of_small_requests_at_once_let_others_have_a_turn(broker
 
 
 async def ask(broker: Target, asked: bytes, answered: int) -> bytes:
-    """Send all of it, and read so many bytes of answers."""
+    """Send all of it, and read this many bytes of replies."""
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
     try:
         writer.write(asked)

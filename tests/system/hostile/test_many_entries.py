@@ -1,4 +1,4 @@
-"""A request of about 1 MB may name a hundred thousand things: it delays nobody else."""
+"""A request of about 1 MB may have 100,000 items: it does not delay other clients."""
 
 import time
 from typing import Any
@@ -176,7 +176,7 @@ REQUESTS: dict[str, tuple[int, int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-async def test_a_request_about_very_many_things_delays_nobody(
+async def test_a_request_with_very_many_items_does_not_delay_other_clients(
     broker: Target, topic: str, name: str
 ) -> None:
     api, version, fields = REQUESTS[name]
@@ -196,7 +196,7 @@ async def test_a_group_with_a_long_name_does_not_hide_the_others(broker: Target)
     assert (await broker.call(ApiKey.LIST_GROUPS, 1)).error_code == 0
 
 
-async def test_a_configuration_of_20_mb_is_not_taken(broker: Target) -> None:
+async def test_a_configuration_of_20_mb_is_refused(broker: Target) -> None:
     value = ",".join(["1:2"] * 5_000_000)
     config = {"name": "leader.replication.throttled.replicas", "value": value}
     frame = large_frame(19, 7, topics=[{"name": "long-config", **NEW, "configs": [config]}])
@@ -205,7 +205,7 @@ async def test_a_configuration_of_20_mb_is_not_taken(broker: Target) -> None:
 
 
 async def test_fetch_sessions_of_one_client_are_bounded(broker: Target, topic: str) -> None:
-    """Each holds 20,000 partitions; what is above the bound is answered without a session."""
+    """Each has 20,000 partitions; above the bound a request is answered without a session."""
     parts = [fetched(number) for number in range(20_000)]
     frame = large_frame(
         1, 12, **{**FETCH, "session_epoch": 0}, topics=[{"topic": topic, "partitions": parts}]

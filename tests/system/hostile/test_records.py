@@ -1,4 +1,4 @@
-"""What is no record is refused before it is acknowledged, and costs nobody else anything."""
+"""Malformed records are refused before they are acknowledged, and delay no other client."""
 
 import struct
 from collections.abc import Callable
@@ -23,14 +23,14 @@ RECOMPRESSED = {"compression.type": "lz4"}
 
 
 def batch_of(payload: bytes, count: int, codec: int) -> bytes:
-    """A batch whose header and CRC are right, whatever it holds."""
+    """A batch with a valid header and CRC, with any content."""
     length = HEADER_SIZE + len(payload) - LENGTH_OVERHEAD
     header = HEADER.pack(0, length, -1, MAGIC, 0, codec, count - 1, NOW, NOW, -1, -1, -1, count)
     return resealed(header + payload)
 
 
 def tiny_records(count: int) -> bytes:
-    """Their last one is 10 ms later than the others."""
+    """The last record is 10 ms later than the others."""
     parts = []
     for number in range(count):
         delta = encode_signed(10 if number == count - 1 else 0)
@@ -40,7 +40,7 @@ def tiny_records(count: int) -> bytes:
 
 
 def one_record(size: int) -> bytes:
-    """A record whose value is so many zeros."""
+    """A record with a value of this many zero bytes."""
     body = b"\0\0\0" + encode_signed(1) + b"k" + encode_signed(size) + bytes(size) + b"\0"
     return encode_signed(len(body)) + body
 
@@ -84,7 +84,7 @@ async def end_of(broker: Target, name: str, timestamp: int = -1) -> int:
 
 @pytest.mark.parametrize("configs", [{}, COMPACTED, RECOMPRESSED], ids=["", "compact", "lz4"])
 @pytest.mark.parametrize("make", NO_RECORDS.values(), ids=NO_RECORDS.keys())
-async def test_what_is_no_record_is_not_acknowledged(
+async def test_malformed_records_are_not_acknowledged(
     broker: Target, make: Callable[[], bytes], configs: dict[str, str]
 ) -> None:
     name, batch = await topic(broker, configs), make()
@@ -94,7 +94,7 @@ async def test_what_is_no_record_is_not_acknowledged(
 
 
 @pytest.mark.parametrize("configs", [{}, COMPACTED, RECOMPRESSED], ids=["", "compact", "lz4"])
-async def test_records_that_decompress_to_too_much_are_refused(
+async def test_records_that_decompress_to_too_many_bytes_are_refused(
     broker: Target, configs: dict[str, str]
 ) -> None:
     names = [await topic(broker, configs) for _ in range(6)]
@@ -106,7 +106,7 @@ async def test_records_that_decompress_to_too_much_are_refused(
     assert [await end_of(broker, name) for name in names] == [0] * 6
 
 
-async def test_many_records_in_few_bytes_hold_nobody_up(broker: Target) -> None:
+async def test_many_records_in_few_bytes_do_not_delay_other_clients(broker: Target) -> None:
     name = await topic(broker)
     batch = batch_of(zstd(tiny_records(2**20)), 2**20, 4)
     late = batch[:35] + struct.pack(">q", NOW + 10) + batch[43:]

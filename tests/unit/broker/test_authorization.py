@@ -1,4 +1,4 @@
-"""What Kafka refuses to a client without rights is refused with Kafka's own error."""
+"""Requests of a client without rights get Kafka's authorization errors."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 29, 30, 31, 53
 
 
 class Rights:
-    """An authorizer that allows what it is given, for any principal."""
+    """An authorizer that allows the given rights, for any principal."""
 
     def __init__(self, allowed: Callable[[Right], bool]) -> None:
         self._allowed = allowed
@@ -139,7 +139,7 @@ def test_the_table_has_every_api() -> None:
 
 
 def complete(schema: Any, values: dict[str, Any], topic_id: UUID) -> dict[str, Any]:
-    """Those of ``values`` that a version has, and the least value for every other field."""
+    """The fields of ``values`` that a version has, and the smallest value for every other field."""
     whole: dict[str, Any] = {}
     for field in fields_of(schema):
         if field.name == "topic_id" and "topic_id" not in values:
@@ -224,7 +224,7 @@ async def test_a_client_with_all_rights_is_refused_by_no_api() -> None:
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ],
 )
-async def test_a_right_on_a_group_is_none_on_its_topics(key: ApiKey) -> None:
+async def test_a_right_on_a_group_is_no_right_on_its_topics(key: ApiKey) -> None:
     async with broker_with(no_topic) as broker:
         values = {**REFUSED[key][1], "subscribed_topic_names": ["t"]}
         reply = await ask(broker, key, ADVERTISED[key].highest, **values)
@@ -246,7 +246,7 @@ async def test_configurations_need_a_right_on_their_resource(
         assert set(codes(reply)) == {code}
 
 
-async def test_what_a_client_may_not_describe_is_left_out_of_lists() -> None:
+async def test_lists_leave_out_what_a_client_may_not_describe() -> None:
     async with broker_with(nothing) as broker:
         assert (await ask(broker, ApiKey.METADATA, 9, topics=None)).topics == ()
         described = await ask(
@@ -264,7 +264,7 @@ async def test_what_a_client_may_not_describe_is_left_out_of_lists() -> None:
         assert len((await ask(broker, ApiKey.LIST_GROUPS, 4)).groups) == 1
 
 
-async def test_existence_of_a_topic_is_not_told_to_clients_that_may_not_describe_it() -> None:
+async def test_a_client_without_a_right_does_not_learn_whether_a_topic_exists() -> None:
     async with broker_with(nothing) as broker:
         for name in ("t", "absent"):
             reply = await ask(broker, ApiKey.METADATA, 9, topics=[{"name": name}])
@@ -293,7 +293,7 @@ async def test_a_topic_is_created_for_metadata_only_if_the_client_may_create_it(
         assert not set(codes(await ask(broker, ApiKey.METADATA, 9, **asked)))
 
 
-async def test_operations_that_are_listed_are_those_that_are_allowed() -> None:
+async def test_authorized_operations_are_the_allowed_ones() -> None:
     def some(right: Right) -> bool:
         return right[0] in (Operation.DESCRIBE, Operation.READ)
 
@@ -306,7 +306,7 @@ async def test_operations_that_are_listed_are_those_that_are_allowed() -> None:
         assert reply.cluster_authorized_operations == 1 << 8
 
 
-async def test_whoever_may_write_to_some_topic_gets_a_producer_id() -> None:
+async def test_a_client_that_may_write_to_any_topic_gets_a_producer_id() -> None:
     def write(right: Right) -> bool:
         return right[:2] == (Operation.WRITE, Resource.TOPIC)
 

@@ -1,4 +1,4 @@
-"""A broker that has nothing to do gives memory back, and only then."""
+"""An idle broker releases memory, and a busy one does not."""
 
 import asyncio
 import subprocess
@@ -21,7 +21,7 @@ LOOK = 10.0
 
 
 def releases(detector: IdleDetector, *uses: float) -> list[int]:
-    """The numbers of the looks at which memory was given back; ``uses`` are fractions."""
+    """The numbers of the samples at which memory was released; ``uses`` are fractions."""
     now = cpu = 0.0
     found = []
     for number, use in enumerate(uses):
@@ -32,7 +32,7 @@ def releases(detector: IdleDetector, *uses: float) -> list[int]:
     return found
 
 
-def test_memory_is_given_back_once_in_each_time_without_work() -> None:
+def test_memory_is_released_once_in_each_idle_period() -> None:
     waits = int(IDLE_SECONDS / LOOK)
     idle = [BUSY_FRACTION / 2] * (2 * waits)
     busy = [BUSY_FRACTION * 2] * waits
@@ -99,7 +99,7 @@ print(before - resident())
 """
 
 
-def test_trimming_returns_what_lies_between_blocks_in_use() -> None:
+def test_trimming_returns_free_memory_between_blocks_in_use() -> None:
     child = subprocess.run(
         [sys.executable, "-c", FREED_BETWEEN_USED_BLOCKS],
         capture_output=True, text=True, check=True,

@@ -1,4 +1,4 @@
-"""What held the event loop is measured, and named."""
+"""Work that blocks the event loop is measured and logged."""
 
 import asyncio
 import time
@@ -31,7 +31,7 @@ async def hold_after_a_wait(services: Services, request: Any, context: RequestCo
 
 
 @pytest.mark.parametrize("handle", [hold_at_once, hold_after_a_wait])
-async def test_a_request_that_holds_the_loop_is_named(
+async def test_a_request_that_blocks_the_loop_is_logged(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: Any, handle: Any
 ) -> None:
     key = ApiKey.LIST_GROUPS
@@ -45,7 +45,7 @@ async def test_a_request_that_holds_the_loop_is_named(
     assert warning.peer.startswith("127.0.0.1:")
 
 
-async def test_the_gauge_keeps_the_longest_delay_and_forgets_it_in_time() -> None:
+async def test_the_gauge_shows_the_longest_delay_of_the_last_samples() -> None:
     metrics = Metrics()
     delay = LoopDelay(metrics)
     delay.record(0.2)
@@ -59,7 +59,7 @@ async def test_the_gauge_keeps_the_longest_delay_and_forgets_it_in_time() -> Non
     assert metrics.loop_delay_seconds.value == 0
 
 
-async def test_the_timer_sees_what_no_request_did() -> None:
+async def test_the_timer_measures_work_outside_requests() -> None:
     metrics = Metrics()
     delay = LoopDelay(metrics)
     delay.start()

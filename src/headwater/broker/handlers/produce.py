@@ -244,7 +244,7 @@ class _Admission:
             self._refuse(slot, error.code, str(error))
         elif error is not None:
             log.error("An append failed", exc_info=error)
-            self._refuse(slot, Code.UNKNOWN_SERVER_ERROR, "the broker failed; see the broker's log")
+            self._refuse(slot, Code.UNKNOWN_SERVER_ERROR, "the broker failed; see its log")
         else:
             appended = future.result()
             time = appended.log_append_time_ms if rules.append_time else -1

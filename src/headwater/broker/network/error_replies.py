@@ -26,7 +26,7 @@ def reply_to_failure(request: Any, header: Header, error: Exception) -> Values |
     """The reply for an error that a handler raised."""
     if isinstance(error, RequestSuperseded):
         return NoReply.CLOSE
-    code, message = int(Code.UNKNOWN_SERVER_ERROR), "the broker failed; its log says how"
+    code, message = int(Code.UNKNOWN_SERVER_ERROR), "the broker failed; see its log"
     if isinstance(error, KafkaError):
         code, message = error.code, str(error)
     return error_reply(request, header.api_key, header.version, code, message)

@@ -1,4 +1,4 @@
-"""Access control lists: there is no authorizer, which Kafka answers with an error of its own."""
+"""Access control lists are refused with Kafka's error for a broker without an authorizer."""
 
 from typing import Any
 

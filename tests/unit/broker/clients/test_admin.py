@@ -16,7 +16,7 @@ from tests.support.broker.running import RunningBroker, batch, produce_fields, r
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_the_one_log_directory_holds_every_partition(
+async def test_every_partition_is_in_the_one_log_directory(
     broker: RunningBroker, version: int
 ) -> None:
     await broker.create_topic("t", partitions=2)
@@ -32,7 +32,7 @@ async def test_the_one_log_directory_holds_every_partition(
         assert (found.total_bytes, found.usable_bytes) == (-1, -1)
 
 
-async def test_what_is_trimmed_no_longer_counts(broker: RunningBroker) -> None:
+async def test_trimmed_records_are_not_in_the_size(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     for _ in range(3):
         await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * 100)))
@@ -70,7 +70,7 @@ async def test_named_partitions_alone_are_described(broker: RunningBroker) -> No
     assert response.results[0].topics == ()
 
 
-async def test_a_local_directory_tells_its_space(tmp_path: Path) -> None:
+async def test_a_local_directory_has_total_and_usable_bytes(tmp_path: Path) -> None:
     async with running_broker(directory=log_directory(tmp_path.as_uri())) as broker:
         (found,) = (await broker.call(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None)).results
     assert found.log_dir == str(tmp_path)
@@ -210,7 +210,7 @@ async def test_filters_of_transactions_are_checked(broker: RunningBroker, versio
         (None, Code.NONE),
     ],
 )
-async def test_a_pattern_of_transactional_ids_must_be_one(
+async def test_an_illegal_pattern_of_transactional_ids_is_refused(
     broker: RunningBroker, pattern: str | None, code: int
 ) -> None:
     response = await broker.call(

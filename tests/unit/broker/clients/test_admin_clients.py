@@ -1,4 +1,4 @@
-"""Real admin clients: what kafka-python and librdkafka offer of these calls."""
+"""Admin calls by real clients: kafka-python and librdkafka."""
 
 import asyncio
 from collections.abc import Callable

@@ -38,7 +38,7 @@ async def test_librdkafka_reads_what_it_wrote(broker: RunningBroker, codec: str)
     ]
 
 
-async def test_librdkafka_tells_records_at_fault_from_those_beside_them(
+async def test_librdkafka_gets_errors_for_the_invalid_records_only(
     broker: RunningBroker,
 ) -> None:
     from confluent_kafka import Producer

@@ -41,7 +41,7 @@ def produce(address: str, values: Sequence[bytes]) -> None:
 
 
 async def until_shared(members: Sequence[ClientMember]) -> None:
-    """Poll until every member has its share and nobody another's."""
+    """Poll until every partition has exactly one member."""
     share = PARTITIONS // len(members)
     while True:
         for member in members:
@@ -61,7 +61,7 @@ async def read(members: Sequence[ClientMember], wanted: Sequence[bytes]) -> list
 
 
 @pytest.mark.parametrize("client", JOINS)
-async def test_group_shares_partitions_and_goes_on_over_a_restart(
+async def test_a_group_shares_partitions_and_continues_after_a_restart(
     tmp_path: Path, client: str
 ) -> None:
     first, second = [b"a%03d" % n for n in range(40)], [b"b%03d" % n for n in range(8)]
@@ -91,7 +91,7 @@ async def test_group_shares_partitions_and_goes_on_over_a_restart(
 
 
 @pytest.mark.parametrize("client", ["librdkafka classic", "librdkafka consumer protocol"])
-async def test_group_goes_on_unchanged_when_its_coordinator_stops(
+async def test_a_group_does_not_rebalance_when_its_coordinator_stops(
     tmp_path: Path, client: str
 ) -> None:
     values = [b"%03d" % n for n in range(40)]

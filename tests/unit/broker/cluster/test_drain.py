@@ -1,4 +1,4 @@
-"""DrainableMember: who is asked, what others see, and when it is done."""
+"""Draining: requests, what other brokers see, and when a broker is drained."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ from tests.unit.broker.cluster.test_membership import ids
 
 
 class DrainingMember:
-    """A member that drains when it is asked; its groups go at the first hand-over."""
+    """A member that drains on request; it hands over all its groups at once."""
 
     def __init__(self, database: MemoryDatabase, broker_id: int, rack: str | None = None) -> None:
         self.store = MemoryStore(database=database)
@@ -53,7 +53,7 @@ class DrainingMember:
         )
 
     async def _fence(self, _incarnation: str) -> None:
-        raise AssertionError("nobody is to be fenced")
+        raise AssertionError("no incarnation may be fenced")
 
     async def _hand_over(self) -> None:
         self.groups = 0
@@ -78,7 +78,7 @@ def ask(database: MemoryDatabase, broker_id: int, epoch: int) -> None:
 
 
 @on_simulated_time
-async def test_a_broker_that_drains_is_shown_to_nobody_and_says_when_it_is_done() -> None:
+async def test_a_draining_broker_is_not_in_metadata_and_reports_when_it_is_drained() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1), DrainingMember(database, 2)
     async with first.joined(), second.joined():
@@ -105,7 +105,7 @@ async def test_a_broker_that_drains_is_shown_to_nobody_and_says_when_it_is_done(
 
 
 @on_simulated_time
-async def test_a_request_to_an_earlier_process_of_the_broker_is_forgotten() -> None:
+async def test_a_drain_request_to_an_earlier_process_is_deleted() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1), DrainingMember(database, 2)
     async with first.joined():
@@ -119,7 +119,7 @@ async def test_a_request_to_an_earlier_process_of_the_broker_is_forgotten() -> N
 
 
 @on_simulated_time
-async def test_the_only_broker_serves_on_whatever_it_is_asked() -> None:
+async def test_the_only_broker_serves_while_it_drains() -> None:
     database = MemoryDatabase()
     only = DrainingMember(database, 1)
     async with only.joined():
@@ -127,12 +127,12 @@ async def test_the_only_broker_serves_on_whatever_it_is_asked() -> None:
         await eventually(lambda: only.member.state == DRAINING)
         assert ids(only.member) == [1]
         assert not only.member.redirects_clients
-        await only.drainer.drain_before_stop(10)  # at once: nobody could go elsewhere
+        await only.drainer.drain_before_stop(10)  # at once: no other broker serves
         assert only.groups == 3
 
 
 @on_simulated_time
-async def test_a_broker_that_stops_lets_its_clients_go_first() -> None:
+async def test_a_stopping_broker_drains_first() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1), DrainingMember(database, 2)
     async with first.joined(), second.joined():
@@ -143,7 +143,7 @@ async def test_a_broker_that_stops_lets_its_clients_go_first() -> None:
 
 
 @on_simulated_time
-async def test_brokers_that_stop_together_wait_for_no_client() -> None:
+async def test_brokers_that_stop_together_do_not_wait_for_clients() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1), DrainingMember(database, 2)
     async with first.joined(), second.joined():
@@ -169,7 +169,7 @@ def services(broker: DrainingMember, **settings: object) -> Services:
 
 
 @on_simulated_time
-async def test_only_the_owner_serves_where_that_is_enforced() -> None:
+async def test_with_enforce_owner_only_the_owner_serves_a_partition() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1, "a"), DrainingMember(database, 2, "b")
     async with first.joined(), second.joined():
@@ -183,7 +183,7 @@ async def test_only_the_owner_serves_where_that_is_enforced() -> None:
 
 
 @on_simulated_time
-async def test_a_consumer_is_sent_to_the_broker_of_its_rack_where_there_is_one() -> None:
+async def test_a_consumer_is_sent_to_a_broker_of_its_rack() -> None:
     database = MemoryDatabase()
     first, second = DrainingMember(database, 1, "a"), DrainingMember(database, 2, "b")
     async with first.joined(), second.joined():

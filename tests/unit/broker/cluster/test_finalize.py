@@ -1,4 +1,4 @@
-"""The cluster's feature level: who may join, when a new format is written, and who raises it."""
+"""The cluster's feature level: which brokers may join, and when new formats are written."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ OLD = Levels(1, 1)
 
 
 def cluster_at(level: int) -> MemoryDatabase:
-    """A cluster that a release of that time made."""
+    """A cluster at a feature level."""
     database = MemoryDatabase()
     database.apply(Writes(puts={keys.CLUSTER: encode(ClusterRecord(id="c", level=level))}))
     return database
@@ -41,7 +41,7 @@ async def member(
     database: MemoryDatabase, broker_id: int, levels: Levels = SUPPORTED_LEVELS
 ) -> AsyncIterator[Membership]:
     async def fence(_incarnation: str) -> None:
-        raise AssertionError("nobody is to be fenced")
+        raise AssertionError("no incarnation may be fenced")
 
     store = MemoryStore(database=database)
     joined = Membership(
@@ -67,11 +67,11 @@ def level_of(database: MemoryDatabase) -> int:
     return decode(ClusterRecord, database.entries[keys.CLUSTER].value).level
 
 
-async def test_a_new_cluster_is_at_the_highest_level_of_who_made_it() -> None:
+async def test_a_new_cluster_has_the_highest_level_of_its_first_broker() -> None:
     assert (await open_cluster(MemoryStore(), Random(1))).level == SUPPORTED_LEVELS.highest
 
 
-async def test_a_release_that_does_not_speak_the_clusters_level_does_not_start() -> None:
+async def test_a_release_that_does_not_support_the_clusters_level_does_not_start() -> None:
     store = MemoryStore(database=cluster_at(SUPPORTED_LEVELS.highest + 1))
     with pytest.raises(UnknownFormat, match=r"level 3, .* supports 1 to 2: run a newer"):
         await open_cluster(store, Random(1))
@@ -86,7 +86,7 @@ async def test_an_older_release_cannot_join_a_cluster_that_was_finalized() -> No
             pass
 
 
-async def test_the_level_is_raised_once_every_broker_speaks_it() -> None:
+async def test_the_level_is_raised_if_every_broker_supports_it() -> None:
     database = cluster_at(1)
     store = MemoryStore(database=database)
     async with member(database, 1):
@@ -105,7 +105,7 @@ async def test_the_level_is_raised_once_every_broker_speaks_it() -> None:
             await finalize(store, 1)
 
 
-async def test_a_broker_that_registers_while_the_level_is_raised_is_not_overlooked() -> None:
+async def test_a_broker_that_registers_while_the_level_is_raised_is_checked() -> None:
     database = cluster_at(1)
     store = MemoryStore(database=database)
     async with member(database, 1):
@@ -157,7 +157,7 @@ async def test_a_new_format_is_written_only_after_it_was_finalized() -> None:
     assert [value for _, value in found] == [b"old", b"upgraded, not finalized", b"new"]
 
 
-async def test_a_broker_ends_when_its_cluster_was_restored_under_it() -> None:
+async def test_a_broker_stops_when_its_cluster_is_restored() -> None:
     database = cluster_at(2)
     store = MemoryStore(database=database)
     follower = ClusterRecordFollower(store, await open_cluster(store, Random(1)))
@@ -168,7 +168,7 @@ async def test_a_broker_ends_when_its_cluster_was_restored_under_it() -> None:
         await following
 
 
-async def test_kafkas_own_tools_see_the_level_and_are_refused_what_cannot_be() -> None:
+async def test_kafkas_tools_read_the_level_and_cannot_set_an_illegal_one() -> None:
     async with running_broker() as broker:
         told = await broker.call(
             ApiKey.API_VERSIONS, 4, client_software_name="x", client_software_version="1"

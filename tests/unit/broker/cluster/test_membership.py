@@ -62,7 +62,7 @@ def ids(member: Membership) -> list[int]:
     return [broker.id for broker in member.brokers()]
 
 
-async def test_brokers_see_each_other_come_and_go() -> None:
+async def test_brokers_see_each_other_join_and_leave() -> None:
     world = MembershipWorld()
     async with world.broker(1, "one") as (first, _), world.broker(2, "two") as (second, _):
         await first.join()
@@ -79,7 +79,7 @@ async def test_brokers_see_each_other_come_and_go() -> None:
         await asyncio.gather(following, return_exceptions=True)
 
 
-async def test_listeners_hear_of_brokers_and_of_another_session() -> None:
+async def test_subscribers_are_called_for_brokers_and_for_a_new_session() -> None:
     world = MembershipWorld()
     async with world.broker(1, "one") as (first, _), world.broker(2, "two") as (second, _):
         heard = asyncio.Event()
@@ -165,7 +165,7 @@ def test_lock_is_refused_while_held_and_free_after(tmp_path: Path) -> None:
     BrokerLock(tmp_path, 7).release()
 
 
-async def test_probe_tells_a_broker_from_silence(broker: RunningBroker) -> None:
+async def test_the_probe_distinguishes_a_broker_from_a_silent_socket(broker: RunningBroker) -> None:
     assert await answers("127.0.0.1", broker.port)
     silent = listen("127.0.0.1", 0)
     port = silent.getsockname()[1]
@@ -174,7 +174,7 @@ async def test_probe_tells_a_broker_from_silence(broker: RunningBroker) -> None:
     assert not await answers("127.0.0.1", port, timeout=0.1)
 
 
-async def test_a_session_that_ends_while_its_broker_registers_is_opened_again() -> None:
+async def test_a_session_that_is_lost_while_its_broker_registers_is_opened_again() -> None:
     world = MembershipWorld()
     async with world.broker(1, "old") as (old, _), world.broker(1, "new") as (new, store):
         await old.join()
@@ -190,7 +190,7 @@ async def test_a_session_that_ends_while_its_broker_registers_is_opened_again() 
         assert ids(new) == [1]
 
 
-async def test_answers_that_are_lost_while_it_registers_again_do_not_end_a_broker() -> None:
+async def test_unknown_outcomes_while_it_registers_again_do_not_stop_a_broker() -> None:
     world = MembershipWorld()
     async with world.broker(1, "one") as (member, store):
         await member.join()

@@ -1,4 +1,4 @@
-"""I6: a client that names its zone is shown that zone's brokers, and only those."""
+"""Invariant I6: Metadata lists only the brokers of the zone that a client names."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,7 +50,7 @@ def services(addresses: Sequence[BrokerAddress]) -> Services:
 
 
 def ask(addresses: Sequence[BrokerAddress], client_id: str | None) -> Any:
-    """A Metadata answer as a client of that id reads it."""
+    """The Metadata reply for a client id."""
     request = SimpleNamespace(topics=(SimpleNamespace(name="t", topic_id=None),))
     version = 13
     reply = metadata.handle(
@@ -66,7 +66,7 @@ def ask(addresses: Sequence[BrokerAddress], client_id: str | None) -> Any:
 
 
 @given(brokers, st.sampled_from(ZONES[:3]))
-def test_a_client_sees_the_brokers_of_its_zone_and_all_where_there_are_none(
+def test_a_client_sees_the_brokers_of_its_zone_or_all_if_there_are_none(
     addresses: list[BrokerAddress], zone: str
 ) -> None:
     answer = ask(addresses, f"zone_id={zone},app=x")
@@ -80,7 +80,7 @@ def test_a_client_sees_the_brokers_of_its_zone_and_all_where_there_are_none(
 
 
 @given(brokers, st.sampled_from([None, "", "app", "zone_id=", "zone_id=elsewhere"]))
-def test_a_client_without_a_known_zone_sees_everyone(
+def test_a_client_without_a_known_zone_sees_all_brokers(
     addresses: list[BrokerAddress], client_id: str | None
 ) -> None:
     answer = ask(addresses, client_id)

@@ -199,7 +199,7 @@ async def test_appending_makes_no_value_longer_than_a_reply_can_carry(
     assert await configs(broker) == {name: items[0]}
 
 
-async def test_more_configurations_than_one_request_may_ask_for_are_refused(
+async def test_more_configurations_than_one_request_may_describe_are_refused(
     broker: RunningBroker,
 ) -> None:
     await broker.create_topic("t")
@@ -218,7 +218,7 @@ async def test_more_configurations_than_one_request_may_ask_for_are_refused(
     assert len(rows) == 1  # they share what is the same
 
 
-async def test_a_topic_is_not_given_the_table_of_another(broker: RunningBroker) -> None:
+async def test_a_topic_cannot_have_the_table_of_another_topic(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     await broker.create_topic("other.topic")
     name = "headwater.table.name"
@@ -243,7 +243,7 @@ async def test_a_topic_is_not_given_the_table_of_another(broker: RunningBroker) 
     assert await configs(broker) == {name: "lake.raw.t", "retention.ms": "5"}
 
 
-async def test_a_table_name_is_not_unset_if_another_topic_has_the_one_of_the_template(
+async def test_a_table_name_cannot_be_unset_if_another_topic_has_the_default_one(
     broker: RunningBroker,
 ) -> None:
     name = "headwater.table.name"

@@ -1,4 +1,4 @@
-"""Configurations of running brokers, groups and loggers, and that they hold."""
+"""Dynamic configurations of brokers, groups and loggers, and their effect."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ def synonyms(entry: Any) -> list[tuple[str, str, int]]:
     return [(one.name, one.value, one.source) for one in entry.synonyms]
 
 
-async def test_a_default_of_the_cluster_holds_for_topics_that_set_nothing(
+async def test_a_default_of_the_cluster_applies_to_topics_without_a_value(
     broker: RunningBroker,
 ) -> None:
     await broker.create_topic("plain")
@@ -71,7 +71,7 @@ async def test_a_default_of_the_cluster_holds_for_topics_that_set_nothing(
     assert response.responses[0].partition_responses[0].error_code == 0
 
 
-async def test_topics_show_where_their_defaults_come_from(broker: RunningBroker) -> None:
+async def test_topics_list_the_sources_of_their_defaults(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     await alter(broker, (BROKER, ""), ("log.retention.ms", SET, "7000"))
     await alter(broker, (BROKER, "1"), ("log.retention.ms", SET, "8000"))
@@ -119,7 +119,7 @@ async def test_a_default_that_kafka_has_under_another_name_is_no_synonym(
     ],
 )
 @pytest.mark.parametrize("target", ["", "1"])
-async def test_what_tools_set_on_brokers_is_kept_and_shown_without_an_effect(
+async def test_topic_configurations_on_brokers_are_stored_without_effect(
     broker: RunningBroker, target: str, name: str, value: str, shown_before: str | None
 ) -> None:
     await broker.create_topic("t")
@@ -137,7 +137,7 @@ async def test_what_tools_set_on_brokers_is_kept_and_shown_without_an_effect(
 @pytest.mark.parametrize(
     ("name", "value"), [("log.cleaner.backoff.ms", "-1"), ("log.cleaner.threads", "many")]
 )
-async def test_what_has_no_effect_is_checked_all_the_same(
+async def test_values_without_effect_are_checked(
     broker: RunningBroker, name: str, value: str
 ) -> None:
     code, message = await alter(broker, (BROKER, ""), (name, SET, value))
@@ -198,7 +198,7 @@ async def test_brokers_refuse_in_kafkas_words(
     assert (await describe(broker, BROKER, "")).configs == ()
 
 
-async def test_what_tools_set_for_replicas_and_threads_is_kept(broker: RunningBroker) -> None:
+async def test_configurations_for_replicas_and_threads_are_stored(broker: RunningBroker) -> None:
     change = ("leader.replication.throttled.rate", SET, "100")
     assert (await alter(broker, (BROKER, "1"), change))[0] == 0
     assert (await alter(broker, (BROKER, ""), ("num.io.threads", SET, "9")))[0] == 0
@@ -208,7 +208,7 @@ async def test_what_tools_set_for_replicas_and_threads_is_kept(broker: RunningBr
     }  # fmt: skip
 
 
-async def test_altering_everything_replaces_it(broker: RunningBroker) -> None:
+async def test_alter_configs_replaces_all_configurations(broker: RunningBroker) -> None:
     await alter(broker, (BROKER, ""), ("log.retention.ms", SET, "7000"))
     resource = {
         "resource_type": BROKER,
@@ -242,7 +242,7 @@ async def test_a_change_reaches_every_broker() -> None:
     await meta.close()
 
 
-async def test_a_group_has_times_of_its_own(broker: RunningBroker) -> None:
+async def test_a_group_has_its_own_timeouts(broker: RunningBroker) -> None:
     groups = broker.services.dynamic.groups
     assert (groups.session_timeout_ms("g"), groups.heartbeat_interval_ms("g")) == (45_000, 5_000)
     change = ("consumer.session.timeout.ms", SET, "50000")
@@ -300,7 +300,7 @@ async def test_an_operator_may_move_the_limits_of_groups() -> None:
     await meta.close()
 
 
-def test_loggers_above_others_are_offered_too() -> None:
+def test_parent_loggers_are_listed() -> None:
     assert {"root", "headwater", "headwater.log", "headwater.log.append.writer"} <= loggers().keys()
 
 
@@ -345,7 +345,7 @@ async def test_loggers_refuse_in_kafkas_words(
     ("kind", "name"), [(BROKER, "x"), (BROKER, "7"), (LOGGER, ""), (LOGGER, "7"), (GROUP, ""),
                        (METRICS, "m"), (99, "x")],
 )  # fmt: skip
-async def test_what_has_no_configurations_is_refused(
+async def test_resources_without_configurations_are_refused(
     broker: RunningBroker, kind: int, name: str
 ) -> None:
     assert (await describe(broker, kind, name)).error_code == Code.INVALID_REQUEST

@@ -1,4 +1,4 @@
-"""What an operator may set about groups, as Kafka's tools see it."""
+"""The settings of groups, by Kafka's names."""
 
 from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import RunningBroker

@@ -1,4 +1,4 @@
-"""Kafka's answers to requests that no well-meaning member sends, from a whole broker.
+"""Kafka's error codes for illegal group requests, from a whole broker.
 
 Every code and message here was given by a live Apache Kafka 4.3.1 to the same request.
 """
@@ -165,7 +165,7 @@ async def test_a_dynamic_member_is_given_its_id_and_joins_with_it(broker: str) -
 
 
 @pytest.mark.parametrize("group", ["never", "g"])
-async def test_strangers_are_unknown_members(broker: str, group: str) -> None:
+async def test_requests_without_a_membership_get_unknown_member_id(broker: str, group: str) -> None:
     await commit(broker, "g")
     assert (
         await call(broker, ApiKey.HEARTBEAT, 0, group_id=group, **MEMBER)
@@ -213,7 +213,7 @@ async def test_groups_with_offsets_alone_are_listed_described_and_deleted(broker
     assert await committed(broker, "g") == {}
 
 
-async def test_offsets_are_deleted_of_groups_that_are_there(broker: str) -> None:
+async def test_offsets_of_existing_groups_are_deleted(broker: str) -> None:
     await commit(broker, "g")
     topics = [{"name": "t", "partitions": [{"partition_index": 0}]}]
     assert (
@@ -242,7 +242,7 @@ async def test_consumer_heartbeats_are_refused_with_kafkas_codes(
     assert (reply.error_code, reply.error_message) == (code, message)
 
 
-async def test_a_pattern_that_is_none_is_refused(broker: str) -> None:
+async def test_an_illegal_pattern_is_refused(broker: str) -> None:
     fields = consumer_fields(subscribed_topic_regex="(", subscribed_topic_names=None)
     assert (
         await call(broker, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields)

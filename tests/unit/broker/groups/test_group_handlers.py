@@ -48,7 +48,7 @@ def join_fields(version: int, **more: Any) -> dict[str, Any]:
         (9, 60_000, True, True, "because"),
     ],
 )
-async def test_join_tells_the_group_what_its_version_means(
+async def test_join_requests_reach_the_group_in_every_version(
     given: Fixture,
     version: int,
     rebalance: int,
@@ -77,7 +77,7 @@ async def test_join_tells_the_group_what_its_version_means(
     ]
 
 
-async def test_static_members_need_not_be_given_an_id_first(given: Fixture) -> None:
+async def test_static_members_join_without_a_member_id(given: Fixture) -> None:
     await given.call(ApiKey.JOIN_GROUP, 5, **join_fields(5, group_instance_id="i"))
     ((_, _, request),) = given.groups.asked
     assert request.instance_id == "i"
@@ -85,7 +85,7 @@ async def test_static_members_need_not_be_given_an_id_first(given: Fixture) -> N
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_leader_learns_all_members_in_every_version(given: Fixture, version: int) -> None:
+async def test_the_leader_gets_all_members_in_every_version(given: Fixture, version: int) -> None:
     given.groups.answers["join"] = JoinReply(
         generation=3,
         protocol_type="consumer",
@@ -119,7 +119,7 @@ async def test_refused_member_keeps_its_id_and_has_no_protocol(
     assert (reply.generation_id, reply.leader, reply.members) == (-1, "", ())
 
 
-async def test_join_waits_hold_up_their_own_connection_alone(given: Fixture) -> None:
+async def test_a_waiting_join_delays_only_its_own_connection(given: Fixture) -> None:
     release, started = asyncio.Event(), asyncio.Event()
 
     async def join(group: str, request: JoinRequest) -> JoinReply:
@@ -186,7 +186,7 @@ async def test_sync_carries_assignments_both_ways(given: Fixture, version: int) 
     assert request.protocol_name == ("range" if version >= 5 else None)
 
 
-async def test_sync_without_a_protocol_is_inconsistent_before_all_else(given: Fixture) -> None:
+async def test_sync_without_a_protocol_is_refused_before_other_checks(given: Fixture) -> None:
     fields = {"generation_id": 1, "member_id": "m", "group_instance_id": None, "assignments": []}
     reply = await given.call(
         ApiKey.SYNC_GROUP, 5, group_id="", protocol_type=None, protocol_name="range", **fields
@@ -196,7 +196,9 @@ async def test_sync_without_a_protocol_is_inconsistent_before_all_else(given: Fi
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_a_single_leaving_member_has_its_error_on_top(given: Fixture, version: int) -> None:
+async def test_a_single_leaving_member_has_its_error_at_the_top_level(
+    given: Fixture, version: int
+) -> None:
     assert (
         await given.call(ApiKey.LEAVE_GROUP, version, group_id="g", member_id="m")
     ).error_code == 0
@@ -227,7 +229,7 @@ async def test_leaving_members_have_their_own_errors(given: Fixture, version: in
     ]
 
 
-async def test_an_empty_group_id_is_invalid_where_kafka_says_so(given: Fixture) -> None:
+async def test_an_empty_group_id_is_refused_as_in_kafka(given: Fixture) -> None:
     replies = [
         await given.call(ApiKey.JOIN_GROUP, 9, **join_fields(9, group_id="")),
         await given.call(ApiKey.HEARTBEAT, 0, group_id="", generation_id=1, member_id="m"),
@@ -241,7 +243,7 @@ async def test_an_empty_group_id_is_invalid_where_kafka_says_so(given: Fixture) 
     assert given.groups.asked == []
 
 
-async def test_a_coordinators_error_stands_where_each_reply_has_it(given: Fixture) -> None:
+async def test_each_reply_has_the_coordinators_error_in_its_own_field(given: Fixture) -> None:
     answers = given.groups.answers
     for name in ("heartbeat", "leave", "sync"):
         answers[name] = NotCoordinator("elsewhere")

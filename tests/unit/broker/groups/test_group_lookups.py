@@ -43,7 +43,7 @@ LISTED = (
         (5, {"states_filter": [], "types_filter": ["no such type"]}, ""),
     ],
 )
-async def test_groups_are_listed_by_state_and_type_whatever_the_case(
+async def test_groups_are_filtered_by_state_and_type_without_regard_to_case(
     given: Fixture, version: int, filters: dict[str, Any], names: str
 ) -> None:
     given.groups.answers["list"] = LISTED

@@ -60,7 +60,7 @@ def codes(reply: Any) -> list[tuple[Any, list[tuple[int, int]]]]:
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-async def test_commits_by_name_reach_the_group_and_the_unknown_is_answered(
+async def test_commits_by_name_reach_the_group_and_unknown_partitions_get_3(
     broker: RunningBroker, groups: FakeGroups, version: int
 ) -> None:
     await broker.create_topic("t", 2)
@@ -84,7 +84,7 @@ async def test_commits_by_name_reach_the_group_and_the_unknown_is_answered(
     assert offset.leader_epoch == (7 if version >= 6 else -1)
 
 
-async def test_commits_by_id_tell_unknown_topics_from_unknown_partitions(
+async def test_commits_by_id_distinguish_unknown_topics_and_partitions(
     broker: RunningBroker, groups: FakeGroups
 ) -> None:
     topic = await broker.create_topic("t")
@@ -112,7 +112,7 @@ async def test_old_clients_choose_how_long_their_offsets_are_kept(
     assert offset.expires_ms == offset.committed_ms + 5000
 
 
-async def test_commit_of_nothing_that_exists_does_not_bother_the_group(
+async def test_a_commit_of_unknown_partitions_alone_does_not_reach_the_group(
     broker: RunningBroker, groups: FakeGroups
 ) -> None:
     topics = [{"name": "nope", "partitions": [commit_row(0, 1)]}]
@@ -122,7 +122,7 @@ async def test_commit_of_nothing_that_exists_does_not_bother_the_group(
     assert groups.asked == []
 
 
-async def test_a_groups_refusal_stands_at_each_partition(
+async def test_each_partition_gets_the_groups_error(
     broker: RunningBroker, groups: FakeGroups
 ) -> None:
     await broker.create_topic("t", 2)
@@ -201,7 +201,7 @@ async def test_offsets_are_fetched_by_id(broker: RunningBroker, groups: FakeGrou
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-async def test_a_groups_error_stands_where_each_version_of_fetch_has_it(
+async def test_each_version_of_offset_fetch_has_the_groups_error_in_its_own_field(
     broker: RunningBroker, groups: FakeGroups, version: int
 ) -> None:
     topic = await broker.create_topic("t")
@@ -218,7 +218,7 @@ async def test_a_groups_error_stands_where_each_version_of_fetch_has_it(
         assert (group.group_id, group.error_code, group.topics) == ("g", Code.NOT_COORDINATOR, ())
 
 
-async def test_offsets_that_cannot_be_read_are_asked_for_again(
+async def test_offset_fetch_is_retried_when_the_store_does_not_answer(
     broker: RunningBroker, groups: FakeGroups
 ) -> None:
     groups.answers["fetch"] = CoordinatorNotAvailable("the store does not answer")
@@ -228,7 +228,7 @@ async def test_offsets_that_cannot_be_read_are_asked_for_again(
     assert fetched(reply) == [("t", [(0, -1, "", 14)])]
 
 
-async def test_aiokafka_keeps_its_place_when_the_coordinator_moves(
+async def test_aiokafka_keeps_its_position_when_the_coordinator_moves(
     broker: RunningBroker, groups: FakeGroups
 ) -> None:
     from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -273,7 +273,7 @@ async def test_groups_of_one_fetch_have_their_own_errors_and_members(
     assert groups.asked == [("fetch", "g", None, "m", 4), ("fetch", "h", [], "n", 5)]
 
 
-async def test_offsets_are_deleted_where_the_partition_exists(
+async def test_offsets_of_existing_partitions_are_deleted(
     broker: RunningBroker, groups: FakeGroups
 ) -> None:
     await broker.create_topic("t", 2)

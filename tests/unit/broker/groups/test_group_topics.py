@@ -1,4 +1,4 @@
-"""Topics of requests about offsets, where the store is asked for them."""
+"""Topics of offset requests that must be read from the store."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ SESSION = ClientSession(PLAINTEXT, 1)
 
 
 class UnavailableTopics(SharedTopics):
-    """Topics that cannot be looked up; says which partition was asked for."""
+    """Topics that cannot be read; the error names the requested partition."""
 
     async def find(self, name: str, *, partition: int = 0) -> Any:
         raise KafkaStorageError(f"{name}-{partition}")
@@ -39,14 +39,14 @@ def services() -> Any:
 
 
 @pytest.mark.parametrize("named", ["t", UUID(int=1)])
-async def test_a_store_that_is_away_is_a_coordinator_that_is_not_available(
+async def test_an_unavailable_store_is_reported_as_coordinator_not_available(
     named: str | UUID,
 ) -> None:
     with pytest.raises(CoordinatorNotAvailable):
         await find_topic(services(), SESSION, named, Operation.READ)
 
 
-async def test_offsets_of_all_topics_by_id_are_not_given_in_part() -> None:
+async def test_offsets_of_all_topics_by_id_are_not_answered_partly() -> None:
     async def fetch(*_args: Any, **_kwargs: Any) -> tuple[int, dict[Partition, CommittedOffset]]:
         return 0, {("t", 0): CommittedOffset(offset=7)}
 

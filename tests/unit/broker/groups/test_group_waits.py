@@ -34,7 +34,9 @@ async def until_gathering(address: str, group: str) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_stopping_broker_sends_waiting_members_elsewhere(tmp_path: Path) -> None:
+async def test_a_stopping_broker_answers_waiting_members_with_not_coordinator(
+    tmp_path: Path,
+) -> None:
     async with AsyncExitStack() as broker:
         address = await broker.enter_async_context(serving(tmp_path, **LONG))
         client = await connect(address)
@@ -45,7 +47,7 @@ async def test_a_stopping_broker_sends_waiting_members_elsewhere(tmp_path: Path)
     await client.close()
 
 
-async def test_one_groups_wait_holds_up_no_other_group(tmp_path: Path) -> None:
+async def test_one_groups_wait_does_not_delay_other_groups(tmp_path: Path) -> None:
     async with serving(tmp_path, **LONG) as address:
         waiting = await connect(address)
         await waiting.send(ApiKey.JOIN_GROUP, 3, **FIRST_JOIN)

@@ -1,4 +1,4 @@
-"""What a connection counts of its unanswered requests, whatever comes and goes."""
+"""The counts of a connection's unanswered requests, in any order of events."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def request(size: int, **known: Any) -> PendingRequest:
 
 
 @given(st.lists(st.tuples(st.sampled_from("atrk"), st.integers(1, 3_000)), max_size=60))
-def test_bytes_are_those_of_the_requests_that_are_there(steps: list[tuple[str, int]]) -> None:
+def test_bytes_are_counted_for_the_requests_in_the_backlog(steps: list[tuple[str, int]]) -> None:
     backlog = Backlog(SETTINGS, MAX_UNANSWERED_BYTES)
     arrived: list[PendingRequest] = []
     left: list[PendingRequest] = []
@@ -48,7 +48,7 @@ def test_bytes_are_those_of_the_requests_that_are_there(steps: list[tuple[str, i
 
 
 @pytest.mark.parametrize(("taken_up", "most"), [(False, MAX_WAITING_REQUESTS), (True, 1_000)])
-def test_more_may_be_under_way_than_wait_for_their_turn(taken_up: bool, most: int) -> None:
+def test_more_requests_may_be_unanswered_than_waiting(taken_up: bool, most: int) -> None:
     backlog = Backlog(SETTINGS, MAX_UNANSWERED_BYTES)
     for _ in range(most):
         assert not backlog.full

@@ -1,4 +1,4 @@
-"""How many connections a broker takes, and how long one may say nothing."""
+"""The limits of connections, and how long one may be idle."""
 
 import asyncio
 import errno
@@ -40,7 +40,7 @@ async def limit(broker: RunningBroker, name: str, value: int) -> None:
     assert await alter(broker, (BROKER, ""), (name, SET, str(value))) == (0, None)
 
 
-def test_what_was_changed_counts_before_what_was_given_at_start() -> None:
+def test_dynamic_limits_override_those_set_at_start() -> None:
     settings = BrokerSettings(max_connections=50, max_connections_per_ip=5)
     layers = BrokerLayers({"max.connections": "10"}, {"max.connections": "20"})
     assert connection_limits(settings, layers, 10_000) == ConnectionLimits(10, 5)
@@ -50,7 +50,7 @@ def test_what_was_changed_counts_before_what_was_given_at_start() -> None:
 
 @pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])
 def test_a_limit_is_read_as_it_was_checked(name: str) -> None:
-    """Kafka trims control characters, which Python's ``int`` refuses: nobody could connect."""
+    """Kafka trims control characters, which Python's ``int`` refuses: no client could connect."""
     value = "\x0110\x02"
     check_broker_configs({name: value})
     limits = connection_limits(BrokerSettings(), BrokerLayers({}, {name: value}), 10_000)
@@ -62,7 +62,7 @@ def test_connections_leave_file_descriptors_to_the_stores() -> None:
     assert limits.total == 10_000 - RESERVED_DESCRIPTORS
 
 
-def test_addresses_are_counted_apart_and_forgotten() -> None:
+def test_addresses_are_counted_separately_and_forgotten() -> None:
     counts = AddressCounts()
     assert counts.add("a", 1)
     assert not counts.add("a", 1)
@@ -75,7 +75,9 @@ def test_addresses_are_counted_apart_and_forgotten() -> None:
     assert not counts._counts
 
 
-async def test_one_address_gets_as_many_connections_as_it_may_have(broker: RunningBroker) -> None:
+async def test_one_address_gets_no_more_than_its_limit_of_connections(
+    broker: RunningBroker,
+) -> None:
     await limit(broker, "max.connections.per.ip", 2)
     first, second, third = [await broker.connect() for _ in range(3)]
     assert (await first.call(ApiKey.API_VERSIONS, 0)).error_code == 0
@@ -90,7 +92,9 @@ async def test_one_address_gets_as_many_connections_as_it_may_have(broker: Runni
     await second.close()
 
 
-async def test_a_connection_too_many_waits_until_another_closes(broker: RunningBroker) -> None:
+async def test_a_connection_above_the_limit_waits_until_another_closes(
+    broker: RunningBroker,
+) -> None:
     await limit(broker, "max.connections", 1)
     first = await broker.connect()
     assert (await first.call(ApiKey.API_VERSIONS, 0)).error_code == 0
@@ -104,7 +108,7 @@ async def test_a_connection_too_many_waits_until_another_closes(broker: RunningB
     await second.close()
 
 
-async def test_a_connection_too_many_takes_the_place_of_one_that_is_idle(
+async def test_a_connection_above_the_limit_replaces_an_idle_one(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "EVICTABLE_SECONDS", 0.1)
@@ -123,7 +127,7 @@ async def test_a_connection_too_many_takes_the_place_of_one_that_is_idle(
         await client.close()
 
 
-async def test_a_connection_that_says_nothing_is_closed_in_time() -> None:
+async def test_an_idle_connection_is_closed() -> None:
     settings = BrokerSettings(stop_timeout_s=1, connections_max_idle_ms=500)
     async with running_broker(settings=settings) as broker:
         silent, half, speaking = [await broker.connect() for _ in range(3)]
@@ -139,7 +143,7 @@ async def test_a_connection_that_says_nothing_is_closed_in_time() -> None:
             await client.close()
 
 
-async def test_a_client_that_reads_no_answers_is_cut_in_time() -> None:
+async def test_a_client_that_reads_no_replies_is_disconnected() -> None:
     settings = BrokerSettings(stop_timeout_s=1, connections_max_idle_ms=500)
     async with running_broker(settings=settings) as broker:
         with socket.socket() as client:
@@ -173,7 +177,7 @@ async def test_a_client_that_reads_slowly_is_not_idle() -> None:
             await asyncio.gather(asking, return_exceptions=True)
 
 
-async def test_tools_see_the_limits_with_where_they_were_set() -> None:
+async def test_tools_see_the_limits_with_their_sources() -> None:
     settings = BrokerSettings(stop_timeout_s=1, max_connections=7)
     names = ("max.connections", "max.connections.per.ip", "connections.max.idle.ms")
     async with running_broker(settings=settings) as broker:
@@ -189,7 +193,7 @@ async def test_tools_see_the_limits_with_where_they_were_set() -> None:
         }
 
 
-async def test_clients_that_come_back_together_find_room_in_the_backlog(
+async def test_clients_that_reconnect_together_fit_into_the_kernels_backlog(
     broker: RunningBroker,
 ) -> None:
     listener = broker.server._listeners[0].accepting
@@ -215,7 +219,7 @@ class Exhausted:
         return self._listener.accept()
 
 
-async def test_a_process_without_descriptors_says_so_once_and_accepts_later(
+async def test_a_process_without_descriptors_logs_it_once_and_accepts_later(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptor, "RETRY_SECONDS", 0.05)

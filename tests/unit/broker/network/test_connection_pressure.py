@@ -1,4 +1,4 @@
-"""A connection is read no further than its answers and the engine keep up."""
+"""A connection is not read while its client or the engine does not keep up."""
 
 import asyncio
 import struct
@@ -19,7 +19,9 @@ from tests.support.broker.running import (
 from tests.support.waiting import eventually
 
 
-async def test_slow_reader_is_not_served_ahead_of_its_reading(broker: RunningBroker) -> None:
+async def test_no_request_starts_while_the_client_does_not_read_its_replies(
+    broker: RunningBroker,
+) -> None:
     await broker.create_topic("t", 1, max_message_bytes="10000000")
     await broker.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"x" * 4_000_000)))
     client = await broker.connect()
@@ -40,7 +42,7 @@ async def test_slow_reader_is_not_served_ahead_of_its_reading(broker: RunningBro
 
 
 class FullEngine:
-    """An engine without room until told, over a real one."""
+    """A real engine that reports full write buffers until it is told otherwise."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -63,7 +65,7 @@ class FullEngine:
         return future
 
 
-async def test_without_room_nothing_is_taken_in_until_there_is(broker: RunningBroker) -> None:
+async def test_no_produce_request_starts_while_the_engine_is_full(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     engine = FullEngine(broker.engine)
     async with running_broker(engine) as full:
@@ -79,7 +81,7 @@ async def test_without_room_nothing_is_taken_in_until_there_is(broker: RunningBr
         await client.close()
 
 
-async def test_without_room_a_request_to_produce_is_not_even_read(broker: RunningBroker) -> None:
+async def test_no_produce_request_is_read_while_the_engine_is_full(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     async with running_broker(FullEngine(broker.engine)) as full:
         client = await full.connect()
@@ -92,7 +94,7 @@ async def test_without_room_a_request_to_produce_is_not_even_read(broker: Runnin
         client.writer.transport.abort()
 
 
-async def test_without_room_those_who_do_not_produce_are_served(broker: RunningBroker) -> None:
+async def test_other_requests_are_served_while_the_engine_is_full(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     async with running_broker(FullEngine(broker.engine)) as full:
         producer, other = await full.connect(), await full.connect()
@@ -104,7 +106,7 @@ async def test_without_room_those_who_do_not_produce_are_served(broker: RunningB
         await other.close()
 
 
-async def test_too_many_unanswered_requests_stop_the_reading() -> None:
+async def test_a_connection_with_too_many_unanswered_requests_is_not_read() -> None:
     settings = BrokerSettings(stop_timeout_s=0.1, max_queued_requests=4)
     async with running_broker(settings=settings) as broker:
         await broker.create_topic("t")

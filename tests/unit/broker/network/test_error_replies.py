@@ -1,4 +1,4 @@
-"""The generic error reply names everything that a request asked for, in every API and version."""
+"""The generic error reply answers every item of a request, in every API and version."""
 
 from random import Random
 
@@ -59,7 +59,7 @@ def test_fetch_has_its_code_at_the_top_from_version_7() -> None:
     )
 
 
-def test_plain_names_are_named() -> None:
+def test_names_that_are_plain_strings_are_repeated() -> None:
     frame = request_frame(ApiKey.DELETE_TOPICS, 5, 1, topic_names=["a", "b"], timeout=1)
     reply = error_reply(parse_request(frame[4:]).payload, 20, 5, -1, "failed")
     assert [(one["name"], one["error_code"]) for one in reply["responses"]] == [
@@ -68,11 +68,11 @@ def test_plain_names_are_named() -> None:
     ]
 
 
-def test_a_client_that_asked_again_elsewhere_is_not_answered() -> None:
+def test_a_superseded_request_is_not_answered() -> None:
     assert reply_to_failure(None, Header(11, 9, 1), RequestSuperseded()) is NoReply.CLOSE
 
 
-def test_a_reply_is_large_by_all_of_its_entities() -> None:
+def test_all_entities_of_a_reply_count_towards_its_size() -> None:
     rows = LazyRows(TURN_ELEMENTS + 1, lambda: iter(()))
     many = [{"partition_index": number} for number in range(TURN_ELEMENTS + 1)]
     assert is_large({"topics": many})

@@ -1,4 +1,4 @@
-"""Clients are sent to brokers at the addresses of the listener that they came by."""
+"""Replies have the brokers' addresses of the listener that the client connected to."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -66,7 +66,7 @@ async def test_the_listeners_of_a_server_have_different_ports_and_stop_together(
             await two_listeners.connect(listener)
 
 
-async def test_a_handler_learns_by_which_listener_its_client_came(
+async def test_a_handler_gets_the_listener_of_its_client(
     two_listeners: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
@@ -84,7 +84,7 @@ async def test_a_handler_learns_by_which_listener_its_client_came(
     assert seen == [INTERNAL, PLAINTEXT]
 
 
-def test_brokers_without_the_listener_are_not_shown() -> None:
+def test_brokers_without_the_listener_are_not_listed() -> None:
     old, new = BrokerAddress(1, "old", 9092), broker_address(2, BOTH)
     live = LiveBrokers([old, new])
     assert [(one.id, one.host) for one in live.at(PLAINTEXT).addresses] == [
@@ -97,7 +97,7 @@ def test_brokers_without_the_listener_are_not_shown() -> None:
 
 
 class FormerRegistration(Value):
-    """A registration as a release without named listeners knows it."""
+    """A registration of a release without named listeners."""
 
     host: str
     port: int
@@ -125,7 +125,7 @@ def test_registrations_are_read_by_releases_with_and_without_named_listeners() -
 @asynccontextmanager
 async def member(database: MemoryDatabase, address: BrokerAddress) -> AsyncIterator[Membership]:
     async def fence(_incarnation: str) -> None:
-        raise AssertionError("nobody is to be fenced")
+        raise AssertionError("no incarnation may be fenced")
 
     store = MemoryStore(database=database)
     joined = Membership(
@@ -148,7 +148,7 @@ async def member(database: MemoryDatabase, address: BrokerAddress) -> AsyncItera
         await store.close()
 
 
-async def test_brokers_tell_each_other_the_addresses_of_their_listeners() -> None:
+async def test_brokers_register_the_addresses_of_their_listeners() -> None:
     database = MemoryDatabase()
     alone = BrokerAddress(2, "old", 9092)
     async with (
@@ -168,7 +168,7 @@ async def test_brokers_tell_each_other_the_addresses_of_their_listeners() -> Non
 
         await first.announce(DRAINING)
         assert [each.id for each in first.zone(None, PLAINTEXT).addresses] == [2]
-        assert [each.id for each in first.zone(None, INTERNAL).addresses] == [1], "or nobody"
+        assert [each.id for each in first.zone(None, INTERNAL).addresses] == [1], "or none"
 
 
 async def test_a_coordinator_without_the_listener_is_not_available(

@@ -1,4 +1,4 @@
-"""Producers whose records wait for the next object are read together, and nobody waits for long."""
+"""Reads of producers that wait for a flush are delayed and batched, within bounds."""
 
 import asyncio
 import socket
@@ -38,15 +38,15 @@ PAID = LogSettings(flush_interval_ms=INTERVAL_MS, flush_bytes=200_000)
 
 
 @given(st.floats(-1, 10))
-def test_the_last_moment_is_right_before_the_flush(until_flush: float) -> None:
-    moments = 0
+def test_the_last_read_is_scheduled_right_before_the_flush(until_flush: float) -> None:
+    reads_before = 0
     while (pause := next_read_delay(until_flush)) is not None:
         assert 0 < pause <= MAX_READ_INTERVAL_SECONDS
         until_flush -= pause
-        moments += 1
+        reads_before += 1
     assert until_flush < 2 * FINAL_READ_SECONDS
-    assert not moments or until_flush > FINAL_READ_SECONDS / 2
-    assert moments <= 10 / MAX_READ_INTERVAL_SECONDS + 3
+    assert not reads_before or until_flush > FINAL_READ_SECONDS / 2
+    assert reads_before <= 10 / MAX_READ_INTERVAL_SECONDS + 3
 
 
 @pytest.fixture(name="reads")
@@ -63,19 +63,19 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return reads
 
 
-@pytest.fixture(name="rests")
-def count_rests(monkeypatch: pytest.MonkeyPatch) -> list[ReadSocket]:
-    """Whoever was left alone, each time."""
-    rests: list[ReadSocket] = []
+@pytest.fixture(name="delayed")
+def record_delayed(monkeypatch: pytest.MonkeyPatch) -> list[ReadSocket]:
+    """The sockets whose reads were delayed, each time."""
+    delayed: list[ReadSocket] = []
     real = ReadCoalescer.delay_reads
 
     def counted(coalescer: ReadCoalescer, connection: ReadSocket, eligible_before: int) -> None:
         before = len(coalescer._delayed)
         real(coalescer, connection, eligible_before)
-        rests.extend([connection] * (len(coalescer._delayed) - before))
+        delayed.extend([connection] * (len(coalescer._delayed) - before))
 
     monkeypatch.setattr(ReadCoalescer, "delay_reads", counted)
-    return rests
+    return delayed
 
 
 @pytest.fixture(name="paid")
@@ -85,7 +85,7 @@ async def run_broker_on_paid_store() -> AsyncIterator[RunningBroker]:
 
 
 async def _begin(broker: RunningBroker, topic: str) -> WireClient:
-    """A client right after a flush: the next one is an interval away."""
+    """A client right after a flush: the next flush is one interval away."""
     client = await broker.connect()
     await client.call(ApiKey.PRODUCE, 9, **produce_fields(topic, batch(b"first")))
     return client
@@ -97,8 +97,8 @@ async def _send(client: WireClient, topic: str, count: int) -> None:
         await asyncio.sleep(0.004)
 
 
-async def test_what_waits_for_a_flush_is_read_together(
-    paid: RunningBroker, reads: list[int], rests: list[ReadSocket]
+async def test_requests_that_wait_for_a_flush_are_read_together(
+    paid: RunningBroker, reads: list[int], delayed: list[ReadSocket]
 ) -> None:
     await paid.create_topic("t", headwater_latency="cheap")
     client = await _begin(paid, "t")
@@ -108,12 +108,12 @@ async def test_what_waits_for_a_flush_is_read_together(
         answer = (await client.receive(ApiKey.PRODUCE, 9))[1].responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (0, number + 1)
     assert len(reads) < 25
-    assert rests
+    assert delayed
     await client.close()
 
 
 async def test_a_thousand_requests_of_one_client_share_a_flush() -> None:
-    """Whoever waits for no answer sends as many until an object is due."""
+    """A client that pipelines its requests sends as many until the flush."""
     async with running_broker(log_settings=LogSettings(flush_interval_ms=30_000)) as broker:
         await broker.create_topic("t", headwater_latency="cheap")
         client = await _begin(broker, "t")
@@ -137,8 +137,8 @@ async def test_a_thousand_requests_of_one_client_share_a_flush() -> None:
         await client.close()
 
 
-async def test_a_client_with_much_under_way_is_not_read_on() -> None:
-    """Nor does what the log does not take of its requests stay in memory until it is answered."""
+async def test_a_client_with_many_unanswered_bytes_is_not_read() -> None:
+    """Frames that the log has copied do not stay in memory until the reply."""
     settings = LogSettings(flush_interval_ms=INTERVAL_MS, buffer_bytes=400_000)
     async with running_broker(log_settings=settings) as broker:
         await broker.create_topic("t", headwater_latency="cheap", max_message_bytes="20000")
@@ -163,37 +163,37 @@ async def test_a_client_with_much_under_way_is_not_read_on() -> None:
         await client.close()
 
 
-async def test_records_that_wait_for_nothing_are_read_at_once(
-    paid: RunningBroker, rests: list[ReadSocket]
+async def test_reads_are_not_delayed_without_a_flush_interval(
+    paid: RunningBroker, delayed: list[ReadSocket]
 ) -> None:
     await paid.create_topic("cheap", headwater_latency="cheap")
     await paid.create_topic("t")
     other = await _begin(paid, "cheap")
     client = await paid.connect()
-    rests.clear()
+    delayed.clear()
     for _ in range(10):
         await client.call(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
-    assert not rests
+    assert not delayed
     await client.close()
     await other.close()
 
 
-async def test_who_has_all_answers_does_not_rest(
-    paid: RunningBroker, rests: list[ReadSocket]
+async def test_reads_of_a_client_without_unanswered_requests_are_not_delayed(
+    paid: RunningBroker, delayed: list[ReadSocket]
 ) -> None:
-    """What is refused is answered at once, and the client goes on."""
+    """A refused request is answered at once."""
     await paid.create_topic("t", headwater_latency="cheap")
     client = await _begin(paid, "t")
-    rests.clear()
+    delayed.clear()
     for _ in range(10):
         answer = await client.call(ApiKey.PRODUCE, 9, **produce_fields("t", b"broken"))
         assert answer.responses[0].partition_responses[0].error_code
-    assert not rests
+    assert not delayed
     await client.close()
 
 
-async def test_a_rest_ends_with_the_last_answer(paid: RunningBroker) -> None:
-    """A full buffer is flushed before its time."""
+async def test_reads_resume_with_the_last_reply(paid: RunningBroker) -> None:
+    """A full buffer is flushed early."""
     await paid.create_topic("t", headwater_latency="cheap")
     client, other = await _begin(paid, "t"), await paid.connect()
     await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
@@ -206,7 +206,7 @@ async def test_a_rest_ends_with_the_last_answer(paid: RunningBroker) -> None:
 
 
 class _Engine:
-    """What is asked of an engine whose next flush is a moment away."""
+    """An engine whose next flush is one interval away."""
 
     def __init__(self) -> None:
         self.inline_eligible_appends = 0
@@ -221,18 +221,20 @@ class _Socket:
         self.wanted.append(value)
 
 
-async def test_only_who_waits_for_the_flush_rests() -> None:
-    engine, waiting, hurrying = _Engine(), _Socket(), _Socket()
+async def test_only_reads_of_a_client_that_waits_for_the_flush_are_delayed() -> None:
+    engine, waiting, eager = _Engine(), _Socket(), _Socket()
     coalescer = ReadCoalescer(cast("Backpressure", engine))
     coalescer.delay_reads(waiting, engine.inline_eligible_appends)
     before = engine.inline_eligible_appends
     engine.inline_eligible_appends += 1
-    coalescer.delay_reads(hurrying, before)
-    assert (waiting.wanted, hurrying.wanted) == ([LOW_WATERMARK_BYTES], [])
+    coalescer.delay_reads(eager, before)
+    assert (waiting.wanted, eager.wanted) == ([LOW_WATERMARK_BYTES], [])
     await eventually(lambda: waiting.wanted == [LOW_WATERMARK_BYTES, 1])
 
 
-async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: list[int]) -> None:
+async def test_a_delayed_socket_is_read_at_the_low_watermark(
+    paid: RunningBroker, reads: list[int]
+) -> None:
     await paid.create_topic("t", headwater_latency="cheap")
     client = await _begin(paid, "t")
     await client.send(ApiKey.PRODUCE, 9, **produce_fields("t", batch(b"a")))
@@ -247,7 +249,7 @@ async def test_much_is_read_though_the_client_rests(paid: RunningBroker, reads: 
     await client.close()
 
 
-async def test_a_client_that_goes_while_it_rests_leaves_the_others_alone(
+async def test_a_client_that_closes_while_it_is_delayed_does_not_affect_others(
     paid: RunningBroker,
 ) -> None:
     await paid.create_topic("t", headwater_latency="cheap")

@@ -1,4 +1,4 @@
-"""Frames out of bytes that come in any pieces, and the memory that a connection holds meanwhile."""
+"""Frames from bytes in pieces of any size, and the memory that a connection holds."""
 
 import struct
 from random import Random
@@ -76,7 +76,7 @@ def test_a_connection_holds_nothing_between_small_requests() -> None:
     assert sender.buffer.capacity == 0
 
 
-def test_a_claimed_length_costs_no_more_than_the_bytes_that_came() -> None:
+def test_a_large_length_allocates_no_more_than_the_bytes_that_arrived() -> None:
     sender = BufferFeeder(shared_buffer())
     sender.send(struct.pack(">i", LIMIT) + b"x")
     assert sender.buffer.capacity == 5
@@ -106,6 +106,6 @@ def test_an_idle_connection_does_not_lose_half_a_large_frame() -> None:
 
 
 @pytest.mark.parametrize("length", [0, -1, LIMIT + 1])
-def test_a_length_that_cannot_be_is_refused_at_once(length: int) -> None:
+def test_an_illegal_length_is_refused_at_once(length: int) -> None:
     with pytest.raises(FrameTooLarge, match=f"{length} bytes"):
         BufferFeeder(shared_buffer()).send(struct.pack(">i", length))

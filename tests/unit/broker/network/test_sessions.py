@@ -1,4 +1,4 @@
-"""A connection's session is read when a request is started, whenever the request arrived."""
+"""A request is checked against the session when it is started, not when it arrives."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,13 +18,13 @@ SIGN_IN, WHO_AM_I = ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_CLUSTER
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, key: ApiKey, handle: Callable[..., Any]) -> None:
-    """Let ``handle`` stand in for an API."""
+    """Replace the handler of an API."""
     monkeypatch.setitem(apis.APIS, int(key), Api(key, key.name, handle=handle))
 
 
 @pytest.fixture
 def principals(monkeypatch: pytest.MonkeyPatch) -> list[Principal]:
-    """Whom the handler of ``WHO_AM_I`` was called for."""
+    """The principals for which the handler of ``WHO_AM_I`` was called."""
     seen: list[Principal] = []
 
     def who_am_i(_services: Services, _request: Any, context: RequestContext) -> Values:
@@ -75,7 +75,7 @@ async def test_a_session_belongs_to_one_connection(
         ({"expires_at": 0.0}, "the session of User:ANONYMOUS has expired"),
     ],
 )
-async def test_a_request_is_refused_by_what_its_session_became_while_it_waited(
+async def test_a_request_is_checked_against_the_session_when_it_starts(
     broker: RunningBroker,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -1,4 +1,4 @@
-"""Quotas over the wire: altering, describing, and being held to them."""
+"""Quotas over the wire: altering, describing and enforcing them."""
 
 import asyncio
 from typing import Any
@@ -105,7 +105,7 @@ async def test_quotas_are_set_changed_and_removed(broker: RunningBroker) -> None
      ([("user", "u")], {"producer_byte_rate": 1e30}, "too large for a LONG"),
      ([("ip", None)], {"connection_creation_rate": 1e10}, "too large for an INT")],
 )  # fmt: skip
-async def test_what_is_not_legal_is_refused_in_kafkas_words(
+async def test_illegal_changes_are_refused_in_kafkas_words(
     broker: RunningBroker, entity: list[Part], limits: dict[str, Any], message: str
 ) -> None:
     code, given = await alter(broker, entity, **limits)
@@ -130,7 +130,7 @@ async def test_validating_changes_nothing(broker: RunningBroker) -> None:
     assert shown(await describe(broker)) == []
 
 
-async def test_a_filter_that_makes_no_sense_is_answered_without_entries(
+async def test_a_contradictory_filter_is_answered_without_entries(
     broker: RunningBroker,
 ) -> None:
     response = await describe(broker, ("user", 0, None))
@@ -174,11 +174,13 @@ async def timed(client: WireClient, api: int, version: int, **fields: Any) -> tu
 
 
 def throttle(response: Any) -> float:
-    """In seconds."""
+    """The throttle time in seconds."""
     return float(response.throttle_time.total_seconds())
 
 
-async def test_a_producer_over_its_rate_is_told_and_made_to_wait(broker: RunningBroker) -> None:
+async def test_a_producer_over_its_rate_gets_a_throttle_time_and_is_not_read(
+    broker: RunningBroker,
+) -> None:
     await broker.create_topic("t")
     records = batch(b"x" * 5000)
     await alter(broker, [("client-id", CLIENT)], producer_byte_rate=1000.0)
@@ -216,7 +218,7 @@ async def test_a_produce_without_acknowledgement_is_throttled_too(broker: Runnin
     await client.close()
 
 
-async def test_a_consumer_over_its_rate_gets_nothing_and_later_everything(
+async def test_a_consumer_over_its_rate_gets_its_records_after_the_throttle_time(
     broker: RunningBroker,
 ) -> None:
     await broker.create_topic("t")
@@ -255,7 +257,7 @@ async def test_a_new_session_is_not_opened_for_a_throttled_consumer(broker: Runn
     assert (response.session_id, response.responses) == (0, ())
 
 
-async def test_a_client_that_takes_too_much_time_waits(broker: RunningBroker) -> None:
+async def test_a_client_over_its_time_quota_is_throttled(broker: RunningBroker) -> None:
     await broker.create_topic("t", partitions=200)
     await alter(broker, [("client-id", CLIENT)], request_percentage=0.000001)
     client = await broker.connect()
@@ -267,7 +269,7 @@ async def test_a_client_that_takes_too_much_time_waits(broker: RunningBroker) ->
     await client.close()
 
 
-async def test_only_work_counts_as_time_and_waiting_does_not(
+async def test_time_in_which_a_handler_waits_is_not_charged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = [0.0]
@@ -288,7 +290,7 @@ async def test_only_work_counts_as_time_and_waiting_does_not(
     assert spent == [1, 2]
 
 
-async def test_a_timed_handler_is_cancelled_where_it_waits() -> None:
+async def test_a_timed_handler_can_be_cancelled() -> None:
     cleaned = asyncio.Event()
 
     async def work() -> None:
@@ -344,7 +346,9 @@ async def test_topics_beyond_the_mutation_rate_are_refused(broker: RunningBroker
     assert added.results[0].error_code == Code.THROTTLING_QUOTA_EXCEEDED
 
 
-async def test_old_clients_over_the_mutation_rate_are_served_late(broker: RunningBroker) -> None:
+async def test_old_clients_over_the_mutation_rate_are_served_and_throttled(
+    broker: RunningBroker,
+) -> None:
     await alter(broker, [("user", None)], controller_mutation_rate=1.0)
     response = await broker.call(
         ApiKey.CREATE_TOPICS,
@@ -357,7 +361,7 @@ async def test_old_clients_over_the_mutation_rate_are_served_late(broker: Runnin
     assert throttle(response) > 5
 
 
-async def test_too_many_connections_of_an_address_are_closed_unserved(
+async def test_connections_above_an_addresss_rate_are_closed(
     broker: RunningBroker,
 ) -> None:
     await alter(broker, [("ip", "127.0.0.1")], connection_creation_rate=1.0)

@@ -1,4 +1,4 @@
-"""Rates, limits and who they are for: decisions without a broker."""
+"""Rates, limits and entities, without a broker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,7 +73,9 @@ def test_a_rate_is_what_kafka_measures(uses: list[tuple[int, int]]) -> None:
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=5), st.integers(1000, 20_000))
-def test_a_client_that_waits_as_told_stays_near_its_limit(amounts: list[int], limit: int) -> None:
+def test_a_client_that_waits_for_its_throttle_time_stays_near_its_limit(
+    amounts: list[int], limit: int
+) -> None:
     window, now, used = RateWindow(), 0, 0
     for turn in range(400):
         amount = amounts[turn % len(amounts)]
@@ -94,7 +96,7 @@ def test_a_burst_after_a_pause_is_measured_over_ten_seconds() -> None:
     assert window.throttle_ms(100, 50_000) == 5000
 
 
-def test_what_is_taken_back_does_not_count() -> None:
+def test_an_amount_that_is_undone_does_not_count() -> None:
     window = RateWindow()
     window.record(5000, 10)
     window.record(-5000, 11)
@@ -102,9 +104,7 @@ def test_what_is_taken_back_does_not_count() -> None:
 
 
 @given(st.floats(0.1, 1000), st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 100))))
-def test_a_bucket_gives_no_more_than_its_rate_and_one_burst(
-    limit: float, takes: list[tuple[int, int]]
-) -> None:
+def test_a_bucket_allows_its_rate_and_one_burst(limit: float, takes: list[tuple[int, int]]) -> None:
     bucket, now, taken = TokenBucket(limit, 0), 0, 0
     for pause, tokens in takes:
         now += pause
@@ -114,7 +114,7 @@ def test_a_bucket_gives_no_more_than_its_rate_and_one_burst(
     assert taken <= limit * (now / 1000 + SAMPLES) + 100 + 1
 
 
-def test_an_overdrawn_bucket_tells_when_it_is_even() -> None:
+def test_an_overdrawn_bucket_has_a_throttle_time() -> None:
     bucket = TokenBucket(2, 0)
     bucket.take(30, 0)
     assert bucket.throttle_ms(0) == 4000
@@ -122,7 +122,7 @@ def test_an_overdrawn_bucket_tells_when_it_is_even() -> None:
     assert bucket.throttle_ms(4000) == 0
 
 
-def test_a_bucket_with_another_limit_fills_at_another_speed() -> None:
+def test_a_bucket_with_another_limit_refills_at_that_rate() -> None:
     bucket = TokenBucket(2, 0)
     bucket.take(32, 0)
     bucket.change_limit(10, 0)
@@ -134,7 +134,7 @@ def test_a_bucket_with_another_limit_fills_at_another_speed() -> None:
         lambda parts: frozenset(parts.items())
     )
 )
-def test_an_entity_is_its_text(entity: Entity) -> None:
+def test_an_entity_survives_its_text_form(entity: Entity) -> None:
     text = entity_text(entity)
     assert entity_of(text) == entity
     assert text.isascii()
@@ -150,7 +150,7 @@ ORDER: list[tuple[dict[str, str | None], tuple[str | None, str | None]]] = [
 
 
 @given(st.sets(st.integers(0, len(ORDER) - 1)))
-def test_the_most_specific_quota_holds(present: set[int]) -> None:
+def test_the_most_specific_quota_applies(present: set[int]) -> None:
     quotas = {
         frozenset(ORDER[index][0].items()): {PRODUCER_BYTE_RATE: float(index + 1)}
         for index in present
@@ -185,7 +185,7 @@ class Component:
      (("user", 2, "x"), InvalidRequest), (("user", 3, None), InvalidRequest),
      (("", 0, "x"), InvalidRequest), (("zip", 0, "x"), UnsupportedVersion)],
 )  # fmt: skip
-def test_a_filter_that_makes_no_sense_is_refused(
+def test_a_contradictory_filter_is_refused(
     component: tuple[str, int, str | None], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -226,7 +226,7 @@ def client_quotas(limits: Mapping[str, float], clock: list[float]) -> ClientQuot
     return quotas
 
 
-def test_clients_of_a_default_quota_are_counted_apart() -> None:
+def test_clients_under_a_default_quota_are_counted_separately() -> None:
     clock = [100.0]
     quotas = client_quotas({"producer_byte_rate": 100.0}, clock)
     assert quotas.charge_produce("a", 2000) == 10_000
@@ -248,7 +248,7 @@ def test_a_fetch_that_is_not_answered_does_not_count() -> None:
     assert quotas.max_fetch_bytes("a") == 1000
 
 
-def test_a_wait_for_the_loops_time_is_a_second_at_most() -> None:
+def test_the_throttle_time_for_processing_time_is_at_most_one_second() -> None:
     quotas = client_quotas({"request_percentage": 10.0}, [100.0])
     quotas.charge_time("a", 0.5)
     assert quotas.time_throttle_ms("a") == 0
@@ -258,7 +258,7 @@ def test_a_wait_for_the_loops_time_is_a_second_at_most() -> None:
 
 
 @pytest.mark.parametrize(("strict", "refused"), [(True, True), (False, False)])
-def test_mutations_beyond_the_quota_are_refused_or_served_late(
+def test_mutations_beyond_the_quota_are_refused_or_throttled_later(
     strict: bool,
     refused: bool,
 ) -> None:
@@ -280,7 +280,7 @@ def test_mutations_beyond_the_quota_are_refused_or_served_late(
     assert third.throttle_ms == 0
 
 
-def test_addresses_are_counted_apart_and_in_any_spelling() -> None:
+def test_addresses_are_counted_separately_in_any_spelling() -> None:
     quotas = ClientQuotas(lambda: 100.0)
     quotas.change(
         {

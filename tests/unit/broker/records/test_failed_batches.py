@@ -56,7 +56,7 @@ async def test_every_record_is_there_once_and_in_order() -> None:
 
 
 def produce(address: str, name: str) -> None:
-    """One record after another, not waiting for answers."""
+    """Send records without waiting for replies."""
     failed: list[str] = []
 
     def report(error: KafkaError | None, _message: Message) -> None:
@@ -83,7 +83,7 @@ def produce(address: str, name: str) -> None:
 
 
 async def values(broker: RunningBroker) -> list[str]:
-    """Everything in the log, in its order."""
+    """All values in the log, in order."""
     topic = await broker.engine.topics.find("t")
     end = (await broker.engine.offsets(topic, 0)).high_watermark
     found: list[str] = []

@@ -59,7 +59,7 @@ async def test_offsets_out_of_range_get_1(broker: RunningBroker, offset: int, co
     assert (await fetch(broker, offset)).error_code == code
 
 
-async def test_at_least_one_batch_comes_whatever_the_limits(broker: RunningBroker) -> None:
+async def test_a_fetch_returns_at_least_one_batch_despite_the_limits(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     await fill(broker, 5000, 5000)
     for limits in ({"max_bytes": 1}, {"partition_max_bytes": 1}, {"max_bytes": 0}):
@@ -72,7 +72,7 @@ async def test_whole_batches_within_the_partitions_limit(broker: RunningBroker) 
     assert 2000 < len((await fetch(broker, 0, partition_max_bytes=2500)).records) < 2500
 
 
-async def test_partitions_behind_the_limit_come_empty_with_their_bounds(
+async def test_partitions_beyond_the_limit_are_empty_with_their_offsets(
     broker: RunningBroker,
 ) -> None:
     await broker.create_topic("t", 3)
@@ -144,7 +144,7 @@ async def session(client: WireClient, number: int, epoch: int, /, **fields: Any)
     )
 
 
-async def test_session_answers_only_what_is_new(broker: RunningBroker) -> None:
+async def test_a_session_answers_only_changed_partitions(broker: RunningBroker) -> None:
     await broker.create_topic("t", 2)
     await fill(broker, 10)
     client = await broker.connect()
@@ -162,7 +162,7 @@ async def test_session_answers_only_what_is_new(broker: RunningBroker) -> None:
     await client.close()
 
 
-async def test_sessions_that_do_not_fit_get_70_and_71(broker: RunningBroker) -> None:
+async def test_unknown_sessions_and_wrong_epochs_are_refused(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     client = await broker.connect()
     opened = await session(client, 0, 0, **many((0, 0)))
@@ -184,7 +184,7 @@ def partition(number: int) -> FetchPartition:
     return FetchPartition("t", number, 0, 1, -1)
 
 
-def test_number_of_sessions_is_bounded_and_only_idle_ones_give_way() -> None:
+def test_the_number_of_sessions_is_bounded_and_only_idle_ones_are_evicted() -> None:
     now = 0.0
     sessions = FetchSessions(2, 10.0, lambda: now, Random(1))
     opened = [sessions.open([partition(n)], by_id=False) for n in range(3)]
@@ -216,7 +216,7 @@ async def test_a_partition_that_is_named_many_times_is_answered_once(
         assert topic.partitions[0].records
 
 
-async def test_a_session_of_very_many_partitions_answers_what_is_new(
+async def test_a_session_with_very_many_partitions_answers_changed_ones(
     broker: RunningBroker,
 ) -> None:
     await broker.create_topic("t", 1_200)

@@ -32,7 +32,7 @@ async def list_offset(broker: RunningBroker, timestamp: int, version: int = 11, 
     [(-1, 6), (-2, 0), (-3, 4), (-4, 0), (-5, -1), (-6, -1), (0, 0), (NOW + 1, 2), (NOW + 9, -1)],
     ids=["end", "start", "newest", "local", "tiered", "-6", "0", "within", "after"],
 )
-async def test_places_and_times_are_found(
+async def test_offsets_are_found_by_timestamp_and_special_timestamp(
     broker: RunningBroker, timestamp: int, expected: int
 ) -> None:
     await fill(broker)
@@ -40,14 +40,14 @@ async def test_places_and_times_are_found(
 
 
 @pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11)])
-async def test_places_that_a_version_does_not_know_get_35(
+async def test_special_timestamps_that_a_version_lacks_are_refused(
     broker: RunningBroker, timestamp: int, version: int
 ) -> None:
     await fill(broker)
     assert await list_offset(broker, timestamp, version) == (35, -1)
 
 
-async def test_wrong_partitions_get_their_code(broker: RunningBroker) -> None:
+async def test_unknown_partitions_are_refused(broker: RunningBroker) -> None:
     await fill(broker)
     assert (await list_offset(broker, -1, partition=7))[0] == 3
     assert (await list_offset(broker, -1, times=2))[0] == 42
@@ -114,6 +114,8 @@ async def test_every_producer_gets_an_id_of_its_own(broker: RunningBroker) -> No
     assert {first.producer_epoch, second.producer_epoch, again.producer_epoch} == {0}
 
 
-async def test_transactions_and_half_given_ids_are_refused(broker: RunningBroker) -> None:
+async def test_transactional_ids_and_incomplete_producer_ids_are_refused(
+    broker: RunningBroker,
+) -> None:
     assert (await init(broker, "x")).error_code == Code.INVALID_REQUEST
     assert (await init(broker, number=5)).error_code == Code.INVALID_REQUEST

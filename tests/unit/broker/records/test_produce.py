@@ -66,7 +66,7 @@ GOOD = batch(b"a")
         *("no sequence", "too large", "in two hours", "year 100 million", "transactional"),
     ],
 )
-async def test_records_that_may_not_enter_are_refused_as_kafka_does(
+async def test_illegal_records_are_refused_as_in_kafka(
     broker: RunningBroker, records: bytes | None, code: int
 ) -> None:
     await broker.create_topic("t")
@@ -92,14 +92,14 @@ async def test_zstd_needs_version_7(broker: RunningBroker) -> None:
         ({"topic": "no"}, Code.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_wrong_requests_get_their_code(
+async def test_illegal_requests_are_refused(
     broker: RunningBroker, more: dict[str, Any], code: int
 ) -> None:
     await broker.create_topic("t")
     assert (await produce(broker, GOOD, **more)).error_code == code
 
 
-async def test_topic_ids_take_the_place_of_names_from_13(broker: RunningBroker) -> None:
+async def test_topic_ids_replace_names_from_version_13(broker: RunningBroker) -> None:
     topic_id = await broker.create_topic("t")
     for wanted, code in ((topic_id, 0), (UUID(int=5), 100)):
         response = await broker.call(
@@ -133,7 +133,7 @@ async def test_log_append_time_gives_records_the_brokers_time(broker: RunningBro
     assert record.timestamp >= NOW
 
 
-async def test_producers_own_mark_of_append_time_is_dropped(broker: RunningBroker) -> None:
+async def test_a_producers_append_time_bit_is_cleared(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     assert (await produce(broker, batch(b"a", attributes=LOG_APPEND_TIME))).error_code == 0
     data = await stored(broker)
@@ -155,7 +155,7 @@ async def test_compacted_topic_needs_keys(broker: RunningBroker) -> None:
     assert (await produce(broker, batch(b"a"))).error_code == 0
 
 
-async def test_the_records_at_fault_are_named(broker: RunningBroker) -> None:
+async def test_the_reply_names_the_invalid_records(broker: RunningBroker) -> None:
     await broker.create_topic("t", cleanup_policy="compact")
     records = [Record(n, NOW, None if n % 10 == 3 else b"k", b"v") for n in range(100)]
     for version in (7, 8, 11):
@@ -165,7 +165,7 @@ async def test_the_records_at_fault_are_named(broker: RunningBroker) -> None:
         assert named in (None, list(range(3, 100, 10)))
 
 
-async def test_what_is_no_record_is_refused(broker: RunningBroker) -> None:
+async def test_malformed_records_are_refused(broker: RunningBroker) -> None:
     await broker.create_topic("t")
     for payload in (b"this is no record at all", bytes(16)):
         data = GOOD[:61] + payload
@@ -174,7 +174,7 @@ async def test_what_is_no_record_is_refused(broker: RunningBroker) -> None:
     assert (await produce(broker, GOOD)).base_offset == 0
 
 
-async def test_batch_that_must_be_decoded_is_not_overtaken(broker: RunningBroker) -> None:
+async def test_a_batch_that_is_checked_in_a_thread_is_not_overtaken(broker: RunningBroker) -> None:
     await broker.create_topic("t", compression_type="zstd")
     client = await broker.connect()
     for number in range(6):
@@ -209,15 +209,15 @@ async def test_many_connections_share_one_partition_without_gaps(broker: Running
 
 
 def sequenced(number: int) -> dict[str, Any]:
-    """A batch of a producer that counts them."""
+    """A batch of an idempotent producer."""
     records = batch(b"%d" % number, producer_id=5, producer_epoch=0, base_sequence=number)
     return produce_fields("t", records)
 
 
-async def test_what_follows_a_batch_that_was_sent_away_is_not_taken_for_the_first(
+async def test_a_batch_after_a_rejected_one_is_not_taken_for_the_first(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that drains, and is left alone while it does, serves again."""
+    """A draining broker serves again when the other brokers are gone."""
     await broker.create_topic("t")
     client = await broker.connect()
     monkeypatch.setattr(broker.services.cluster, "redirects_clients", True)
@@ -230,7 +230,7 @@ async def test_what_follows_a_batch_that_was_sent_away_is_not_taken_for_the_firs
     await client.close()
 
 
-async def test_nothing_is_done_behind_a_batch_whose_topic_cannot_be_looked_up(
+async def test_no_request_is_served_after_a_failed_topic_lookup(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.create_topic("t")

@@ -1,4 +1,4 @@
-"""What is checked of a batch, where, and what becomes of it."""
+"""Which records of a batch are checked, in which thread, and with which result."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ CODECS = list(Codec)
 
 
 class CountingOffload:
-    """An offload that counts."""
+    """An offload that counts its jobs."""
 
     def __init__(self) -> None:
         self.jobs = 0
@@ -70,15 +70,15 @@ GOOD = [(b"k", NOW)] * 20
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("size", [10, SCRATCH_BYTES // 4])
-async def test_good_records_stay_as_they_are(
-    checker: CountingChecker, codec: int, size: int
-) -> None:
+async def test_valid_records_are_unchanged(checker: CountingChecker, codec: int, size: int) -> None:
     data = batch_of(*GOOD, codec=codec, size=size)
     assert (await checker(data, rules())).data == data
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-async def test_small_batches_are_opened_on_the_loop_and_others_in_a_thread(codec: int) -> None:
+async def test_small_batches_are_decompressed_on_the_loop_and_others_in_a_thread(
+    codec: int,
+) -> None:
     checker = CountingChecker(compiled=True)
     await checker(batch_of(*GOOD, codec=codec), rules())
     assert checker.threads.jobs == 0
@@ -86,7 +86,7 @@ async def test_small_batches_are_opened_on_the_loop_and_others_in_a_thread(codec
     assert checker.threads.jobs > 0
 
 
-async def test_only_so_many_are_opened_in_one_turn_of_the_loop() -> None:
+async def test_the_bytes_decompressed_in_one_turn_are_bounded() -> None:
     checker = CountingChecker(compiled=True)
     (batch,) = split_batches(batch_of(*GOOD, codec=Codec.ZSTD))
     outcomes = [checker.checks.check(batch, rules(), NOW) for _ in range(10)]
@@ -145,7 +145,7 @@ async def test_records_with_a_timestamp_out_of_bounds_are_named(
     assert [index for index, _ in refused.value.record_errors] == [1, 3]
 
 
-async def test_a_header_that_exaggerates_the_largest_timestamp_is_put_right() -> None:
+async def test_a_wrong_largest_timestamp_in_the_header_is_corrected() -> None:
     data = bytearray(batch_of((b"k", NOW - 5), (b"k", NOW - 9)))
     data[35:43] = (NOW + 100).to_bytes(8, "big")
     checked = await CountingChecker(compiled=True)(resealed(bytes(data)), rules())

@@ -1,4 +1,4 @@
-"""What creates, deletes, grows and describes topics, and what describes the cluster."""
+"""The APIs that create, delete, grow and describe topics, and describe the cluster."""
 
 from typing import Any
 from uuid import UUID
@@ -81,7 +81,7 @@ async def test_topics_are_checked_as_kafka_does(
     assert result.error_code == code, result.error_message
 
 
-async def test_created_topic_is_described_in_the_answer(broker: RunningBroker) -> None:
+async def test_the_reply_describes_a_created_topic(broker: RunningBroker) -> None:
     configs = [{"name": "retention.ms", "value": "5000"}]
     (result,) = await create(broker, {"num_partitions": 3, "configs": configs})
     assert (result.num_partitions, result.replication_factor) == (3, 1)
@@ -168,7 +168,7 @@ async def test_no_topics_means_all_by_null_and_in_version_0_by_an_empty_list(
     assert len((await metadata(broker, 1, None)).topics) == 1
 
 
-async def test_topics_come_into_being_where_request_and_setting_allow(
+async def test_missing_topics_are_created_if_request_and_setting_allow_it(
     broker: RunningBroker,
 ) -> None:
     refused = await metadata(broker, 4, ["t"], allow_auto_topic_creation=False)
@@ -201,7 +201,7 @@ async def test_topics_by_id_from_version_12(broker: RunningBroker) -> None:
     assert response.topics[0].topic_authorized_operations == 3576
 
 
-async def test_an_id_counts_before_the_empty_name_that_java_sends_with_it(
+async def test_a_topic_id_takes_precedence_over_the_empty_name_from_java(
     broker: RunningBroker,
 ) -> None:
     topic_id = await broker.create_topic("t")
@@ -315,10 +315,10 @@ async def test_one_request_adds_a_bounded_number_of_partitions(broker: RunningBr
     assert [one.error_code for one in response.results] == [Code.NONE, Code.POLICY_VIOLATION]
 
 
-async def test_more_assignments_than_partitions_allowed_are_refused_unread(
+async def test_too_many_assignments_are_refused_unread(
     broker: RunningBroker,
 ) -> None:
-    """No broker has the id 9, which would be answered with 39."""
+    """Without the bound they would get 39, because no broker has the id 9."""
     count = MAX_PARTITIONS_PER_REQUEST + 1
     numbered = [{"partition_index": n, "broker_ids": [9]} for n in range(count)]
     (created,) = await create(broker, {**ASSIGNED, "assignments": numbered}, validate_only=True)

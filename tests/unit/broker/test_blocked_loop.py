@@ -1,4 +1,4 @@
-"""A whole broker whose event loop is held keeps its registration and its groups."""
+"""A broker keeps its registration and its groups while its event loop is blocked."""
 
 import asyncio
 from pathlib import Path
@@ -13,13 +13,13 @@ from tests.support.meta.conformance_sessions import hold_loop
 
 
 async def leases(store: MetadataStore) -> list[Entry]:
-    """The broker's registration, and what says that it holds its shards."""
+    """The broker's registration, and the leases of its shards."""
     found = await store.scan(keys.BROKERS, prefix_end(keys.BROKERS))
     held = await store.scan(keys.COORDINATORS, prefix_end(keys.COORDINATORS))
     return found.entries + held.entries
 
 
-async def test_a_held_loop_costs_a_broker_neither_its_registration_nor_its_shards(
+async def test_a_blocked_loop_costs_a_broker_neither_its_registration_nor_its_shards(
     tmp_path: Path,
 ) -> None:
     async with serving(tmp_path, **{"broker.session_timeout_s": 2}):
