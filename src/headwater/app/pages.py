@@ -84,10 +84,11 @@ def allowed_hosts(settings: Settings, listening: HostPort) -> AllowedHosts:
     """The hosts of a page: its own, those of the broker, and those of ``http.allowed_hosts``.
 
     >>> from headwater.broker.settings import BrokerSettings
+    >>> from headwater.http.settings import HttpSettings
     >>> broker = BrokerSettings(listen="0.0.0.0:9092", advertise="b1.example:9092")
-    >>> hosts = allowed_hosts(Settings(broker=broker), HostPort("lake.example", 8181))
-    >>> sorted(hosts.names)
-    ['b1.example', 'lake.example']
+    >>> settings = Settings(broker=broker, http=HttpSettings(allowed_hosts="lake, Proxy.example"))
+    >>> sorted(allowed_hosts(settings, HostPort("10.0.0.1", 8181)).names)
+    ['10.0.0.1', 'b1.example', 'lake', 'proxy.example']
     """
     advertised = settings.broker.advertise or settings.broker.listen
     addresses = (listening, HostPort.parse(settings.broker.listen), HostPort.parse(advertised))

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from headwater.http.hosts import AllowedHosts
+from headwater.http.protocol import PARSED_BYTES
 from headwater.http.server import HttpServer
 from tests.support.http.raw import LARGE, LIMITS, MOUNT, connect, listening
 
 POST = "POST /echo HTTP/1.1\r\nHost: localhost\r\n"
+PATIENT = replace(LIMITS, receive_s=20, idle_s=20)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +62,14 @@ async def test_a_new_connection_takes_the_place_of_the_oldest_silent_one(port: i
 
 
 async def test_connections_that_send_half_a_request_are_evicted_after_silent_ones() -> None:
-    patient = replace(LIMITS, receive_s=20, idle_s=20)
     async with AsyncExitStack() as stack:
-        port = await stack.enter_async_context(listening(limits=patient))
+        port = await stack.enter_async_context(listening(limits=PATIENT))
         clients = [await stack.enter_async_context(connect(port)) for _ in range(3)]
         first, second, third = clients
         await first.send("GET /")
         await second.send("GET /")
         await asyncio.sleep(0.05)
-        async with asyncio.timeout(patient.receive_s / 2):
+        async with asyncio.timeout(PATIENT.receive_s / 2):
             for evicted in (third, first):
                 newcomer = await stack.enter_async_context(connect(port))
                 await newcomer.ask("GET /hang")
@@ -139,3 +140,39 @@ async def test_a_server_that_closes_waits_for_nobody_for_long() -> None:
         assert await busy.ended()
     with pytest.raises(OSError, match="Connect"):
         await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_nothing_is_read_while_a_request_is_answered(port: int) -> None:
+    """What a client sends ahead waits in the socket, so that it must stop."""
+    ahead = b"GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n" * (LARGE // 40)
+    loop = asyncio.get_running_loop()
+    with socket.socket() as client:
+        client.setblocking(False)
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        await loop.sock_sendall(client, b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await asyncio.sleep(0.05)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await loop.sock_sendall(client, ahead)
+
+
+async def test_a_large_body_is_parsed_in_several_turns_of_the_event_loop() -> None:
+    turns = 0
+    chunks = b"1\r\nx\r\n" * (25 * PARSED_BYTES // 6)
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with (
+        listening([replace(MOUNT, max_body_bytes=len(chunks))], limits=PATIENT) as port,
+        connect(port) as client,
+    ):
+        counting = asyncio.create_task(count_turns())
+        await client.send(POST + "Transfer-Encoding: chunked\r\n\r\n")
+        await client.send(chunks + b"0\r\n\r\n")
+        assert await client.status() == 200
+        counting.cancel()
+    assert turns > len(chunks) // PARSED_BYTES

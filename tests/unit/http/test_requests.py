@@ -194,3 +194,23 @@ async def test_an_offer_to_upgrade_is_ignored(port: int) -> None:
         assert await client.status() == 200
         await client.ask("GET /echo")
         assert await client.status() == 200
+
+
+async def test_all_that_was_sent_before_the_end_is_answered(port: int) -> None:
+    async with connect(port) as client:
+        await client.send("GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500)
+        client.writer.write_eof()
+        assert (await client.reader.read()).count(b"HTTP/1.1 200 OK") == 500
+
+
+async def test_what_is_refused_twice_is_answered_once(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connect(port) as client:
+        await client.ask(
+            "GET /echo", "Connection: upgrade", "Upgrade: websocket", body="z" * 99_999
+        )
+        assert await client.status() == 200
+        client.writer.write_eof()
+        assert (await client.reader.read()).count(b"HTTP/1.1 4") <= 1
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

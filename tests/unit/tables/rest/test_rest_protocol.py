@@ -80,6 +80,16 @@ def test_errors_have_the_body_of_the_specification(
     assert answer.json["error"]["message"]
 
 
+def test_a_foreign_host_is_refused_with_such_a_body(shared: Endpoint) -> None:
+    answer = shared.ask("GET", "/v1/config", Host="evil.example")
+    assert (answer.status, answer.kind) == (421, "MisdirectedRequestException")
+    assert "http.allowed_hosts" in answer.json["error"]["message"]
+
+
+def test_a_slash_at_the_end_of_a_path_makes_no_difference(shared: Endpoint) -> None:
+    assert shared.ask("GET", "/v1/namespaces/").status == 200
+
+
 @pytest.mark.parametrize(
     "body",
     [
