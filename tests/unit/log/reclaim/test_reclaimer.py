@@ -81,9 +81,9 @@ def test_only_the_reclaimer_deletes_where_a_store_could() -> None:
     assert opening == {
         "app/assembly.py",
         "app/object_store.py",
-        "cli/store_places.py",
+        "cli/objects.py",
         "log/reclaim/reclaimer.py",
-        "pipeline/place.py",
+        "pipeline/cluster_stores.py",
     }
     deleting = {
         name
