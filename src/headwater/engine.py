@@ -1,13 +1,13 @@
-"""What a broker needs of a storage engine, in three parts.
+"""What a broker needs from a storage engine, in three parts.
 
 ``Engine`` is the log that handlers use: topics, append, read and offsets. ``Backpressure`` tells
-the listening side when to read from the sockets. ``EngineLifecycle`` is for the assembly.
+connections when to read from their sockets. ``EngineLifecycle`` is for the assembly.
 
-``headwater.log`` implements them over object storage; a second engine over Kafka's own log
-directory stands behind the same interfaces. A handler never knows which one it is on.
+``headwater.log`` implements them over object storage. A second engine, over Kafka's own log
+directory, can implement the same interfaces; handlers do not depend on the engine.
 
-Errors that a client should see are raised as ``KafkaError``; an engine never raises a
-``StoreError`` to a handler.
+Errors for clients are raised as ``KafkaError``. An engine never raises a ``StoreError`` to a
+handler.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ __all__ = (
 )
 
 StreamId = int
-"""One topic-partition for ever: a number that is never used again."""
+"""One partition of one topic, as a number that is never used again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as clients know it. ``configs`` holds what was set; defaults are not in it."""
+    """A topic as clients know it. ``configs`` has the set configurations, without defaults."""
 
     name: str
     id: UUID
@@ -61,7 +61,7 @@ class Topic:
 
 
 class Appended(Struct, frozen=True):
-    """Where one stream's batches of one request landed."""
+    """The offset and time that an append's batches got."""
 
     base_offset: int
     log_append_time_ms: int
@@ -76,12 +76,12 @@ class Offsets:
     high_watermark: int
     last_stable: int
     """Where ``read_committed`` reads end: the first offset of the oldest open transaction, or the
-    high watermark if none is open. Never above the high watermark, and it never goes back."""
+    high watermark if none is open. It is never above the high watermark and never decreases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
-    """What a stream remembers of an idempotent producer; -1 where there is nothing to say."""
+    """What a stream remembers of an idempotent producer; -1 for an unknown value."""
 
     id: int
     epoch: int
@@ -100,11 +100,11 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Whole batches with their offsets set, ready to send, and the bounds they were read under.
+    """Whole batches with their offsets set, ready to send, and the stream's bounds at that time.
 
-    ``parts`` are views that must not be written to; ``size`` is their total length. ``aborted``
-    are the aborted transactions that have records in ``parts``, by first offset; only a
-    ``read_committed`` read lists them.
+    ``parts`` are views that must not be written to; ``size`` is their total length. ``aborted`` are
+    the aborted transactions with records in ``parts``, by first offset. Only a ``read_committed``
+    read has them.
     """
 
     parts: list[memoryview]
@@ -115,15 +115,15 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """Where an engine's records are, by the name that Kafka's tools show."""
+    """Where an engine's records are; ``name`` is what Kafka's tools show."""
 
     name: str
     path: Path | None = None
-    """The directory on this host; None where the records are not in one."""
+    """The directory on this host; None if the records are elsewhere."""
 
 
 class Waiter(Protocol):
-    """Wakes a long poll when one of its streams changed."""
+    """Wakes a long poll when one of its streams changes."""
 
     async def wait(self, seconds: float) -> bool:
         """True as soon as something changed since the last call; False after ``seconds``."""
@@ -133,11 +133,11 @@ class Waiter(Protocol):
 
 
 ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""From a topic's set configurations to what they shall be; it may raise ``InvalidConfig``."""
+"""From a topic's set configurations to the new ones. It may raise ``InvalidConfig``."""
 
 
 class Topics(Protocol):
-    """The topics of the cluster. The cache behind ``get`` may lag, the others do not."""
+    """The topics of the cluster. The cache of ``get`` and ``names`` may lag."""
 
     def get(self, name: str) -> Topic | None: ...
 
@@ -149,13 +149,13 @@ class Topics(Protocol):
 
     @property
     def version(self) -> int:
-        """Another number whenever the cached topics are others."""
+        """A number that changes with the cached topics."""
         ...
 
     async def find(self, name: str, *, partition: int = 0) -> Topic:
-        """Ask the store where the cache knows no such topic, or none with that partition.
+        """The topic. Reads the store if the cache has no such topic, or not that partition.
 
-        Raises ``UnknownTopicOrPartition`` where there is no such topic.
+        Raises ``UnknownTopicOrPartition`` if there is no such topic.
         """
         ...
 
@@ -164,15 +164,15 @@ class Topics(Protocol):
         ...
 
     async def all(self) -> Sequence[Topic]:
-        """Every topic, sorted by name, as the store has it."""
+        """Every topic, sorted by name, read from the store."""
         ...
 
     async def stored_names(self) -> Collection[str]:
-        """Every topic's name, as the store has it; cheaper than ``all``."""
+        """Every topic's name, read from the store; cheaper than ``all``."""
         ...
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """Raises ``TopicAlreadyExists``. Names, counts and configs were checked before."""
+        """Raises ``TopicAlreadyExists``. The caller has checked name, count and configurations."""
         ...
 
     async def delete(self, name: str) -> Topic:
@@ -180,7 +180,9 @@ class Topics(Protocol):
         ...
 
     async def add_partitions(self, name: str, total: int) -> Topic:
-        """Raises ``UnknownTopicOrPartition``, ``InvalidPartitions`` unless total grows."""
+        """Raises ``UnknownTopicOrPartition``, and ``InvalidPartitions`` if ``total`` is not
+        more.
+        """
         ...
 
     async def change_configs(self, name: str, change: ConfigChange) -> Topic:
@@ -202,24 +204,24 @@ class Engine(Protocol):
     def append(
         self, topic: Topic, partition: int, batches: Sequence[Batch]
     ) -> asyncio.Future[Appended]:
-        """Take batches in, in order of the calls. The future ends in one of three ways:
+        """Append batches, in the order of the calls. The future ends in one of three ways:
 
         - a result: the batches are durable, at the offsets that it names;
         - ``RequestTimedOut``: the outcome is unknown. The batches are visible, or become visible
           later, or never do, each as a whole;
         - any other ``KafkaError``: no batch is or ever becomes visible.
 
-        A call with one batch, as clients make, keeps this to the letter. With several, an error
-        that one batch caused (it was out of order, or its topic was deleted) may be the answer
-        although others were appended. Whoever appends once more after ``RequestTimedOut`` needs a
-        producer id and sequences, by which the log finds the duplicate.
+        This holds exactly for a call with one batch, as clients make it. A call with several
+        batches may get the error of one batch (it was out of order, or its topic was deleted)
+        although others were appended. To append again after ``RequestTimedOut`` without duplicates,
+        a caller needs a producer id and sequences.
         """
         ...
 
     def note_rejected(self, topic: Topic, partition: int, batches: Sequence[Batch]) -> None:
-        """Note batches that were refused for the moment and not appended.
+        """Note batches that were refused with a retriable error and not appended.
 
-        Those that their producer has sent behind them must not be taken for the first ones.
+        Then later batches of the same producer are not taken for its first ones.
         """
         ...
 
@@ -228,31 +230,31 @@ class Engine(Protocol):
     ) -> Read | Awaitable[Read]:
         """Whole batches from the one that holds ``offset`` on, at least one if there is any.
 
-        They end at the last stable offset if ``committed``, else at the high watermark.
-        Returns at once where caches hold the answer, and an awaitable where they do not.
-        Raises ``OffsetOutOfRange`` only after having asked the store.
+        They end at the last stable offset if ``committed``, else at the high watermark. Returns the
+        result itself if it is cached, else an awaitable. Raises ``OffsetOutOfRange`` only after
+        reading the bounds from the store.
         """
         ...
 
     def waiter(self, seen: Mapping[StreamId, Offsets]) -> Waiter:
-        """Wakes when a stream's bounds are no longer those that its last read had.
+        """A waiter that wakes when a stream's bounds differ from ``seen``, those of its last read.
 
-        That may be the case already: nothing that comes between the read and this call is missed.
+        If they differ already, it wakes at once. So no change between read and call is missed.
         """
         ...
 
     async def offsets(self, topic: Topic, partition: int) -> Offsets:
-        """The bounds as the store has them, not a cache."""
+        """The bounds, read from the store."""
         ...
 
     async def end_of_epoch(self, topic: Topic, partition: int, epoch: int) -> int:
-        """Up to where what was read under a leader epoch still holds; see ``Cluster``."""
+        """The offset below which records that were read under a leader epoch are still the same."""
         ...
 
     async def offset_for_timestamp(
         self, topic: Topic, partition: int, timestamp_ms: int
     ) -> TimestampedOffset | None:
-        """The first record with that timestamp or a later one."""
+        """The first record with at least that timestamp."""
         ...
 
     async def max_timestamp(self, topic: Topic, partition: int) -> TimestampedOffset | None:
@@ -264,9 +266,9 @@ class Engine(Protocol):
         ...
 
     async def sizes(self, streams: Collection[StreamId]) -> Mapping[StreamId, int]:
-        """The bytes that each stream holds, as they were produced; an empty one may be left out.
+        """The produced bytes in each stream; empty streams may be left out.
 
-        Asked for very many streams at once.
+        Called for very many streams at once.
         """
         ...
 
@@ -276,18 +278,18 @@ class Engine(Protocol):
 
 
 class Backpressure(Protocol):
-    """What the listening side asks before it reads from the sockets."""
+    """What connections check before they read from their sockets."""
 
     @property
     def room(self) -> bool:
-        """False while the write buffers are full: the sockets should not be read."""
+        """False while the write buffers are full: then sockets are not read."""
         ...
 
     async def wait_for_room(self) -> None: ...
 
     @property
     def bytes_per_client(self) -> int:
-        """What a connection may have unanswered, so that it does not take all of the room."""
+        """In-flight bytes that one connection may have, so that it does not fill all buffers."""
         ...
 
     @property
@@ -297,7 +299,7 @@ class Backpressure(Protocol):
 
     @property
     def next_flush_at(self) -> float:
-        """When the other appends may be flushed, by the event loop's clock."""
+        """When all other appends may be flushed, by the event loop's clock."""
         ...
 
 
@@ -309,36 +311,36 @@ class EngineLifecycle(Protocol):
 
     @property
     def incarnation(self) -> str:
-        """The name under which the engine writes at the moment; empty before it is started."""
+        """The name of the active incarnation; empty before the engine is started."""
         ...
 
     @property
     def level(self) -> int:
-        """The cluster's feature level, as far as this broker knows."""
+        """The cluster's feature level, as this broker knows it."""
         ...
 
     async def start(self) -> None: ...
 
     async def run(self) -> None:
-        """Do the engine's own work, until cancelled. Raises what ends the broker."""
+        """Run the engine's tasks until cancelled. An error that it raises ends the broker."""
         ...
 
     async def release_memory(self) -> None:
-        """Drop what is kept for readers and can be read again; for times without work."""
+        """Drop caches that can be loaded again; for an idle broker."""
         ...
 
     async def close(self) -> None:
-        """Write out what is buffered and stop. Nothing may be appended any more."""
+        """Flush the buffer and stop. Nothing may be appended any more."""
         ...
 
 
 class StorageEngine(Engine, EngineLifecycle, Backpressure, Protocol):
-    """A whole engine, as the assembly of a broker holds it; its users are given a part."""
+    """A whole engine. The assembly of a broker has it; other modules get one of its parts."""
 
 
 class ProducerIds(Protocol):
     """Gives the cluster's idempotent producers their ids."""
 
     async def allocate(self) -> int:
-        """A producer id that was never given before."""
+        """A producer id that was never used before."""
         ...

@@ -1,8 +1,8 @@
-"""What a table's file says of the chunks that it was made from.
+"""What a table's file notes of the chunks that it was made from.
 
-A WAL chunk does not state its offsets; they are given by its commit. If the metadata store is
-lost, a chunk that a file names as its input is known to be in the file, at the noted offsets. So a
-restore places its records once. The note is a text in the file's Parquet footer, under ``NOTES``.
+A chunk of a write-ahead object does not state its offsets; its commit assigns them. If the metadata
+store is lost, the note tells which chunks are in the file and at which offsets, so that a restore
+does not place their records twice. The note is a text in the Parquet footer, under ``NOTES``.
 """
 
 import base64
@@ -19,21 +19,21 @@ NOTES: Final = "headwater.chunks"
 
 
 class ChunkNote(msgspec.Struct, array_like=True, frozen=True):
-    """A chunk of a WAL object that a file holds, and its offsets."""
+    """A chunk whose records are in the file, and its offsets."""
 
     key: str
     position: int
     start: int
     end: int
     left_out: list[int]
-    """Its batches, by number, that have no offset."""
+    """Numbers of its batches without an offset."""
 
 
 class FileNotes(msgspec.Struct, array_like=True, frozen=True):
     """The inputs of one file."""
 
     size: int
-    """Bytes of the entries that it replaces."""
+    """Bytes of the index entries that the file replaces."""
     chunks: list[ChunkNote]
 
 
@@ -59,4 +59,4 @@ def decode_notes(text: bytes) -> FileNotes:
     try:
         return _decoder.decode(bytes(cramjam.zstd.decompress(base64.b64decode(text))))
     except (ValueError, cramjam.DecompressionError) as error:
-        raise CorruptMessage(f"a file's note of its chunks: {error}") from error
+        raise CorruptMessage(f"cannot decode a file's note of its chunks: {error}") from error

@@ -5,7 +5,7 @@ import msgspec
 from headwater.meta.values import Value
 
 INLINE = 0
-"""The chunk travels in the index entry itself."""
+"""The chunk is in the index entry itself."""
 WAL = 1
 """The chunk is a part of a WAL object."""
 PARQUET = 2
@@ -13,10 +13,10 @@ PARQUET = 2
 SEGMENT = 3
 """The batches are in a ``.kfs`` file, byte for byte, with a sparse ``.index`` beside it."""
 HOLE = 4
-"""The offsets were given out and their records were lost with the metadata store. Readers are taken
-past them; no object stands behind the entry."""
+"""The records of these offsets were lost with the metadata store. Readers skip them; the entry has
+no object."""
 OBJECTLESS = (INLINE, HOLE)
-"""The kinds of entries that no object stands behind."""
+"""The kinds of entries without an object."""
 
 
 class ProducerState(msgspec.Struct, array_like=True):
@@ -31,13 +31,13 @@ class ProducerState(msgspec.Struct, array_like=True):
 
 
 class Tail(Value):
-    """A stream's end, compared and set by every append. An absent tail is an empty stream."""
+    """A stream's end, compared and set by every append. A stream without a tail is empty."""
 
     high_watermark: int = 0
     last_stable: int = 0
     """Where stable records end; ``judge`` sets it by the rules in ``open_transactions``."""
     size: int = 0
-    """Bytes produced so far; it never shrinks."""
+    """Bytes produced so far; it never decreases."""
     deleted: bool = False
     producers: dict[int, ProducerState] = msgspec.field(default_factory=dict)
 
@@ -47,22 +47,22 @@ class Layout(Value):
 
     log_start: int = 0
     generation: int = 0
-    """Grows with every change of the index other than an append."""
+    """Incremented by every change of the index except appends."""
     trimmed_size: int = 0
     """The stream's running size at the end of the last index entry that was removed."""
     restores: list[tuple[int, int]] = msgspec.field(default_factory=list)
-    """(leader epoch, its first offset) of each restore: what was read below that offset under an
-    older epoch still holds."""
+    """(leader epoch, its first offset) of each restore. Records below that offset that were read
+    under an older epoch are still the same."""
 
 
 class IndexEntry(Value):
-    """Where the records of ``[start, end)`` are; the end stands in the key."""
+    """Where the records of ``[start, end)`` are; the end is in the key."""
 
     start: int
     end: int
     kind: int
     length: int
-    """Bytes of the chunk; of the whole file where the kind is PARQUET or SEGMENT."""
+    """Bytes of the chunk, or of the whole file if the kind is PARQUET or SEGMENT."""
     size: int
     """The stream's running size at ``end``."""
     max_timestamp: int
@@ -77,14 +77,14 @@ class IndexEntry(Value):
     blocks: tuple[int, int] = (0, 0)
     """Position and number of the chunk's block index in its object."""
     left_out: list[int] = msgspec.field(default_factory=list)
-    """The chunk's batches, by number, that the commit refused or found to be duplicates."""
+    """Numbers of the chunk's batches that the commit refused or found to be duplicates."""
     data: bytes | None = None
-    """The chunk itself where the kind is INLINE."""
+    """The chunk itself if the kind is INLINE."""
     set_aside: str = ""
-    """Why the pipeline left this entry as it is; empty where it did not."""
+    """Why the pipeline put this entry in quarantine; empty if it did not."""
     delete_horizon_ms: int = 0
-    """A file of a compacted topic that was cleaned: its tombstones stay until then; -1 where it
-    has none. 0: it was not cleaned yet."""
+    """Of a file after key compaction: until when its tombstones stay; -1 if it has none. 0 before
+    key compaction."""
 
 
 AT_THE_END = -1
@@ -94,7 +94,7 @@ class StreamCommit(msgspec.Struct, array_like=True):
     """What a commit did to one stream.
 
     Invariant: ``last_stable`` is at most ``end``. Releases of feature level 2 neither write nor
-    read it, which is right while no transaction is open: it is at ``end`` then.
+    read it. That is correct while no transaction is open, because then it equals ``end``.
     """
 
     stream: int
@@ -103,7 +103,7 @@ class StreamCommit(msgspec.Struct, array_like=True):
     start: int
     end: int
     entry: bytes | None
-    """The encoded index entry, without inline data; None where nothing was appended."""
+    """The encoded index entry, without inline data; None if nothing was appended."""
     last_stable: int = AT_THE_END
     """The stream's last stable offset after the commit."""
 
@@ -113,12 +113,12 @@ class StreamCommit(msgspec.Struct, array_like=True):
 
 
 class Incarnation(Value):
-    """An incarnation's last commit: watchers follow it, and it settles unknown outcomes."""
+    """An incarnation's last commit. Other brokers watch it, and it resolves unknown outcomes."""
 
     broker: int
     number: int = 0
     growing: str = ""
-    """The object that its commits add to, where objects grow; those before it are complete."""
+    """The growing object that its commits append to; its earlier objects are complete."""
     section: tuple[str, int, int] = ("", 0, 0)
     """The last section that it committed, from feature level 2 on: the object's key, where the
     section begins in it, and how many of its chunks are committed."""
@@ -127,15 +127,15 @@ class Incarnation(Value):
 
 GROWING = 0
 ADOPTED = 0
-"""Who holds an object with records that a restore found no place for: no stream has this number."""
+"""Pseudo stream of an object with records that a restore could not place."""
 
 
 class ObjectRecord(Value):
-    """One committed part of an object and which streams' chunks in it are still referenced."""
+    """One committed part of an object, and the streams whose chunks in it are still used."""
 
     size: int
     parts: int
-    """How many parts the object has at least; GROWING while its incarnation may add to it."""
+    """Least number of the object's parts; GROWING while its incarnation may add to it."""
     live: list[int]
     created_ms: int
 
@@ -146,13 +146,13 @@ class Release(Value):
     chunks: list[tuple[str, int, int]]
     released_ms: int
     stream: int = 0
-    """Whose entries they were; 0 where they never had any."""
+    """The stream of the entries; 0 if there were none."""
     end: int = 0
     """The end of the last of those entries."""
 
 
 class Pin(Value):
-    """A reader outside the brokers: what a stream holds from ``low`` on is kept for it."""
+    """A reader outside the brokers, for which the stream is kept from offset ``low`` on."""
 
     low: int
     expires_ms: int
@@ -168,7 +168,7 @@ class TopicRecord(Value):
 
 
 class DeletedTopic(Value):
-    """A topic whose record is gone and whose streams are still to be cleaned up."""
+    """A topic whose record is deleted and whose streams are not cleaned up yet."""
 
     name: str
     streams: list[int]

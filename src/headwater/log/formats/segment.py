@@ -10,7 +10,7 @@ r"""Segment files (``.kfs``): one stream's batches byte for byte, with a sparse 
     .index  magic "\0IDX" | version u16 | entries u32 | interval u32 | reserved u16,
             then per entry: offset i64 | position in the file u32
 
-An index entry stands at a batch's start, about ``interval`` records after the one before.
+An index entry points to a batch, about ``interval`` records after the entry before it.
 """
 
 import struct
@@ -73,7 +73,7 @@ def parse_index(data: bytes | bytearray) -> list[tuple[int, int]]:
 
 
 class SegmentSource:
-    """See ``sources.PieceSource``."""
+    """Pieces of segments; see ``sources.PieceSource``."""
 
     def __init__(
         self, objects: Mapping[str, ObjectStore], *, read_bytes: int, leader_epoch: int

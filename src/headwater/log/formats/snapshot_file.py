@@ -6,12 +6,11 @@
     entries  zstd of a msgpack list of (key, value)
     footer   CRC32C of all before it u32 | magic "SMWH"
 
-The description can be read without the entries, by people too. Header and footer are the same in
-every version.
+The description is readable without the entries. Header and footer are the same in every version.
 
-A store of many keys is written in parts, so that nobody holds all of it: objects of the same layout
-without a description, written before the ``.hwms`` file. That says how many they are, and has the
-last entries itself. Version 1 had no parts.
+A large store is written in parts, so that it is never in memory as a whole. Parts are objects of
+the same layout without a description, written before the ``.hwms`` file. That file has the number
+of parts and the last entries. Version 1 had no parts.
 """
 
 import struct
@@ -36,7 +35,7 @@ _entries_decoder = msgspec.msgpack.Decoder(list[Item])
 
 
 class SnapshotDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """What a snapshot is of; ``entries`` counts keys, ``bytes`` those of keys and values."""
+    """What a snapshot contains: ``entries`` keys, with ``bytes`` of keys and values."""
 
     cluster: str
     epoch: int
@@ -46,9 +45,9 @@ class SnapshotDescription(msgspec.Struct, frozen=True, kw_only=True):
     entries: int
     bytes: int
     incarnation: str
-    """Who took it."""
+    """The incarnation that took it."""
     parts: int = 0
-    """How many objects have the entries that are before those of the file itself."""
+    """Number of part objects, whose entries come before those of the file itself."""
 
 
 def part_key(key: str, number: int) -> str:

@@ -2,22 +2,23 @@
 
     CREATED → PARQUET_WRITTEN → ICEBERG_COMMITTED → INDEX_SWAPPED → done, its key deleted
 
-A stream has at most one open job. Any process may take one up at any step; each step is a
-transaction over the job's key that compares the state before it, so that a step which landed is
-found and repeating it changes nothing. (``swap`` is the step to INDEX_SWAPPED, ``job_steps`` runs
-them all.)
+A stream has at most one open job. Any process may continue it at any step. Each step is a
+transaction over the job's key that compares the state before it, so repeating a step changes
+nothing. ``swap`` is the step to INDEX_SWAPPED, and ``steps`` runs them all.
 
 Invariants:
 
-- While a job is open its range's ends are ends of index entries: it is created under the layout's
-  generation that it was planned under, and bumps it, so that a merge planned before loses; a
-  merge planned after leaves the range alone.
+- While a job is open, index entries end where its range begins and ends. Its creation compares and
+  increments the generation of the layout, so a merge that was planned before loses. A merge that is
+  planned later leaves the range alone.
 - The step to PARQUET_WRITTEN fixes the one manifest, and writes an object record for each of its
-  files in the same transaction. A file without a record whose job is not CREATED will never have
-  one: whoever finds it may delete it. A file with a record leaves only through a release list.
-- Attempts at one job never share a file's key, so that a rival's file is never taken for another.
-- A manifest that is too much for one transaction ends early, and its job with it: what is behind
-  it stays as it was, and is planned again.
+files
+  in the same transaction. A file without a record whose job is not CREATED will never have one, and
+  may be deleted. A file with a record is deleted only through a release list.
+- Attempts at one job never share a file's key, so their files cannot be mixed up.
+- If a manifest is too large for one transaction, it ends early, and its job with it. The rest of
+the
+  range stays as it was and is planned again.
 """
 
 import re
@@ -41,17 +42,17 @@ INDEX_SWAPPED = 3
 TABLES = "tables/"
 
 OPERATIONS_PER_STEP = 5
-"""What a step writes beside what its files and parts make: job, layout, releases, a range."""
+"""Writes of a step besides those for files and parts: job, layout, releases, a range."""
 OPERATIONS_PER_ENTRY = 2
-"""What a swap makes of one index entry: the put, and deleting around it."""
+"""Writes of a swap for one index entry: the put, and the deletion around it."""
 
 
 class ManifestTooLarge(KafkaStorageError):
-    """Raised when not even the first part of a manifest fits into a transaction of the store."""
+    """Raised if not even the first part of a manifest fits into a transaction of the store."""
 
 
 class DataFile(msgspec.Struct, kw_only=True):
-    """One file of a manifest: all records of ``[start, end)`` that are kept, sorted by offset."""
+    """One file of a manifest, with all kept records of ``[start, end)``, sorted by offset."""
 
     key: str
     store: str
@@ -87,11 +88,11 @@ class Job(Value):
     state: int = CREATED
     files: list[DataFile] = msgspec.field(default_factory=list)
     inputs: list[str] = msgspec.field(default_factory=list)
-    """The files that a rewrite takes out of the table."""
+    """The files that a rewrite removes from the table."""
     set_aside: list[tuple[int, int, str]] = msgspec.field(default_factory=list)
     """(start, end, reason) of the ranges that keep their index entries."""
     copies: list[DataFile] = msgspec.field(default_factory=list)
-    """Files for a table that is a copy of the log; none of them comes into the index."""
+    """Files for a table that is a copy of the log; they never get index entries."""
 
 
 def data_file_key(job: Job, start: int, end: int, attempt: str, kind: int = PARQUET) -> str:
@@ -156,7 +157,7 @@ def check_manifest(
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What takes the place of a job's range, or of its first part."""
+    """What replaces a job's range, or its first part."""
 
     files: Sequence[DataFile]
     set_aside: Sequence[tuple[int, int, str]] = ()
@@ -189,7 +190,7 @@ def fit_manifest(manifest: Manifest, operations: int | None) -> Manifest:
         taken = end
     if taken is None:
         raise ManifestTooLarge(
-            f"a file of it makes {operations - left} writes, and the metadata store takes "
+            f"one file needs {operations - left} writes, and the metadata store takes "
             f"{operations} at once: let headwater.table.partition-by make fewer files, or the "
             "store take more"
         )
@@ -263,7 +264,7 @@ def fix_manifest(job: Job, manifest: Manifest, now_ms: int) -> Decide[Job | None
 
 
 def _starts_at(key: str, offset: int) -> bool:
-    """Whether a file begins at an offset or behind it."""
+    """Whether a file begins at an offset or after it."""
     name = parse_file_key(key)
     return name is not None and name.start >= offset
 
@@ -302,7 +303,7 @@ def finish_job(job: Job) -> Decide[None]:
 def give_up_job(job: Job) -> Decide[Job | None]:
     """Close a job that has no manifest yet; reads the job's key.
 
-    Results in the job where it was too late: its manifest is fixed, so it must be carried through.
+    Returns the job if its manifest is already fixed: then it must be finished.
     """
 
     def decide(values: Values) -> tuple[Writes, Job | None]:

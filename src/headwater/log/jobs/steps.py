@@ -1,4 +1,4 @@
-"""Running the steps of jobs against the stores; the rules are in ``jobs`` and ``swap``."""
+"""Runs the transactions of jobs; the rules are in ``jobs`` and ``swap``."""
 
 from collections.abc import Collection, Sequence
 
@@ -29,15 +29,15 @@ from headwater.meta.transactions import transact
 from headwater.meta.values import decode
 
 ATTEMPTS = 20
-"""How often a swap is tried against trims of the same stream."""
+"""Attempts of a swap that conflicts with trims of the same stream."""
 
 
 class JobSteps:
-    """What a driver of the pipeline calls, in order; every call may be repeated.
+    """The calls of a driver of the pipeline, in order. Every call may be repeated.
 
-    A step that results in None found that the job is over: it was carried through by another
-    process, or its topic was deleted. All raise ``RequestTimedOut``, ``KafkaStorageError`` or
-    ``StoreError`` where the metadata store stays silent or fails: later the job is taken up again.
+    A step returns None if the job is over: another process finished it, or its topic was deleted.
+    All raise ``RequestTimedOut``, ``KafkaStorageError`` or ``StoreError`` if the metadata store
+    does not answer or fails; then the job is continued later.
     """
 
     def __init__(self, meta: MetadataStore, clock: Clock) -> None:
@@ -54,12 +54,12 @@ class JobSteps:
         return None if stored is None else decode(Job, stored.value)
 
     async def generation(self, stream: int) -> int:
-        """The layout's generation, to be read before the index that a job is planned from."""
+        """The layout's generation. Read it before the index from which a job is planned."""
         stored = await self._meta.get(keys.layout(0, stream))
         return 0 if stored is None else decode(Layout, stored.value).generation
 
     async def create(self, job: Job, generation: int) -> Job | None:
-        """Open a job; the stream's open one where there is one; None where the plan is stale.
+        """Open a job. Returns the stream's open job if it has one, None if the plan is stale.
 
         Its range begins and ends where index entries do.
         """
@@ -72,19 +72,19 @@ class JobSteps:
         set_aside: Sequence[tuple[int, int, str]] = (),
         copies: Sequence[DataFile] = (),
     ) -> Job | None:
-        """Fix the manifest. The caller's own lost where the result is None or has other files.
+        """Fix the manifest. If the result is None or has other files, another attempt has won.
 
-        What lost is then to be given to ``discard``. Where the store takes only the first part
-        of a manifest the rest has lost, and the job ends early. Raises ``ManifestTooLarge``, and
-        ``ValueError`` where files and what is set aside do not make up the job's range, or an
-        entry would be set aside in part.
+        The caller must ``discard`` its files that are not in the result. If the store takes only
+        the first part of a manifest, the job ends early with that part. Raises
+        ``ManifestTooLarge``, and ``ValueError`` if files and quarantined ranges do not cover the
+        job's range, or an entry would be in quarantine in part.
         """
         if await self._cuts_an_entry(job, set_aside):
             there = await self.get(job.stream)
-            # A job that is over has other entries in its place: the caller's manifest has lost.
+            # If the job is over, the range has other entries, and this manifest is not needed.
             if there is not None and there.id == job.id and there.state == CREATED:
                 raise ValueError(f"job {job.id} sets index entries aside in part: {set_aside}")
-        # Checked whole: only the store's limits make a manifest end early.
+        # The whole manifest is checked; only the store's limits may cut it.
         check_manifest(job, files, set_aside)
         manifest = fit_manifest(Manifest(files, set_aside, copies), self._meta.limits.operations)
         decide = fix_manifest(job, manifest, self._clock.now_ms())
@@ -136,9 +136,9 @@ class JobSteps:
         return await transact(self._meta, [keys.job(0, job.stream)], give_up_job(job))
 
     async def discard(self, job: Job, files: Collection[DataFile], reclaimer: Reclaimer) -> int:
-        """Delete files that no manifest has; returns how many. Others are left alone.
+        """Delete those of the files that no manifest names; returns how many.
 
-        While the job is CREATED nothing is deleted: a manifest may yet name them.
+        While the job is CREATED nothing is deleted, because a manifest may still name them.
         """
         there = await self.get(job.stream)
         if there is not None and there.id == job.id and there.state == CREATED:
@@ -146,7 +146,7 @@ class JobSteps:
         deleted = 0
         for file in files:
             for key in object_keys(file.kind, file.key):
-                # Records come with the manifest: what has none now never will.
+                # Records are written with the manifest, so a file without one never gets one.
                 if await self._meta.get(keys.object_record(0, key, 0)) is None:
                     await reclaimer.delete([key], Reason.DISCARDED_FILE)
                     deleted += 1

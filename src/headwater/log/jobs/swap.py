@@ -1,8 +1,8 @@
-"""ICEBERG_COMMITTED → INDEX_SWAPPED: the files of a job take the place of what they hold.
+"""ICEBERG_COMMITTED → INDEX_SWAPPED: a job's files replace the index entries of its range.
 
-One transaction, guarded by the job's state and by ``layout``: readers see the old entries or the
-new ones. Entries that were set aside stay, marked. A file that lies wholly below log start is not
-put in; it goes on the table release list like any other table file that left the log.
+It is one transaction, guarded by the job's state and by ``layout``: readers see the old entries or
+the new ones. Entries in quarantine stay and are marked. A file that is wholly below the log start
+gets no entry; it goes on the table release list, like any table file that leaves the log.
 """
 
 from bisect import bisect_right
@@ -19,7 +19,7 @@ from headwater.meta.values import decode, encode
 
 
 class Rearranged(KafkaStorageError):
-    """Raised when the index changed since it was read: read it again."""
+    """Raised if the index changed since it was read: then it must be read again."""
 
 
 def swap_keys(stream: int) -> list[str]:
@@ -31,8 +31,8 @@ def swap_files(
 ) -> Decide[Job | None]:
     """The pure function of the swap; reads ``swap_keys``.
 
-    ``entries`` are those of the job's range, read after the layout had this generation; the ones
-    that are set aside have their data. Results in the job as it stands, None where it is gone.
+    ``entries`` are those of the job's range, read after the layout had this generation; entries in
+    quarantine have their data. Returns the job as it is stored; None if it is over.
     """
 
     def decide(values: Values) -> tuple[Writes, Job | None]:
@@ -49,7 +49,7 @@ def swap_files(
         laid = values[layout_key]
         layout = Layout() if laid is None else decode(Layout, laid.value)
         if layout.generation != generation:
-            raise Rearranged(f"the index of stream {job.stream} was rearranged")
+            raise Rearranged(f"the index of stream {job.stream} changed")
         after = rearrange(there, entries, layout.log_start)
         layout.generation += 1
         layout.trimmed_size = max(layout.trimmed_size, after.trimmed_size)
@@ -70,7 +70,7 @@ def swap_files(
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """A job's range after the swap: its entries, what goes, and the running size below them."""
+    """A job's range after the swap: new entries, replaced entries, the running size below them."""
 
     put: list[IndexEntry]
     gone: list[IndexEntry]
@@ -78,9 +78,9 @@ class Arrangement:
 
 
 def rearrange(job: Job, entries: Sequence[IndexEntry], log_start: int) -> Arrangement:
-    """What the swap makes of the entries in the job's range.
+    """The range of a job after its swap.
 
-    Raises ``KafkaStorageError`` where they do not fit the job.
+    Raises ``KafkaStorageError`` if the entries do not fit the job.
     """
     put: list[IndexEntry] = []
     replaced: list[IndexEntry] = []
@@ -103,15 +103,17 @@ def rearrange(job: Job, entries: Sequence[IndexEntry], log_start: int) -> Arrang
             size = _size_at(replaced, number, file.end)
             put.append(entry_of(file, size, replaced[number].created_ms))
         else:
-            raise KafkaStorageError(f"job {job.id}: the index lacks what ends at {file.end}")
+            raise KafkaStorageError(
+                f"job {job.id}: no index entry has the end {file.end} of a file"
+            )
     return Arrangement(put, [*replaced, *unneeded], trimmed_size)
 
 
 def _set_aside(job: Job, entry: IndexEntry) -> str | None:
-    """Why an entry stays, if it does."""
+    """Why an entry is in quarantine; None if it is not."""
     if entry.start < job.start or entry.end > job.end:
         raise KafkaStorageError(
-            f"job {job.id}: entry [{entry.start}, {entry.end}) reaches out of its range"
+            f"job {job.id}: entry [{entry.start}, {entry.end}) is not inside its range"
         )
     for start, end, reason in job.set_aside:
         if entry.start < end and start < entry.end:
