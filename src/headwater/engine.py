@@ -180,9 +180,7 @@ class Topics(Protocol):
         ...
 
     async def add_partitions(self, name: str, total: int) -> Topic:
-        """Raises ``UnknownTopicOrPartition``, and ``InvalidPartitions`` if ``total`` is not
-        more.
-        """
+        """Raises ``UnknownTopicOrPartition``; ``InvalidPartitions`` if ``total`` is too low."""
         ...
 
     async def change_configs(self, name: str, change: ConfigChange) -> Topic:

@@ -1,15 +1,15 @@
-"""Whose objects these are: marks in the object store that outlive the metadata store.
+"""Marks in the object store that say which cluster it belongs to.
 
-Garbage collection deletes objects that the metadata store knows nothing of. On the wrong metadata
-store, an empty one in the place of one that was lost, or one that came back after the cluster was
-restored elsewhere, that would be all of them. So the objects themselves say which cluster they
-belong to and how often it was restored; a broker asks before it starts, before it deletes, and now
-and then.
+Garbage collection deletes objects that the metadata store does not name. With a wrong metadata
+store that would be all objects: for example an empty store instead of a lost one, or a store that
+came back after the cluster was restored elsewhere. So the object store has the id of its cluster
+and the epoch of its last restore. A broker checks them when it starts, before it deletes, and
+periodically.
 
-The other way round, a cluster must not be served with the objects of another place: a second
-prefix would take WAL objects that the other brokers cannot find. The first broker marks the object
-store with a random id and notes the same id in the cluster's record. Ids are compared and URLs are
-not, because directories move, endpoints change and buckets are copied.
+A cluster must not use another object store either: with a second prefix, brokers would write
+objects that the other brokers cannot find. So the first broker writes a random id into the object
+store and into the cluster's record. Ids are compared, not URLs, because directories move, endpoints
+change and buckets are copied.
 
 Invariant: the object store has the id before the cluster's record has it. A broker that dies
 between the two writes leaves an id that the next broker finds and notes.
@@ -40,13 +40,13 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 10.0
 SUPERSEDED_SECONDS: Final = 1.5 * LOOK_SECONDS
-"""How long after a restore a broker of another metadata store may still acknowledge records."""
+"""How long after a restore a broker of another metadata store may acknowledge records."""
 CLUSTERS: Final = "cluster/"
 MARKS: Final = "owner/"
 OWNER: Final = f"{MARKS}cluster"
 """The cluster's id and the object store's."""
 STORE_ID: Final = f"{MARKS}objects"
-"""The object store's id where ``OWNER`` was written by a release that gave none."""
+"""The object store's id if an old release wrote ``OWNER`` without one."""
 RESTORES: Final = "restores/"
 SAMPLED_RECORDS: Final = 20
 
@@ -131,11 +131,11 @@ def _other_store(cluster: ClusterRecord, url: str) -> ConfigurationError:
 
 
 async def refuse_lost_metadata(meta: MetadataStore, objects: ObjectStore) -> None:
-    """Raises ``ConfigurationError`` where there are objects of a cluster and no metadata.
+    """Raises ``ConfigurationError`` if there are objects of a cluster but no metadata.
 
-    To be asked before a cluster's record is made.
+    Call it before a cluster's record is created.
     """
-    # In this order: whoever marks the objects has made the record before.
+    # In this order, since the record is created before the objects are marked.
     owner = await owner_of(objects)
     if owner is not None and await meta.get(keys.CLUSTER) is None:
         raise ConfigurationError(
@@ -145,9 +145,9 @@ async def refuse_lost_metadata(meta: MetadataStore, objects: ObjectStore) -> Non
 
 
 def refuse_unfinished(cluster: ClusterRecord) -> None:
-    """Raises ``ConfigurationError`` where the metadata is that of a restore under way.
+    """Raises ``ConfigurationError`` if the metadata is of an unfinished restore.
 
-    What it does not name yet may be all that there is.
+    Objects that it does not name yet may be the only copies.
     """
     if cluster.restoring:
         raise ConfigurationError(
@@ -183,10 +183,10 @@ async def check_claim(
 
 
 async def watch_claim(meta: MetadataStore, objects: ObjectStore, cluster: ClusterRecord) -> None:
-    """Look at it now and then, until cancelled.
+    """Check the claim periodically, until cancelled.
 
-    A broker that was not stopped before its cluster was restored elsewhere would acknowledge
-    records for ever that the cluster does not have. Raises what ``check_claim`` raises, and
+    Otherwise a broker that keeps running after its cluster was restored elsewhere would acknowledge
+    records that the cluster does not have. Raises the errors of ``check_claim``, and
     ``ConfigurationError`` if the metadata store goes back to an earlier state.
     """
     noted = 0
@@ -196,14 +196,14 @@ async def watch_claim(meta: MetadataStore, objects: ObjectStore, cluster: Cluste
             await check_not_restored(objects, cluster)
             noted = await require_not_behind(meta, noted, cluster)
         except StoreError as error:
-            logger.warning("cannot look for a restore of the cluster: %s", error)
+            logger.warning("Cannot check for a restore of the cluster", extra={"error": error})
 
 
 async def check_not_restored(objects: ObjectStore, cluster: ClusterRecord) -> None:
-    """``check_claim`` of a cluster whose objects these were: one GET, a twelfth of what lists cost.
+    """A cheaper ``check_claim``, for objects that were this cluster's: one GET instead of LISTs.
 
-    Epochs follow one another, so that the next one's mark is there after any restore. To those
-    who may list a prefix alone S3 does not say that there is none: they have to list.
+    Epochs are consecutive, so any restore leaves the mark of the next epoch. If the user may not
+    list the bucket, S3 does not report a missing object as such; then the prefix is listed.
     """
     with suppress(StoreUnavailable):
         try:
@@ -214,7 +214,7 @@ async def check_not_restored(objects: ObjectStore, cluster: ClusterRecord) -> No
 
 
 async def owner_of(objects: ObjectStore) -> str | None:
-    """The id of the cluster that the objects belong to; None where no broker has run."""
+    """The id of the cluster that the objects belong to; None if no broker has run."""
     async for info in objects.list(CLUSTERS):
         return info.key.removeprefix(CLUSTERS)
     return None
@@ -231,15 +231,15 @@ async def store_id(objects: ObjectStore) -> str | None:
 
 
 async def last_restore(objects: ObjectStore) -> int:
-    """The epoch of the cluster's last restore, also of one that was not finished; 0: never."""
+    """The epoch of the cluster's last restore, finished or not; 0 if there was none."""
     epochs = [int(info.key.removeprefix(RESTORES)) async for info in objects.list(RESTORES)]
     return max(epochs, default=0)
 
 
 async def note_restore(objects: ObjectStore, epoch: int) -> None:
-    """Take an epoch: whoever is at an older one no longer starts, nor deletes anything.
+    """Take an epoch. From then on, brokers at an older epoch do not start and delete nothing.
 
-    Raises ``ConfigurationError`` where another restore takes it at the same moment.
+    Raises ``ConfigurationError`` if another restore takes it at the same moment.
     """
     key, mark = _restore_mark(epoch), json.dumps({"restore": uuid4().hex}).encode()
     await objects.put(key, [mark])  # it never replaces another's

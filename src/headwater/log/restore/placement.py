@@ -1,22 +1,23 @@
-"""Where the records of one stream stand after a restore: pure functions over what survived.
+"""Where the records of one stream go in a restore: pure functions over what survived.
 
 Invariants, for every stream:
 
 - The index is dense from log start to the high watermark; each offset is in one entry.
-- A record whose offset is known, and whose bytes survive, stands at its offset. Known are the
-  offsets of what the snapshot has, of the files of tables and segments (their keys state their
-  range), and of merged chunks (their objects state where they begin).
-- A chunk of a flush does not state its offsets. If a file names it as an input, or its batches
-  stand in a segment or a merged chunk byte for byte, it is there already and is not placed twice.
-  Else it lies between its neighbours in the order of its own incarnation: it takes the end of the
-  last gap between them that it fits into, and without such a gap it comes after all that is known.
-  So a record never moves to a lower offset than it had.
-- Offsets that were given out, below the last known one, and whose records are lost are a ``HOLE``.
-- What is compacted is a prefix of the log: it ends at ``compacted``. Chunks and holes below that
-  are set aside, because the table took everything there that it will ever take.
-- A file behind a gap in that prefix is taken if some of its records are nowhere else, and nothing
-  is known to survive in the gap: what was there had been deleted. A chunk without known offsets
-  never goes into such a gap, because no job would compact it.
+- A surviving record with a known offset keeps its offset. Offsets are known for records in the
+  snapshot, in files of tables and segments (their keys state the range), and in merged chunks
+  (their objects state the first offset).
+- The chunk of a flush does not state its offsets. If a file notes it as an input, or a segment or
+  merged chunk has the same batches byte for byte, it is not placed again. Otherwise it lies between
+  its neighbours in the order of its incarnation. It is placed at the end of the last gap between
+  them into which it fits. Without such a gap it comes after all known offsets. So a record never
+  gets a lower offset than before.
+- Assigned offsets below the last known one whose records are lost become a ``HOLE``.
+- The compacted part is a prefix of the log, up to ``compacted``. Chunks and holes below it are put
+in
+  quarantine, because the table takes nothing more there.
+- A file after a gap in that prefix is used if some of its records are nowhere else, and nothing is
+  known to survive in the gap: the records there were deleted. A chunk with unknown offsets never
+  goes into such a gap, because no job would compact it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -48,20 +49,20 @@ class PlacedBatch:
 
 @dataclass(frozen=True, slots=True)
 class KnownRange:
-    """A range whose offsets are known, by the index entry that stands for it.
+    """A range with known offsets, and its index entry.
 
-    ``batches`` are all that a chunk or a segment has; of a Parquet file those of idempotent
+    ``batches`` are all batches of a chunk or segment; of a Parquet file, those of idempotent
     producers.
     """
 
     entry: IndexEntry
     batches: Sequence[PlacedBatch]
     produced: int
-    """Bytes by which it makes the stream's running size grow."""
+    """Bytes that it adds to the stream's running size."""
     live: bool = False
-    """Whether it is a file that its table has."""
+    """Whether it is a file of the table."""
     has_chunks: bool = False
-    """Whether all of its offsets are in chunks that it notes, which are placed without it."""
+    """Whether its note covers its range by chunks, which could be placed instead."""
 
     @property
     def start(self) -> int:
@@ -74,14 +75,14 @@ class KnownRange:
 
 @dataclass(frozen=True, slots=True)
 class UnplacedBatches:
-    """Batches of a chunk whose offsets are not known, by an entry whose range begins at 0."""
+    """Batches of a chunk with unknown offsets; the range of the entry begins at 0."""
 
     entry: IndexEntry
     batches: Sequence[PlacedBatch]
     after: int
-    """The end of what its incarnation wrote before it, as far as that is known."""
+    """The known end of the records that its incarnation wrote before it."""
     before: int | None
-    """The start of what its incarnation wrote after it; None if nothing of that is known."""
+    """The known start of the records that its incarnation wrote after it; None if unknown."""
 
     @property
     def count(self) -> int:
@@ -105,7 +106,7 @@ class Ranges:
         self._ends[first:after] = [end]
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """What is missing of ``[start, end)``, in order."""
+        """The gaps in ``[start, end)``, in order."""
         number = bisect_right(self._ends, start)
         while start < end and number < len(self._starts) and self._starts[number] < end:
             if start < self._starts[number]:
@@ -128,15 +129,17 @@ class Ranges:
 
 @dataclass(slots=True)
 class PlacedStream:
-    """A stream's new entries in order, each with its batches, and the entries that they replace."""
+    """The new entries of a stream in order, with their batches, and the entries that they
+    replace.
+    """
 
     pieces: list[tuple[IndexEntry, Sequence[PlacedBatch], int]] = field(default_factory=list)
-    """The last is the bytes by which the running size grows."""
+    """(entry, batches, bytes added to the running size)."""
     replaced: list[IndexEntry] = field(default_factory=list)
     kept: list[IndexEntry] = field(default_factory=list)
-    """Entries of the snapshot that change in place."""
+    """Entries of the snapshot that are changed."""
     known_to: int = 0
-    """Every offset below it holds what it held before the metadata store was lost."""
+    """Every offset below has the same record as before the metadata store was lost."""
 
 
 class StreamPlacement:
@@ -152,7 +155,7 @@ class StreamPlacement:
         self.covered = Ranges()
         self.covered.add(0, end)
         self._passed = Ranges()
-        """Gaps that the compacted prefix goes past."""
+        """Gaps inside the compacted prefix."""
         self.compacted = _compacted(entries, end, log_start)
 
     def place_files(
@@ -163,12 +166,12 @@ class StreamPlacement:
         unreadable: int | None,
         elsewhere: Ranges | None = None,
     ) -> list[KnownRange]:
-        """Take the files that carry the compacted prefix on; returns those that were taken.
+        """Place the files that extend the compacted prefix; returns the placed ones.
 
-        ``mark`` is the table's watermark, if it could be asked: below it, what no file has was
-        never to be in the table. ``unreadable`` is where the table's first file begins that
-        cannot be read; from there on the table has nothing that counts. ``elsewhere`` are the
-        ranges of merged chunks, and of files that cannot be read.
+        ``mark`` is the table's watermark, if the table could be read: records below it that are in
+        no file were never meant for the table. ``unreadable`` is the start of the table's first
+        unreadable file; from there on the table is ignored. ``elsewhere`` are the ranges of merged
+        chunks and unreadable files.
         """
         taken: list[KnownRange] = []
         rest = sorted(files, key=lambda each: (each.start, not each.live, -each.end))
@@ -203,7 +206,7 @@ class StreamPlacement:
         )
 
     def place_segments(self, files: Sequence[KnownRange]) -> list[KnownRange]:
-        """Take the segments of a stream without a table, wherever they are."""
+        """Place the segments of a stream without a table, at any offset."""
         taken = []
         for each in sorted(files, key=lambda each: (each.start, -each.end)):
             if self._fits(each):
@@ -212,7 +215,7 @@ class StreamPlacement:
         return taken
 
     def _fits(self, file: KnownRange) -> bool:
-        """Whether it holds whole entries of the snapshot, and nothing that was found since."""
+        """Whether it covers whole entries of the snapshot, and nothing that was placed since."""
         if self.covered.touch(max(file.start, self._end), max(file.end, self._end)):
             return False
         bounds = {entry.start for entry in self._entries} | {entry.end for entry in self._entries}
@@ -231,7 +234,7 @@ class StreamPlacement:
         self.state_batches(file.batches)
 
     def state_batches(self, batches: Sequence[PlacedBatch]) -> None:
-        """These batches are at these offsets, byte for byte."""
+        """Note that these batches are at these offsets, byte for byte."""
         for each in batches:
             if each.offset >= self._end and each.batch.crc is not None:
                 offsets = self._offsets.setdefault((each.batch.crc, each.batch.size), [])
@@ -239,7 +242,7 @@ class StreamPlacement:
                     offsets.append(each.offset)
 
     def place_chunk(self, chunk: KnownRange) -> bool:
-        """Take what nothing else has of a chunk with known offsets; returns whether that is any."""
+        """Place the batches of a chunk that are nowhere else; returns whether there are any."""
         parts = list(_outside(chunk, self.covered))
         for part in parts:
             self._known.append(part)
@@ -247,7 +250,7 @@ class StreamPlacement:
         return bool(parts)
 
     def find(self, batch: FoundBatch) -> int | None:
-        """The offset at which a batch stands already; each is found once."""
+        """The offset of an equal batch that is placed already; each is found once."""
         offsets = self._offsets.get((batch.crc, batch.size)) if batch.crc is not None else None
         return offsets.pop(0) if offsets else None
 
@@ -260,7 +263,7 @@ class StreamPlacement:
             yield from known.batches
 
     def finish(self) -> PlacedStream:
-        """The stream as it stands after the restore."""
+        """The stream after the restore."""
         placed = PlacedStream(replaced=self._replaced)
         known_end = max(self.covered.end, self.compacted)
         gapped, last = self._into_gaps()
@@ -288,7 +291,7 @@ class StreamPlacement:
     def _into_gaps(
         self,
     ) -> tuple[list[tuple[IndexEntry, Sequence[PlacedBatch], int]], list[UnplacedBatches]]:
-        """Fill gaps from their ends; returns what is in them, and what comes after all."""
+        """Fill gaps from their ends; returns the entries in gaps, and the batches for the end."""
         gapped, last = [], []
         for loose in reversed(self._loose):
             gap = None
@@ -313,7 +316,7 @@ class StreamPlacement:
 
 
 def _compacted(entries: Sequence[IndexEntry], end: int, log_start: int) -> int:
-    """Where the first chunk is that a job would take."""
+    """The start of the first chunk that a job would compact."""
     for entry in entries:
         if entry.end > log_start and entry.kind in (INLINE, WAL) and not entry.set_aside:
             return entry.start
@@ -325,7 +328,7 @@ def _overlap(entry: IndexEntry, file: KnownRange) -> bool:
 
 
 def _outside(chunk: KnownRange, covered: Ranges) -> Iterator[KnownRange]:
-    """The runs of a chunk's batches that are not covered."""
+    """The parts of a chunk that are not covered."""
     run: list[PlacedBatch] = []
     for each in chunk.batches:
         inside = covered.touch(each.offset, each.end)

@@ -1,4 +1,4 @@
-"""Finding places for what survived of a cluster's records; the rules are in ``placement``."""
+"""Places the surviving records of a cluster; the rules are in ``placement``."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from headwater.log.restore.surviving_files import SurvivingFile
 
 @dataclass(slots=True)
 class _Walked:
-    """A chunk of a flush, and which of its batches stand somewhere already."""
+    """A chunk of a flush, and which of its batches are placed already."""
 
     section: FoundSection
     chunk: FoundChunk
@@ -25,20 +25,20 @@ class _Walked:
     """Its incarnation and its stream."""
     after: int
     there: tuple[int, int] | None = None
-    """The offsets from the first to the last of those that do."""
+    """First and last offset of the batches that are placed already."""
     loose: list[int] = field(default_factory=list)
-    """The numbers of those that do not."""
+    """The numbers of the other batches."""
 
 
 class Rebuild:
-    """Puts files, then merged chunks, then the chunks of flushes into the restored streams."""
+    """Places files, then merged chunks, then the chunks of flushes."""
 
     def __init__(self, restored: Restored) -> None:
         self._restored = restored
         self._regained: dict[int, Regained] = {}
         self._notes: dict[tuple[str, int], tuple[int, ChunkNote]] = {}
         self._elsewhere: dict[int, Ranges] = {}
-        """By stream, what merged chunks have, or files that cannot be read."""
+        """By stream, the ranges of merged chunks and of unreadable files."""
 
     def place_files(
         self,
@@ -48,9 +48,9 @@ class Rebuild:
         damaged: Sequence[FileName] = (),
         merged: Sequence[FoundSection] = (),
     ) -> None:
-        """Put files into their streams. ``held``, by topic id, is of the tables that answered.
+        """Place files. ``held`` has, by topic id, the content of the tables that could be read.
 
-        ``damaged`` are the files that cannot be read, ``merged`` the chunks that are placed later.
+        ``damaged`` are unreadable files, ``merged`` the chunks that are placed later.
         """
         for name in damaged:
             stream = self._restored.stream_of(name)
@@ -84,12 +84,12 @@ class Rebuild:
         own: Sequence[SurvivingFile],
         holding: TableHolding | None,
     ) -> list[KnownRange]:
-        """Put the files of one stream into it; returns those that found a place."""
+        """Place the files of one stream; returns the placed ones."""
         placement = self._restored.placement(stream)
         if target == "segment":
             return placement.place_segments([file.known for file in own])
         wanted = [
-            # A segment whose copies the table lacks would keep its records out of the table.
+            # If the table lacks the copies of a segment, its records would never get there.
             file.known
             for file in own
             if target != "both" or _in_table(file.name, holding)
@@ -114,7 +114,7 @@ class Rebuild:
     def _unreadable(
         self, partition: int, stream: int, readable: set[str], holding: TableHolding | None
     ) -> int | None:
-        """Where the first of the table's files begins that neither the index nor we have."""
+        """The start of the table's first file that is neither in the index nor readable."""
         if holding is None:
             return None
         indexed = {entry.key for entry in self._restored.entries(stream)}
@@ -129,7 +129,7 @@ class Rebuild:
         return min(starts, default=None)
 
     def place_merged(self, sections: Sequence[FoundSection], sizes: Mapping[str, int]) -> None:
-        """Put the chunks of merged objects into their streams, the longest first."""
+        """Place the chunks of merged objects, the longest first."""
         chunks: list[tuple[int, FoundSection, FoundChunk]] = []
         for section in sections:
             self._restored.used.sizes[section.key] = sizes[section.key]
@@ -158,7 +158,7 @@ class Rebuild:
             self._restored.used.live[section.key].add(stream)
 
     def walk(self, sections: Iterable[FoundSection], sizes: Mapping[str, int]) -> None:
-        """Find a place for what flushes wrote, in the order in which it was written."""
+        """Place the chunks of flushes, in the order in which they were written."""
         for stream, placement in self._restored.placements.items():
             for known in placement.known_batches:
                 self._regain(stream).add(known.batch)
@@ -230,7 +230,7 @@ class Rebuild:
         return UnplacedBatches(entry, batches, walked.after, before)
 
     def _entry(self, section: FoundSection, chunk: FoundChunk) -> IndexEntry:
-        """The entry of a chunk where it stands, no byte of it is copied; it has no range yet."""
+        """The entry of a chunk in its object, which is not copied. It has no range yet."""
         info = chunk.info
         return IndexEntry(
             start=0,

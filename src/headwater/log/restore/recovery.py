@@ -1,20 +1,20 @@
-"""Finding records that were committed after a snapshot of the metadata was taken.
+"""Finds records that were committed after a snapshot of the metadata was taken.
 
-A flush's object says which streams' batches it holds, and nothing of their offsets: those are given
-by the commit. Merged objects and files do state offsets, and say which of these batches they hold
-(``placement``). Other batches are appended again, in the order in which they were written:
+The object of a flush names the streams of its batches, but not their offsets, which the commit
+assigns. Merged objects and files state offsets, and show which of these batches they have
+(``placement``). All other batches are appended again, in the order in which they were written:
 
-- Within an incarnation that order is exact: sections were committed as they were numbered. Between
-  incarnations it is that of the brokers' clocks, so records of one partition that went through
-  several brokers at once may come back in another order.
-- An incarnation that the snapshot knows notes the last section that it had committed by then (from
-  feature level 2 on): what follows it is newer. One that the snapshot does not know began after it.
-- Batches of idempotent producers that the snapshot has, or that were sent twice, stay out: their
-  sequence numbers tell. All others are taken, whatever is missing before them and in whatever
-  order they come; one that was refused when it was sent is not told from one that was lost.
+- Within an incarnation this order is exact, since sections are committed in the order of their
+  numbers. Between incarnations it is the order of the brokers' clocks. So records of one partition
+  that went through several brokers at once may come back in another order.
+- From feature level 2 on, an incarnation notes the last section that it committed. Later sections
+  are newer than the snapshot. An incarnation that the snapshot does not have began after it.
+- Batches of idempotent producers that the snapshot has, or that were sent twice, are recognised by
+  their sequence numbers and left out. All others are taken, even if earlier ones are missing or
+  they are out of order. A batch that was refused cannot be told from a batch that was lost.
 
-What cannot be found: records that travelled inside metadata transactions and were neither merged
-nor compacted, and topics, partitions, settings and committed offsets newer than the snapshot.
+Not found are records that were committed inline and neither merged nor compacted, and topics,
+partitions, settings and committed offsets that are newer than the snapshot.
 """
 
 import heapq
@@ -38,14 +38,14 @@ from headwater.wire.batches.markers import Marker
 WAL: Final = "wal/"
 MERGED: Final = "merged-"
 CRC_FIELD: Final = 4
-"""Of a batch's header."""
+"""The index of the CRC in a batch's header."""
 SKEW_MS: Final = 10 * 60 * 1000
-"""How far brokers' clocks may be apart."""
+"""Largest assumed difference between brokers' clocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundBatch:
-    """A batch's header, as far as its judgement needs it."""
+    """The fields of a batch's header that the rules for appending need."""
 
     count: int
     size: int
@@ -54,15 +54,15 @@ class FoundBatch:
     base_sequence: int
     max_timestamp: int
     crc: int | None = None
-    """Of its bytes from the attributes on; None where these bytes are not at hand."""
+    """CRC of its bytes from the attributes on; None if they are not available."""
     kind: BatchKind = BatchKind.DATA
     marker: Marker | None = None
-    """Of a control batch."""
+    """The marker of a control batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
-    """A chunk, its positions being in its section, and its batches."""
+    """A chunk with its batches. Positions are relative to its section."""
 
     info: ChunkInfo
     batches: list[FoundBatch]
@@ -76,17 +76,17 @@ class FoundSection:
     position: int
     created_ms: int
     chunks: list[FoundChunk]
-    """Those that the snapshot does not have."""
+    """The chunks that the snapshot does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An object of which a part may be newer than the snapshot, and from where on."""
+    """An object that may be newer than the snapshot, from ``position`` on."""
 
     info: ObjectInfo
     position: int = 0
     committed: int = 0
-    """How many chunks of the section at ``position`` the snapshot has."""
+    """Chunks of the section at ``position`` that the snapshot has."""
 
 
 def incarnation_of(key: str) -> str:
@@ -94,14 +94,14 @@ def incarnation_of(key: str) -> str:
 
 
 def is_merged(key: str) -> bool:
-    """Whether an object holds what was committed before, inline or in other objects."""
+    """Whether a merge wrote an object, from chunks that were committed before."""
     return key.rpartition("/")[2].startswith(MERGED)
 
 
 def candidate(
     info: ObjectInfo, incarnation: Incarnation | None, *, recorded: bool
 ) -> Candidate | None:
-    """Whether an object holds something newer than what the snapshot says of its incarnation.
+    """The object as a candidate if it may have chunks newer than the snapshot, else None.
 
     ``recorded`` says that the snapshot has a record of the object.
     """
@@ -111,7 +111,7 @@ def candidate(
         return None if recorded else Candidate(info)
     key, position, committed = incarnation.section
     if not key:
-        return None if recorded else Candidate(info)  # it noted nothing, or has nothing to note
+        return None if recorded else Candidate(info)  # It noted no section.
     if info.key < key:
         return None
     return Candidate(info, position, committed) if info.key == key else Candidate(info)
@@ -129,12 +129,12 @@ def newer_sections(
     The snapshot was taken at ``taken_ms`` by its broker's clock, and its object written at
     ``written_ms`` by the store's.
     """
-    # By the store's one clock too: that of the broker that wrote it may be far behind.
+    # The object store's clock counts, too, since the clock of the writing broker may be far behind.
     old = of.info.modified_ms < written_ms - SKEW_MS
     for position, created_ms, chunks in find_sections(data, of.position):
         unknown = incarnation_of(of.info.key) not in known
         if unknown and old and created_ms < taken_ms - SKEW_MS:
-            continue  # left behind by an incarnation that was fenced before the snapshot
+            continue  # An incarnation that was fenced before the snapshot left it.
         new = chunks[of.committed :] if position == of.position else chunks
         if new:
             found = [FoundChunk(info, found_batches(_chunk(data, position, info))) for info in new]
@@ -175,7 +175,7 @@ def found_batches(chunk: memoryview) -> list[FoundBatch]:
 
 
 def in_order(sections: Iterable[FoundSection]) -> Iterator[FoundSection]:
-    """All sections in the order in which they are appended again."""
+    """The sections in the order in which their batches are appended again."""
     by_incarnation: dict[str, list[FoundSection]] = {}
     for section in sections:
         by_incarnation.setdefault(incarnation_of(section.key), []).append(section)
@@ -185,7 +185,7 @@ def in_order(sections: Iterable[FoundSection]) -> Iterator[FoundSection]:
         latest = 0
         run: list[tuple[int, str, int, FoundSection]] = []
         for section in own:
-            latest = max(latest, section.created_ms)  # a clock that was set back changes nothing
+            latest = max(latest, section.created_ms)  # The clock may have been set back.
             run.append((latest, section.key, section.position, section))
         runs.append(run)
     for *_, section in heapq.merge(*runs, key=lambda item: item[:3]):
@@ -194,12 +194,12 @@ def in_order(sections: Iterable[FoundSection]) -> Iterator[FoundSection]:
 
 @dataclass(frozen=True, slots=True)
 class Regained:
-    """Which batches of idempotent producers a stream has."""
+    """The batches of idempotent producers that a restored stream has."""
 
     known: Mapping[int, tuple[int, int]]
-    """By producer, the epoch and the last sequence that the snapshot has."""
+    """By producer, the epoch and the last sequence in the snapshot."""
     appended: set[tuple[int, int, int]] = field(default_factory=set)
-    """Producer, epoch and first sequence of what came since."""
+    """Producer, epoch and first sequence of batches that were added since."""
 
     @classmethod
     def of(cls, tail: Tail) -> "Regained":
@@ -211,12 +211,12 @@ class Regained:
         return cls(known)
 
     def add(self, batch: FoundBatch) -> None:
-        """A batch stands in the restored stream."""
+        """Add a batch of the restored stream."""
         if batch.producer_id >= 0:
             self.appended.add((batch.producer_id, batch.producer_epoch, batch.base_sequence))
 
     def has(self, batch: FoundBatch) -> bool:
-        """Whether a batch of an idempotent producer stands there already."""
+        """Whether the stream already has a batch of an idempotent producer."""
         if batch.producer_id < 0:
             return False
         if (batch.producer_id, batch.producer_epoch, batch.base_sequence) in self.appended:
@@ -228,10 +228,11 @@ class Regained:
 
 
 def append_again(tail: Tail, offset: int, batch: FoundBatch, now_ms: int) -> None:
-    """Take a batch at an offset into the producers' states.
+    """Add a batch at an offset to the producers' states.
 
-    A producer whose batch before this one was lost begins anew with it. One whose later batch is
-    there already, for it went through a broker whose clock is behind, gets this one after it.
+    If the batch before it was lost, the producer begins anew with this one. If a later batch was
+    added before, because this one went through a broker whose clock is behind, the state of the
+    later batch stays.
     """
     if batch.producer_id < 0:
         return

@@ -1,21 +1,22 @@
-"""Bringing a cluster back from the object store after its metadata store was lost.
+"""Brings a cluster back from the object store after its metadata store was lost.
 
-The newest snapshot gives the metadata; files and WAL objects that came after it give back most of
-what was acknowledged since (``recovery``, ``placement``). The cluster keeps its id, topics, offsets
-and groups as the snapshot has them, and gets a new restore epoch, which is the leader epoch that
-clients see. Tables are set to what the log holds afterwards (``pipeline.table_restores``).
+The newest snapshot has the metadata. Newer files and WAL objects have most records that were
+acknowledged since (``recovery``, ``placement``). The cluster keeps its id, topics, offsets and
+groups of the snapshot, and gets a new restore epoch, which clients see as the leader epoch.
+Afterwards tables are set to the content of the log (``pipeline.upkeep.table_restores``).
 
 Invariants:
 
-- Until the last key is written the cluster's record says that it is being restored, and no broker
-  starts. A restore that was broken off is simply run again.
-- Before another key is written the epoch is taken in the object store, so that brokers of another
-  metadata store, and an earlier restore, no longer write or delete. The record comes first: where
-  the metadata store takes no writes, brokers elsewhere go on as if nothing had been tried.
-- A restore ends with a snapshot of its own. One after it begins with what this one placed, and does
-  not look again at what this one looked at.
-- Offsets that an object states count if it was written in the snapshot's epoch: a restore since may
-  have given them to other records.
+- Until the last key is written, the cluster's record says that it is being restored, and no broker
+  starts. An interrupted restore is simply run again.
+- Before any other key is written, the restore takes the epoch in the object store. From then on
+  brokers of another metadata store, and an earlier restore, neither write nor delete. The record is
+  written first: if the metadata store takes no writes, brokers elsewhere go on undisturbed.
+- A restore ends with a snapshot of its own. A later restore starts from it, and does not look again
+at
+  the same objects.
+- Offsets that an object states are used only if it was written in the snapshot's epoch, because a
+  later restore may have given them to other records.
 """
 
 import asyncio
@@ -65,19 +66,19 @@ logger = logging.getLogger(__name__)
 
 KEYS_AT_ONCE: Final = 100
 BY: Final = "restore"
-"""In the place of an incarnation, in the name of the snapshot that a restore writes."""
+"""Replaces the incarnation in the name of the snapshot that a restore writes."""
 BYTES_AT_ONCE: Final = 512 * 1024
 
 Watch = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
+"""Called with the current activity, how much of it is done, and how much there is."""
 
 Holdings = Callable[[SnapshotDescription, Collection[str]], Awaitable[Mapping[str, TableHolding]]]
-"""What the tables of topics, by id, held in a snapshot's epoch, of those that can be asked."""
+"""Returns, by topic id, what the tables had in a snapshot's epoch, if they can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What a restore did, or in a dry run would do."""
+    """The result of a restore or of a dry run."""
 
     snapshot: str
     description: SnapshotDescription
@@ -86,7 +87,7 @@ class Restoration:
     streams: int
     keys: int
     adopted: int
-    """Files of tables among the objects that have no place and are kept."""
+    """Files of tables that could not be placed and are kept."""
     found: Recovered
 
 
@@ -113,12 +114,12 @@ async def restore(
     holdings: Holdings = _no_holdings,
     offload: Offload = in_thread,
 ) -> Restoration:
-    """Restore the newest snapshot, or the one that is named, into an empty metadata store.
+    """Restore the newest or the named snapshot into an empty metadata store.
 
-    ``wait_s`` is the time that brokers of another metadata store get to notice that they are
-    superseded, before the objects are read: what they acknowledge until then is found. Raises
-    ``ConfigurationError`` where there is no snapshot, the store is in use, or files are to be read
-    and what reads them is not installed.
+    ``wait_s`` is the time in which brokers of another metadata store notice the restore, before
+    objects are read. Records that they acknowledge until then are found. Raises
+    ``ConfigurationError`` if there is no snapshot, the store is in use, or the extra ``table`` is
+    missing and there are Parquet files.
     """
     key = await _choose(objects, snapshot)
     watch(f"Reading {key}", 0, 0)
@@ -154,7 +155,7 @@ async def restore(
     own = Snapshot(snapshot_key(epoch, now_ms, BY), 0, now_ms, pending=False)
     if not dry_run:
         await objects.put(own.key, _snapshot(restored, description, epoch, now_ms))
-    # What both refer to is kept until the new epoch has snapshots of its brokers.
+    # The objects of both are kept until brokers take snapshots in the new epoch.
     restored.list_snapshots([Snapshot(key, 0, description.taken_ms, pending=False), own])
     if not dry_run:
         await _write(meta, restored, started, watch)
@@ -192,7 +193,7 @@ async def _choose(objects: ObjectStore, wanted: str | None) -> str:
 async def _check_target(meta: MetadataStore, cluster_id: str) -> None:
     stored = await meta.get(keys.CLUSTER)
     if stored is None:
-        # A broker that outlived its store counts its registration there before it notices.
+        # A broker that still runs may register here before it notices the empty store.
         found = await meta.scan(*EVERYTHING, limit=2)
         strange = [each.key for each in found.entries if each.key != keys.NEXT_BROKER_EPOCH]
         if strange:
@@ -214,7 +215,7 @@ def _refuse_other(stored: Entry, cluster_id: str) -> None:
 
 @dataclass(slots=True)
 class _Finding:
-    """Looks for what is newer than the snapshot."""
+    """Finds files and sections that are newer than the snapshot."""
 
     objects: ObjectStore
     restored: Restored
@@ -251,12 +252,16 @@ class _Finding:
             try:
                 files.append(await self.survey.read(info, name, known_to, live=live))
             except (CorruptMessage, ObjectNotFound) as error:
-                logger.warning("a file cannot be placed: %s", error)
+                logger.warning(
+                    "A file cannot be placed", extra={"object": info.key, "error": error}
+                )
                 self.damaged.append(name)
         return files
 
     async def sections(self) -> list[FoundSection]:
-        """Every section of a flush that is newer than the snapshot; merged ones are set apart."""
+        """The sections of flushes that are newer than the snapshot; merged ones go to
+        ``merged``.
+        """
         known = self.restored.incarnations
         candidates: list[Candidate] = []
         async for info in self.objects.list(WAL):
@@ -285,7 +290,7 @@ class _Finding:
 
 
 async def _next_restore_ms(objects: ObjectStore, epoch: int) -> int | None:
-    """When, by the store's clock, the cluster was restored after this epoch; None: it was not."""
+    """When, by the store's clock, the cluster was restored after this epoch; None if it was not."""
     times = [
         info.modified_ms
         async for info in objects.list(RESTORES)
@@ -295,7 +300,7 @@ async def _next_restore_ms(objects: ObjectStore, epoch: int) -> int | None:
 
 
 def _snapshot(restored: Restored, of: SnapshotDescription, epoch: int, now_ms: int) -> list[bytes]:
-    """A snapshot of what is about to be restored."""
+    """A snapshot of the metadata that will be written."""
     items = restored.everything()
     description = SnapshotDescription(
         cluster=of.cluster,
@@ -311,7 +316,7 @@ def _snapshot(restored: Restored, of: SnapshotDescription, epoch: int, now_ms: i
 
 
 def _restoring(cluster: ClusterRecord, snapshot: str) -> bytes:
-    """The record of a cluster that no broker may start on yet."""
+    """The record of a cluster that is being restored, with which no broker starts."""
     cluster.restoring = snapshot
     return encode(cluster)
 
@@ -327,7 +332,7 @@ async def _write(meta: MetadataStore, restored: Restored, started: bytes, watch:
 
 
 async def _begin(meta: MetadataStore, started: bytes, cluster_id: str) -> None:
-    """Wipe the store. An attempt whose answer was lost does not wipe what was written since."""
+    """Empty the store. A repeated attempt does not delete what was written since the first."""
 
     def decide(values: Values) -> tuple[Writes, None]:
         writes = Writes()
@@ -343,10 +348,10 @@ async def _begin(meta: MetadataStore, started: bytes, cluster_id: str) -> None:
 
 
 async def _put(meta: MetadataStore, started: bytes, puts: dict[str, bytes]) -> None:
-    """Write keys while this restore is under way, and not after it: brokers write then.
+    """Write keys while this restore is running, and not after it, when brokers write.
 
-    An attempt whose answer was lost, and a restore that another one overtook, compare and lose.
-    Raises ``ConfigurationError`` where this one was overtaken.
+    A late attempt, and a restore that another one has replaced, lose the comparison. Raises
+    ``ConfigurationError`` if this restore was replaced.
     """
 
     def decide(values: Values) -> tuple[Writes, None]:
@@ -355,7 +360,7 @@ async def _put(meta: MetadataStore, started: bytes, puts: dict[str, bytes]) -> N
         found = None if there is None else there.value
         if found != started:
             if found is not None and found == puts.get(keys.CLUSTER):
-                return writes, None  # the first attempt landed
+                return writes, None  # The first attempt was applied.
             raise ConfigurationError(
                 "another restore into this metadata store has begun since: this one stops"
             )

@@ -1,9 +1,8 @@
-"""A snapshot's keys in memory, changed to what a restored cluster begins with.
+"""The keys of a snapshot in memory, changed to the first keys of the restored cluster.
 
-``placement`` says where records stand. Every object that was looked at gets a record, so that a
-restore after this one takes none of them for newer, and so that garbage collection deletes only
-what is placed elsewhere: an object with records that have no place is kept for nobody
-(``ADOPTED``) and listed.
+``placement`` decides where records go. Every object that was read gets a record. So a later restore
+does not take it for a newer one, and garbage collection deletes an object only if its records are
+placed elsewhere. An object with records that could not be placed is kept (``ADOPTED``) and listed.
 """
 
 from collections import defaultdict
@@ -44,12 +43,12 @@ from headwater.topic_config.stored import stored_configs
 from headwater.topic_config.topic import compaction_target, topic_defaults
 
 PRODUCER_IDS_SKIPPED: Final = 2**32
-"""More than can have been given out since the snapshot: living producers keep theirs."""
+"""More than can have been assigned since the snapshot, so running producers keep their ids."""
 
 
 @dataclass(slots=True)
 class Recovered:
-    """What was found beyond the snapshot."""
+    """What was found besides the snapshot."""
 
     sections: int = 0
     records: int = 0
@@ -57,38 +56,38 @@ class Recovered:
     files: int = 0
     """Files of jobs that are in the log again."""
     duplicates: int = 0
-    """Batches that the snapshot had already, or that were written twice."""
+    """Batches that the snapshot has, or that were written twice."""
     lost: int = 0
     """Offsets below the last known one whose records are lost."""
     strangers: set[int] = field(default_factory=set)
-    """Streams with records whose topics are newer than the snapshot, or were deleted."""
+    """Streams with records of topics that are newer than the snapshot, or were deleted."""
     unplaced: list[str] = field(default_factory=list)
-    """Objects with records that have no place in the log. They are kept."""
+    """Objects with records that could not be placed. They are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableHolding:
-    """What a topic's table held when the metadata store was lost."""
+    """What a topic's table had when the metadata store was lost."""
 
     files: frozenset[str]
     watermarks: Mapping[int, int]
-    """By stream: everything below is in the table, or was never to be."""
+    """By stream: all records below are in the table, or were never meant for it."""
 
 
 @dataclass(slots=True)
 class UsedObjects:
-    """What a restore makes of the objects that it looks at."""
+    """How a restore uses the objects that it reads."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     live: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By object, the streams that have something of it in their index."""
+    """By object, the streams whose index names it."""
     unplaced: set[str] = field(default_factory=set)
-    """The objects with records that have no place."""
+    """The objects with records that could not be placed."""
     jobs: set[str] = field(default_factory=set)
     """The jobs whose files are in the index."""
 
     def keep(self, key: str, size: int) -> None:
-        """Keep an object of which nothing is placed."""
+        """Keep an object from which nothing is placed."""
         self.sizes[key] = size
         self.unplaced.add(key)
 
@@ -96,9 +95,9 @@ class UsedObjects:
 class Restored:
     """The keys of a cluster that is being restored; ``items`` are a snapshot's.
 
-    Invariant: offsets below a stream's high watermark in the snapshot hold what they held. Above
-    it the new epoch begins where the first record is lost, or is not known to be at its offset;
-    clients are told of that place.
+    Invariant: offsets below a stream's high watermark in the snapshot have the same records as
+    before. Above it, the new epoch begins at the first record that is lost or may have another
+    offset. Clients learn that offset by OffsetForLeaderEpoch.
     """
 
     def __init__(self, items: Iterable[Item], store: str) -> None:
@@ -109,7 +108,7 @@ class Restored:
             key.removeprefix(prefix): decode(Incarnation, self._values[key])
             for key in self._under(prefix)
         }
-        """As the snapshot knows them; none of them writes any more."""
+        """The incarnations in the snapshot. None of them may write any more."""
         self.topics = {
             key.removeprefix(keys.TOPICS): decode(TopicRecord, self._values[key])
             for key in self._under(keys.TOPICS)
@@ -128,7 +127,7 @@ class Restored:
         self.placements: dict[int, StreamPlacement] = {}
         self._files: dict[str, tuple[ObjectInfo, FileName]] = {}
         self._foreign: set[str] = set()
-        """Those of them whose offsets are of another restore epoch."""
+        """Files whose offsets are of another restore epoch."""
         self._indexed = {
             decode(IndexEntry, self._values[key]).key for own in self._index.values() for key in own
         }
@@ -136,7 +135,7 @@ class Restored:
             jobs={job for key in self._indexed if (job := job_of_file(key)) is not None}
         )
         self.last_stream = 0
-        """The greatest number that an object names."""
+        """The highest stream number that an object names."""
         self.found = Recovered()
 
     @property
@@ -147,7 +146,7 @@ class Restored:
         return object_key in self._parts
 
     def begin_epoch(self, epoch: int, object_store: str | None) -> None:
-        """Nobody who wrote before writes now, and jobs that were open are planned anew."""
+        """Remove all incarnations, and all open jobs, which are planned again."""
         cluster = self.cluster
         cluster.epoch, cluster.restoring = epoch, ""
         cluster.objects = object_store or ""
@@ -166,9 +165,9 @@ class Restored:
         return topic.streams[name.partition]
 
     def note_file(self, info: ObjectInfo, name: FileName, *, exact: bool) -> bool:
-        """Take note of a file; returns whether it may be newer than the snapshot.
+        """Note a file; returns whether it may be newer than the snapshot.
 
-        The offsets of one that is not ``exact`` are those of a later restore epoch.
+        If it is not ``exact``, its offsets are those of a later restore epoch.
         """
         if info.key in self._indexed:
             return False
@@ -184,7 +183,7 @@ class Restored:
         return self.tail(stream).high_watermark
 
     def target_of(self, topic: TopicRecord) -> str:
-        """What a topic's records are compacted to."""
+        """The kind of files that a topic's records are compacted to."""
         defaults = topic_defaults(stored_configs(self._values.get(keys.broker_configs(None))))
         return compaction_target({**defaults, **topic.configs})
 
@@ -192,7 +191,7 @@ class Restored:
         self._values[keys.SNAPSHOTS] = encode(Snapshots(listed=list(snapshots)))
 
     def finish(self, epoch: int, now_ms: int) -> None:
-        """Take in where streams end, and which numbers are not given out again."""
+        """Write the ends of all streams, and skip numbers that may be in use."""
         redundant = self._settle_files(now_ms)
         for stream in self.streams:
             self._finish_stream(stream, epoch, redundant.get(stream, []), now_ms)
@@ -261,7 +260,7 @@ class Restored:
                 continue
             stream = self.stream_of(name)
             if name.is_copy and name.job in self.used.jobs and stream is not None:
-                owner = stream  # its table has it, beside the segment in the log
+                owner = stream  # The table has it, besides the segment in the log.
             elif stream is not None and self._is_redundant(key, stream, name):
                 redundant[stream].append(_file_entry(key, name.start, name.end))
                 owner = stream
@@ -274,18 +273,18 @@ class Restored:
         return redundant
 
     def _is_redundant(self, key: str, stream: int, name: FileName) -> bool:
-        """Whether the records of a file stand elsewhere at the same offsets."""
+        """Whether the records of a file are elsewhere at the same offsets."""
         covered = self.placement(stream).covered
         return key not in self._foreign and covered.cover(name.start, name.end)
 
     def _record_objects(self, now_ms: int) -> None:
-        """Record what is in use, what has no place, and what garbage collection may delete."""
+        """Write records of objects: used, not placed, or free for garbage collection."""
         for key, size in self.used.sizes.items():
             live = sorted(self.used.live.get(key, ()))
             if key in self.used.unplaced:
                 live.append(ADOPTED)
             if not live and (self.recorded(key) or is_merged(key)):
-                continue  # a merged object without a record is an orphan, and never placed twice
+                continue  # A merged object without a record is an orphan.
             is_file = key in self._files or not key.startswith("wal/")
             part = 0 if is_file else self.part_of(key)
             parts = 1 if is_file else GROWING
@@ -296,7 +295,7 @@ class Restored:
                 self._values[f"{keys.releases(0)}restored/{key}"] = encode(unused)
 
     def items(self) -> list[Item]:
-        """Every key to write, the cluster's record apart."""
+        """Every key to write except the cluster's record."""
         return [item for item in self.everything() if item[0] != keys.CLUSTER]
 
     def everything(self) -> list[Item]:
@@ -306,7 +305,7 @@ class Restored:
         return len(self._values)
 
     def _move(self) -> None:
-        """Objects are read where they are now: a copy may be in another kind of store."""
+        """Set the object store of all entries: the objects may have been copied to another one."""
         for key in self._under(keys.indexes(0)):
             entry = decode(IndexEntry, self._values[key])
             if entry.store not in ("", self.store):

@@ -1,19 +1,20 @@
-"""Snapshots of the metadata in the object store, so that a cluster outlives its metadata store.
+"""Snapshots of the metadata in the object store, so that a cluster survives the loss of its
+metadata store.
 
-Any broker may take one; housekeeping has one do it. The store itself lists those that are kept.
+Any broker may take one; housekeeping chooses one broker. The metadata store lists the kept
+snapshots.
 
 Invariants:
 
-- A snapshot is the store at one revision, its ephemeral keys apart.
-- Every object that a kept snapshot's index refers to exists, and every WAL object that was
-  committed after it does too. Garbage collection asks ``horizon`` and leaves alone what was
-  released after the oldest kept snapshot; a snapshot is listed, as pending, before its scan
-  begins, so what is released while it is taken is left alone too. Comparisons are between
-  revisions, not clocks.
-- No more than a part of a snapshot is in memory (``snapshot_file``).
-- A snapshot that newer ones replace leaves the list before its object is deleted. One that is let
-  go because none are taken any more leaves it after that: a restore would find it, and not all
-  that it refers to.
+- A snapshot is the store at one revision, without ephemeral keys.
+- Every object that the index of a kept snapshot names exists, and so does every WAL object that was
+  committed after it. Garbage collection keeps objects that were released after the oldest kept
+  snapshot (``horizon``). A snapshot is listed as pending before its scan begins, so objects that
+  are released during the scan are kept, too. Revisions are compared, not clocks.
+- At most one part of a snapshot is in memory (``snapshot_file``).
+- A replaced snapshot is removed from the list before its object is deleted. A snapshot that expires
+  because no newer ones are taken is removed from the list after that: otherwise a restore could
+  find it, but not all objects that it names.
 """
 
 import logging
@@ -53,11 +54,11 @@ logger = logging.getLogger(__name__)
 PREFIX: Final = "snapshots/"
 PAGE: Final = 250
 PART_BYTES: Final = 8 * 2**20
-"""Keys and values that are held at once; more of them make another object."""
+"""Bytes of keys and values of one part object."""
 EVERYTHING: Final = ("!", "~")
 """All keys are readable and begin with a letter."""
-_PASSING: Final = (keys.BROKERS, keys.COORDINATORS, keys.DRAINS, keys.SNAPSHOTS)
-"""What belongs to processes that live now, and the list of snapshots itself."""
+_TRANSIENT: Final = (keys.BROKERS, keys.COORDINATORS, keys.DRAINS, keys.SNAPSHOTS)
+"""Keys of running processes, and the list of snapshots itself: they are in no snapshot."""
 
 
 class Snapshot(msgspec.Struct, array_like=True):
@@ -65,7 +66,7 @@ class Snapshot(msgspec.Struct, array_like=True):
 
     key: str
     revision: int
-    """What it shows; of a pending one, a revision that is not after it."""
+    """Its revision; of a pending snapshot, a revision that is not after it."""
     taken_ms: int
     pending: bool
 
@@ -77,7 +78,7 @@ class Snapshots(Value):
 
 
 async def listed_snapshots(meta: MetadataStore) -> list[Snapshot]:
-    """The snapshots that hold garbage back: those that are kept, and those being taken."""
+    """The snapshots that keep garbage: complete ones and those being taken."""
     stored = await meta.get(keys.SNAPSHOTS)
     return [] if stored is None else decode(Snapshots, stored.value).listed
 
@@ -88,12 +89,12 @@ async def kept_snapshots(meta: MetadataStore) -> list[Snapshot]:
 
 
 async def horizon(meta: MetadataStore) -> int | None:
-    """What was released after this revision may be needed by a snapshot; None: there is none."""
+    """A snapshot may need objects that were released after this revision; None if there is none."""
     return min((each.revision for each in await listed_snapshots(meta)), default=None)
 
 
 async def unlist(meta: MetadataStore, gone: Collection[str]) -> None:
-    """Let go of snapshots, by their keys, and of what they hold back."""
+    """Remove snapshots from the list, so that they keep no garbage."""
 
     def decide(values: Values) -> tuple[Writes, None]:
         writes, known = Writes(), _known(values)
@@ -107,7 +108,7 @@ async def unlist(meta: MetadataStore, gone: Collection[str]) -> None:
 def snapshot_key(epoch: int, number: int, incarnation: str) -> str:
     """Keys sort by epoch and then as they were begun.
 
-    The number is the time, or the next one after the last where a clock is behind another.
+    The number is the time in ms, or the last number plus one if a clock is behind.
     """
     return f"{PREFIX}{epoch:010d}/{number:015d}-{incarnation}{SUFFIX}"
 
@@ -117,7 +118,7 @@ def _number(key: str) -> int:
 
 
 class Snapshotter:
-    """Takes snapshots; several at once do no harm, the last one's is kept."""
+    """Takes snapshots. Several brokers may do it at once; the last one's is kept."""
 
     def __init__(
         self,
@@ -139,11 +140,11 @@ class Snapshotter:
         self._offload = offload
 
     async def take(self) -> SnapshotDescription | None:
-        """Take one, and drop those beyond the number that is kept.
+        """Take a snapshot, and delete the oldest ones.
 
-        None where another broker has begun one since, or the cluster's record is gone. Raises
-        ``ConfigurationError`` where the objects are not those of this metadata store, or it went
-        back to an earlier state.
+        Returns None if another broker has begun one since, or the cluster's record is gone. Raises
+        ``ConfigurationError`` if the objects are not those of this metadata store, or it went back
+        to an earlier state.
         """
         stored = await self._meta.get(keys.CLUSTER)
         if stored is None:
@@ -176,20 +177,25 @@ class Snapshotter:
         if own.key not in kept:
             return None
         logger.info(
-            "took a snapshot of the metadata: %d keys at revision %d, %d bytes in %s",
-            copied.entries, copied.revision, copied.bytes, own.key,
-        )  # fmt: skip
+            "Took a snapshot of the metadata",
+            extra={
+                "keys": copied.entries,
+                "revision": copied.revision,
+                "bytes": copied.bytes,
+                "object": own.key,
+            },
+        )
         return description
 
     async def _copy(self, key: str) -> "_Copied":
-        """Write the entries as parts, all but the last ones; no more than a part is in memory."""
+        """Write all entries but the last ones as parts; at most one part is in memory."""
         copied = _Copied()
         size = 0
         async with aclosing(self._meta.scan_pages(*EVERYTHING, size=PAGE)) as pages:
             async for page in pages:
                 copied.revision = page.revision
                 for entry in page.entries:
-                    if entry.key.startswith(_PASSING):
+                    if entry.key.startswith(_TRANSIENT):
                         continue
                     copied.rest.append((entry.key, entry.value))
                     copied.entries += 1
@@ -213,7 +219,7 @@ class Snapshotter:
             last = max((_number(each.key) for each in known.listed), default=0)
             key = snapshot_key(epoch, max(taken_ms, last + 1), name)
             own = Snapshot(key, before, taken_ms, pending=True)
-            # A pending one of another is given up: it finds that it is no longer listed.
+            # A pending snapshot of another broker is abandoned: it is no longer in the list.
             kept = [each for each in known.listed if not each.pending]
             known.listed = [*kept, own]
             writes.put(keys.SNAPSHOTS, encode(known))
@@ -236,22 +242,22 @@ class Snapshotter:
         return await transact(self._meta, [keys.SNAPSHOTS], decide)
 
     async def _delete_others(self, kept: Sequence[str], cluster: ClusterRecord) -> None:
-        """Delete what is not listed: older ones, those given up, those from before a restore."""
+        """Delete unlisted snapshots: older and abandoned ones, and those from before a restore."""
         newest = max(kept, default="")
         gone = [
             info.key
             async for info in self._objects.list(PREFIX)
             if (of := snapshot_of(info.key)) not in kept and of < newest
         ]
-        if gone:  # they were seen first: those of a restore that has begun since are not among them
+        if gone:  # Listed before this check, so snapshots of a new restore are not among them.
             await check_not_restored(self._objects, cluster)
-        # A snapshot goes before its parts: a restore finds it whole or not at all.
+        # A snapshot is deleted before its parts, so a restore finds it whole or not at all.
         await self._reclaimer.delete(gone, Reason.SNAPSHOT_REPLACED)
 
 
 @dataclass(slots=True)
 class _Copied:
-    """What of the store was copied so far; ``rest`` is in no part yet."""
+    """The progress of a copy; ``rest`` are the entries that are in no part yet."""
 
     revision: int = 0
     entries: int = 0
@@ -263,7 +269,7 @@ class _Copied:
 async def read_snapshot(objects: ObjectStore, key: str) -> tuple[SnapshotDescription, list[Item]]:
     """A snapshot with all of its entries.
 
-    Raises ``CorruptMessage`` if it is not whole, ``UnknownFormat`` for a newer version.
+    Raises ``CorruptMessage`` if it is damaged or incomplete, ``UnknownFormat`` for a newer version.
     """
     description, last = decode_snapshot(await objects.get(key))
     items: list[Item] = []
@@ -271,12 +277,12 @@ async def read_snapshot(objects: ObjectStore, key: str) -> tuple[SnapshotDescrip
         items += decode_part(await objects.get(part_key(key, number)))
     items += last
     if len(items) != description.entries:
-        raise CorruptMessage(f"{key} has {len(items)} entries of {description.entries}")
+        raise CorruptMessage(f"{key} has {len(items)} of {description.entries} entries")
     return description, items
 
 
 async def delete_expired(objects: ObjectStore, reclaimer: Reclaimer, key: str) -> None:
-    """Delete a snapshot that is too old, and its parts; what is absent is no error."""
+    """Delete a snapshot and its parts; an absent object is no error."""
     await reclaimer.delete([key], Reason.SNAPSHOT_EXPIRED)
     async for info in objects.list(part_key(key, 0).rpartition("/")[0] + "/"):
         await reclaimer.delete([info.key], Reason.SNAPSHOT_EXPIRED)

@@ -1,8 +1,8 @@
-"""The files of jobs that are newer than a snapshot, as a restore finds them in the object store.
+"""Reads the files of jobs that are newer than a snapshot, for a restore.
 
-A file's key states its topic, partition and range, and a file that exists is whole. A Parquet file
-notes the chunks that it holds (``file_notes``); one without a note could be placed a second time
-beside its chunks, so it is not placed at all.
+The key of a file states its topic, partition and range, and a file that exists is complete. A
+Parquet file notes the chunks that it was made from (``file_notes``). Without the note its records
+could be placed twice, once from the chunks, so a file without a note is not placed.
 """
 
 from collections.abc import Iterator
@@ -47,10 +47,10 @@ class FileSurvey:
     async def read(
         self, info: ObjectInfo, name: FileName, known_to: int, *, live: bool
     ) -> SurvivingFile:
-        """A file; producers are told of its records from ``known_to`` on.
+        """Read a file, with the batches of producers from offset ``known_to`` on.
 
-        Raises ``CorruptMessage`` or ``ObjectNotFound`` where it cannot be placed, and
-        ``ConfigurationError`` where what reads Parquet files is missing.
+        Raises ``CorruptMessage`` or ``ObjectNotFound`` if it cannot be placed, and
+        ``ConfigurationError`` if it is a Parquet file and the extra ``table`` is missing.
         """
         if name.suffix == SEGMENT_SUFFIX:
             return await self._read_segment(info, name)
@@ -72,7 +72,7 @@ class FileSurvey:
         parquet = await self._module()
         survey = await self._offload(lambda: parquet.survey(tail, entry))
         if survey.notes is None:
-            raise CorruptMessage(f"{info.key} does not note the chunks that it holds")
+            raise CorruptMessage(f"{info.key} has no note of its chunks")
         entry.max_timestamp = survey.max_timestamp
         batches: list[PlacedBatch] = []
         for extent in survey.footer.extents:
@@ -132,7 +132,7 @@ def _segment_batches(data: bytearray, key: str, name: FileName) -> Iterator[Plac
     if (magic, version, footer_magic) != (MAGIC, VERSION, FOOTER_MAGIC):
         raise CorruptMessage(f"{key} is no segment of version {VERSION}")
     if (start, start + records, last + 1) != (name.start, name.end, name.end):
-        raise CorruptMessage(f"{key} does not hold the range that it is named for")
+        raise CorruptMessage(f"{key} does not have the range in its name")
     if crc32(chunk) != checksum:
         raise CorruptMessage(f"the checksum of {key} does not match its bytes")
     offset = start

@@ -77,7 +77,7 @@ def test_a_manifest_ends_where_a_transaction_is_full(operations: int | None, end
 
 
 def test_a_manifest_whose_first_part_is_too_much_is_refused() -> None:
-    with pytest.raises(ManifestTooLarge, match=r"makes 8 writes.*takes 7"):
+    with pytest.raises(ManifestTooLarge, match=r"needs 8 writes.*takes 7"):
         fit_manifest(Manifest([part(0, 4, SEGMENT)], (), [part(0, 4)]), 7)
 
 
@@ -106,7 +106,7 @@ def test_an_index_that_does_not_fit_a_job_stops_the_swap() -> None:
         ],
     )  # fmt: skip
     entry = IndexEntry(start=0, end=10, kind=WAL, length=1, size=1, max_timestamp=0, created_ms=0)
-    with pytest.raises(KafkaError, match="reaches out"):
+    with pytest.raises(KafkaError, match="is not inside its range"):
         rearrange(job, [entry], 0)
-    with pytest.raises(KafkaError, match="lacks"):
+    with pytest.raises(KafkaError, match="no index entry has the end"):
         rearrange(job, [], 0)
