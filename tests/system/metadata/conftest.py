@@ -12,7 +12,7 @@ from typing import Protocol
 import pytest
 
 from peers.service import Service
-from peers.toxiproxy import Proxy, Toxiproxy, start_toxiproxy
+from peers.toxiproxy import Proxy, Toxiproxy
 from tests.support.meta.conformance import Backend
 from tests.support.metadata_servers.etcd import EtcdServers
 from tests.support.metadata_servers.oxia import OxiaServers
@@ -82,13 +82,6 @@ def backend(
 ) -> Backend:
     """Every backend in turn, with nothing in it."""
     return servers[request.param].backend(f"test-{next(names)}")
-
-
-@pytest.fixture(scope="session")
-def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toxiproxy]:
-    server = start_toxiproxy(tmp_path_factory.mktemp("toxiproxy") / "log")
-    yield server
-    server.stop()
 
 
 @pytest.fixture

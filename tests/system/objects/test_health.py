@@ -14,16 +14,9 @@ from headwater.objects.remote.s3 import open_s3
 from headwater.objects.remote.store import RemoteObjects
 from headwater.objects.retrying import BACKOFF, RetryingObjects, TransientFailure
 from peers.s3_server import S3Server
-from peers.toxiproxy import Proxy, Toxiproxy, start_toxiproxy
+from peers.toxiproxy import Proxy, Toxiproxy
 
 pytestmark = pytest.mark.usefixtures("s3_credentials")
-
-
-@pytest.fixture(scope="module")
-def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toxiproxy]:
-    server = start_toxiproxy(tmp_path_factory.mktemp("toxiproxy") / "toxiproxy.log")
-    yield server
-    server.stop()
 
 
 @pytest.fixture
