@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 
 from headwater.clock import boot_seconds
@@ -47,7 +48,7 @@ INLINE_BYTES = 64 * 2**20
 """Bytes of inline records. etcd's space quota is 2 GiB by default and includes old revisions."""
 PAGE_KEYS = 1_000
 KEYS_AT_ONCE = 100_000
-"""Keys, without their values, that ``scan_pages`` asks for at once; one has about 60 bytes."""
+"""Keys that ``scan_pages`` reads at once, without values; a key takes about 60 bytes."""
 LOSSES_BEFORE_MARK = 3
 """A transaction that has lost this many times puts a mark (see ``turn_marks``)."""
 
@@ -138,20 +139,21 @@ class EtcdStore:
         return scan
 
     async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
-        # etcd counts the whole requested range for each answer, whatever the limit is. So this
-        # asks for many keys at once, and then for the entries of ranges of one page each.
+        # For each answer etcd counts all keys of the requested range, whatever the limit is.
+        # Therefore many keys are read without values first, and then one exact range per page.
         first, after, revision = self._keys.path(start), self._keys.path(end), 0
         more = True
         while more:
             keys = await self._range(first, after, KEYS_AT_ONCE, revision, keys_only=True)
             revision, more = revision or keys.header.revision, keys.more
-            bounds = [found.key for found in keys.kvs[::size]]
-            first = keys.kvs[-1].key + b"\0" if keys.kvs else after
-            for low, high in zip(bounds, [*bounds[1:], first], strict=True):
+            if not keys.kvs:
+                yield Scan([], revision)
+                return
+            first = keys.kvs[-1].key + b"\0"
+            bounds = [*(found.key for found in keys.kvs[::size]), first]
+            for low, high in pairwise(bounds):
                 answer = await self._range(low, high, 0, revision)
                 yield Scan(list(map(self._keys.entry, answer.kvs)), revision)
-            if not bounds:
-                yield Scan([], revision)
 
     async def _scan(self, first: bytes, after: bytes, limit: int | None, *, revision: int) -> Scan:
         """Read a range page by page, all pages at one revision."""

@@ -48,3 +48,11 @@ async def test_pages_of_a_large_store_do_not_each_count_all_of_it(
     await store.close()
     assert found == names
     assert state.visited <= 3 * KEYS
+
+
+async def test_an_empty_range_has_one_empty_page() -> None:
+    members = SimulatedMembers(EtcdState(), Network(Random(1), CALM))
+    store = EtcdStore(parse_etcd_address("etcd://127.0.0.1/cluster"), Random(1), members)
+    async with aclosing(store.scan_pages("k", "l", size=PAGE)) as pages:
+        assert [page.entries async for page in pages] == [[]]
+    await store.close()
