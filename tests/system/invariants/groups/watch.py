@@ -23,16 +23,25 @@ NOT_HERE = (
 
 
 async def until_at_work(fleet: Fleet) -> None:
-    """Every member has a share and every group has committed: harm before that says little."""
-    async with asyncio.timeout(START_SECONDS):
-        while True:
-            await asyncio.sleep(0.2)
+    """Wait until every member has a share and every group has committed.
+
+    Faults before that show little. A time-out names the members and groups that are missing.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        await asyncio.sleep(0.2)
+        idle, silent = [], set(fleet.groups)
+        for member in fleet.members:
             history = GroupHistory()
-            fleet.tell(history)
-            owners = {claim.owner for claim in history.claims if claim.partitions}
-            committed = {commit.group for commit in history.committed}
-            if len(owners) >= len(fleet.members) and len(committed) == len(fleet.groups):
-                return
+            history.read(member.group, member.written())
+            if not any(claim.partitions for claim in history.claims):
+                idle.append(member.files.name)
+            silent -= {commit.group for commit in history.committed}
+        if not idle and not silent:
+            return
+        assert time.monotonic() < deadline, (
+            f"after {START_SECONDS} s: no partitions for {idle}, no commits of {sorted(silent)}"
+        )
 
 
 async def until_drained(
