@@ -168,6 +168,39 @@ REQUESTS: dict[str, tuple[int, int, dict[str, Any]]] = {
     ),
     "DescribeTransactions": (65, 0, {"transactional_ids": names(100_000)}),
     "ConsumerGroupDescribe": (69, 1, {"group_ids": names(100_000)}),
+    "Fetch of topics that are absent": (
+        1, 12, {**FETCH, "topics": [
+            {"topic": name, "partitions": [fetched(0)]} for name in names(30_000)
+        ]},
+    ),
+    "SyncGroup": (
+        14, 5, {"group_id": "many", "assignments": [
+            {"member_id": name, "assignment": b""} for name in names(100_000)
+        ]},
+    ),
+    "ListGroups": (16, 5, {"states_filter": names(100_000), "types_filter": names(100_000)}),
+    "DeleteTopics": (20, 6, {"topics": [{"name": name} for name in names(30_000)]}),
+    "OffsetForLeaderEpoch": (
+        23, 4, {"topics": [{"topic": TOPIC, "partitions": Repeat({"partition": 0}, 50_000)}]}
+    ),
+    "CreateAcls": (30, 3, {"creations": Repeat({"resource_name": "x"}, 50_000)}),
+    "IncrementalAlterConfigs": (
+        44, 1, {"validate_only": True, "resources": Repeat(
+            {"resource_type": 2, "resource_name": TOPIC}, 100_000
+        )},
+    ),
+    "AlterPartitionReassignments": (
+        45, 0, {"topics": [
+            {"name": TOPIC, "partitions": Repeat({"partition_index": 0, "replicas": [0]}, 80_000)}
+        ]},
+    ),
+    "DescribeUserScramCredentials": (50, 0, {"users": [{"name": n} for n in names(100_000)]}),
+    "ConsumerGroupHeartbeat": (
+        68, 1, {"group_id": "many-owned", "member_id": "m", "rebalance_timeout": 60_000,
+                "subscribed_topic_names": [TOPIC], "topic_partitions": [
+            {"topic_id": UUID(int=n + 1), "partitions": [0]} for n in range(50_000)
+        ]},
+    ),
     "DescribeTopicPartitions": (
         75, 0, {"topics": [{"name": name} for name in names(50_000)],
                 "response_partition_limit": 2_000},

@@ -20,14 +20,21 @@ from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """One result for each partition."""
+    """One result for each partition; one that is asked for again is looked up once."""
+    found: dict[tuple[str, int, int, int], Values] = {}
+
+    async def find(name: str, asked: Any) -> Values:
+        key = (name, asked.partition, asked.leader_epoch, asked.current_leader_epoch)
+        if key not in found:
+            found[key] = await _end(services, context, name, asked)
+        return found[key]
+
     return {
         "topics": [
             {
                 "topic": topic.topic,
                 "partitions": [
-                    await _end(services, context, topic.topic, one)
-                    async for one in in_turns(topic.partitions)
+                    await find(topic.topic, one) async for one in in_turns(topic.partitions)
                 ],
             }
             async for topic in in_turns(request.topics)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headwater.engine import Topic
 from headwater.wire.error_codes import Code
 from headwater.wire.messages.api_versions import ApiKey
 from tests.support.broker.running import NOW, RunningBroker, batch, produce_fields
@@ -92,6 +93,32 @@ async def test_end_of_an_epoch(
     )
     found = response.topics[0].partitions[0]
     assert (found.error_code, found.leader_epoch, found.end_offset) == expected
+
+
+async def test_an_epoch_is_looked_up_once_for_each_partition_of_a_request(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(broker)
+    engine = broker.services.engine
+    asked: list[tuple[int, int]] = []
+    end_of_epoch = engine.end_of_epoch
+
+    async def noted(topic: Topic, partition: int, epoch: int) -> int:
+        asked.append((partition, epoch))
+        return await end_of_epoch(topic, partition, epoch)
+
+    monkeypatch.setattr(engine, "end_of_epoch", noted)
+    partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+    response = await broker.call(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        4,
+        replica_id=-1,
+        topics=[{"topic": "t", "partitions": [partition] * 3}] * 2,
+    )
+    ends = [one.end_offset for topic in response.topics for one in topic.partitions]
+    assert len(ends) == 6
+    assert len(set(ends)) == 1
+    assert asked == [(0, 0)]
 
 
 async def init(
