@@ -1,4 +1,4 @@
-"""Where the objects of the object store are for Iceberg, which names them by location.
+"""Iceberg locations of objects in the object store.
 
 >>> object_location("s3://lake/prod?region=eu-central-1", "tables/x/data/0/f.parquet")
 's3://lake/prod/tables/x/data/0/f.parquet'
@@ -13,23 +13,23 @@ from headwater.errors import ConfigurationError
 
 
 def object_location(objects_url: str, key: str) -> str:
-    """The location of an object. Raises ``ConfigurationError`` where Iceberg has none for it."""
+    """The location of an object. Raises ``ConfigurationError`` if Iceberg cannot address it."""
     return f"{_base(objects_url)}/{key}"
 
 
 def object_key(objects_url: str, location: str) -> str | None:
-    """The key of the object at a location; None where it is outside the object store."""
+    """The key of the object at a location; None if it is outside the object store."""
     base = _base(objects_url) + "/"
     return location.removeprefix(base) if location.startswith(base) else None
 
 
 def table_location(objects_url: str, topic_id: str) -> str:
-    """A topic's own place: one created again has another id, and so another place."""
+    """The location of a topic's table; unique for each topic id."""
     return object_location(objects_url, f"tables/{topic_id}")
 
 
 def storage_properties(objects_url: str) -> dict[str, str]:
-    """What pyiceberg needs to reach the objects: the same endpoint, region and credentials."""
+    """Properties with which pyiceberg opens the object store: endpoint, region, credentials."""
     parts = urlsplit(objects_url)
     if parts.scheme != "s3":
         return {"py-io-impl": "headwater.tables.files.durable_io.DurableFileIO"}
@@ -67,7 +67,9 @@ def _base(objects_url: str) -> str:
         case "file" if not set(path) & set("%#?"):
             return f"file://{path}"
         case "file":
-            raise ConfigurationError(f"{path!r}: a table's directory has no %, # or ? in its path")
+            raise ConfigurationError(
+                f"{path!r}: the path of a table's directory must not contain %, # or ?"
+            )
         case _:
             raise ConfigurationError(
                 f"tables need objects in a directory (file:///) or a bucket (s3://), "

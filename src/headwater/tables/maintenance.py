@@ -1,6 +1,6 @@
-"""Keeping a table's history short: old snapshots go, and with them the metadata they alone used.
+"""Expiry of table snapshots, and deletion of metadata that only these used.
 
-Data files are not touched here: ``live_files.unreferenced`` says which of them no snapshot needs.
+Data files are not deleted here; ``live_files.unreferenced`` finds those that no snapshot needs.
 """
 
 import logging
@@ -32,19 +32,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """What an expiry did."""
+    """The result of an expiry."""
 
     expired: tuple[int, ...] = ()
-    """Snapshots that the table has no more."""
+    """Ids of expired snapshots."""
     deleted: tuple[str, ...] = ()
-    """Locations of manifests and manifest lists that went with them."""
+    """Locations of deleted manifests and manifest lists."""
 
 
 def expire_snapshots(target: TopicTable, settings: TableSettings, *, now_ms: int) -> Expiry:
-    """Expire the snapshots that the settings do not keep, and delete the metadata of theirs.
+    """Expire the snapshots that the settings do not keep, and delete their metadata.
 
-    Where a rival commits in between nothing is done; the next call will. Branches and tags that
-    users made keep what they point at. Raises ``CatalogUnavailable`` or ``TableMismatch``.
+    If another process commits in between, nothing is done until the next call. Users' branches and
+    tags protect their snapshots. Raises ``CatalogUnavailable`` or ``TableMismatch``.
     """
     table = load_table(target)
     metadata = table.metadata
@@ -60,13 +60,13 @@ def expire_snapshots(target: TopicTable, settings: TableSettings, *, now_ms: int
             garbage = _metadata_of(table, line, set(gone))
             _remove_snapshots(table, gone)
         except (CommitFailedException, FileNotFoundError):
-            return Expiry()  # a rival was faster, with a commit or with this very expiry
+            return Expiry()  # another process committed or expired first
         _delete(table, garbage)
     return Expiry(expired=tuple(gone), deleted=tuple(garbage))
 
 
 def _remove_snapshots(table: "Table", gone: Sequence[int]) -> None:
-    """Raises ``CommitFailedException`` where the table has changed since it was loaded."""
+    """Raises ``CommitFailedException`` if the table has changed since it was loaded."""
     try:
         commit_updates(
             table,
@@ -78,11 +78,11 @@ def _remove_snapshots(table: "Table", gone: Sequence[int]) -> None:
             ),
         )
     except (ValueError, BadRequestError) as error:
-        # The answer where a snapshot is not there; no requirement can ask for that before.
+        # Raised if a snapshot does not exist, for which there is no requirement.
         there = {one.snapshot_id for one in table.catalog.load_table(table.name()).snapshots()}
         if there.issuperset(gone):
             raise
-        raise CommitFailedException("expired by a rival") from error
+        raise CommitFailedException("expired by another process") from error
 
 
 def plan_expiry(
@@ -92,26 +92,26 @@ def plan_expiry(
     *,
     now_ms: int,
 ) -> list[int]:
-    """The snapshots to expire, given (id, time) from the current one back.
+    """The snapshots to expire, given (id, time) of the current one and its ancestors.
 
-    The newest ``keep_snapshots`` stay; the rest goes by age, or where there are too many.
+    The newest ``keep_snapshots`` stay. Others expire by age, or beyond ``max_snapshots``.
     """
     return [
         number
-        for place, (number, time_ms) in enumerate(line)
-        if place >= settings.keep_snapshots
+        for position, (number, time_ms) in enumerate(line)
+        if position >= settings.keep_snapshots
         and number not in protected
-        and (place >= settings.max_snapshots or now_ms - time_ms > settings.snapshot_age_ms)
+        and (position >= settings.max_snapshots or now_ms - time_ms > settings.snapshot_age_ms)
     ]
 
 
 def _metadata_of(table: "Table", line: "Sequence[Snapshot]", gone: set[int]) -> list[str]:
-    """The manifest lists of snapshots that go, and the manifests that are in no other's.
+    """The manifest lists of expired snapshots, and the manifests that no kept snapshot uses.
 
-    A manifest that left the line does not come back to it. So of the kept ones in the line only
-    those count that are not newer than the first after the newest that goes.
+    A manifest that leaves the current line of snapshots does not return to it. So newer snapshots
+    of the line need not be read, except the first one after the newest expired snapshot.
     """
-    newest = next(place for place, one in enumerate(line) if one.snapshot_id in gone)
+    newest = next(position for position, one in enumerate(line) if one.snapshot_id in gone)
     safe = {one.snapshot_id for one in line[: max(newest - 1, 0)]}
     going, kept = [], set()
     for snapshot in table.metadata.snapshots:
@@ -125,8 +125,8 @@ def _metadata_of(table: "Table", line: "Sequence[Snapshot]", gone: set[int]) -> 
 def delete_orphaned_metadata(target: TopicTable, *, older_than_ms: int, now_ms: int) -> list[str]:
     """Delete metadata that no snapshot and no version of the table refers to.
 
-    A process that died in the middle of a commit leaves some. ``older_than_ms`` is longer than
-    any commit takes. Returns the locations.
+    A process that dies during a commit leaves such files. ``older_than_ms`` must be longer than any
+    commit takes. Returns the locations.
     """
     from pyarrow.fs import FileSelector
     from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -138,11 +138,11 @@ def delete_orphaned_metadata(target: TopicTable, *, older_than_ms: int, now_ms: 
         listed: Sequence[Any] = files.fs_by_scheme(scheme, netloc).get_file_info(
             FileSelector(path, allow_not_found=True)
         )
-        # Loaded after the files were listed: what was committed in between is in use.
+        # Loaded after the listing, so that files of concurrent commits are in use.
         table = load_table(target)
         used = _names_in_use(table)
         if _name(table.metadata_location) not in {info.base_name for info in listed}:
-            return []  # the table's metadata is kept somewhere else, and so is none of this known
+            return []  # the table's metadata is in another directory
         orphans = [
             f"{base}/{info.base_name}"
             for info in listed
@@ -157,8 +157,8 @@ def delete_orphaned_metadata(target: TopicTable, *, older_than_ms: int, now_ms: 
 def _names_in_use(table: "Table") -> set[str]:
     """The names of a table's metadata files.
 
-    Names and not locations, because catalogs write one location in several ways (``file:/`` and
-    ``file:///``, ``s3`` and ``s3a``); a name has a random part and is never used twice.
+    Names, because catalogs write the same location in several ways (``file:/`` and ``file:///``,
+    ``s3`` and ``s3a``). A name has a random part, so it is unique.
     """
     metadata = table.metadata
     used = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
@@ -182,4 +182,6 @@ def _delete(table: "Table", locations: Iterable[str]) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            _log.warning("%s could not be deleted: %s; no table refers to it", location, error)
+            _log.warning(
+                "Cannot delete an unreferenced file", extra={"location": location, "error": error}
+            )

@@ -1,4 +1,4 @@
-"""Which table is a topic's.
+"""Names of topics' tables.
 
 >>> table_name("headwater.<topic>", "orders.eu", {})
 ('headwater', 'orders_eu')
@@ -18,11 +18,11 @@ from headwater.topic_config.table import check_table_name
 TOPIC: Final = "<topic>"
 
 TableName = tuple[str, ...]
-"""Namespaces, then the table, as pyiceberg's identifiers are."""
+"""Namespaces and the table's name, as in pyiceberg's identifiers."""
 
 
 def check_template(template: str) -> None:
-    """Raises ``ConfigurationError`` unless ``template`` gives every topic a table of its own."""
+    """Raises ``ConfigurationError`` unless ``template`` gives every topic its own table."""
     reason = "" if TOPIC in template else f"it has no {TOPIC}"
     try:
         check_table_name(template.replace(TOPIC, "topic"))
@@ -36,20 +36,20 @@ def check_template(template: str) -> None:
 
 
 def table_name(template: str, topic: str, configs: Mapping[str, str]) -> TableName:
-    """A topic's table, by its own configuration or else by the template.
+    """The name of a topic's table, by its configuration or the template.
 
-    A dot in a topic's name becomes an underscore, since it would be a namespace in SQL. Where
-    two topics come to the same name the second one's table is refused when it is made.
+    A dot in a topic's name becomes an underscore, because it would separate namespaces. If two
+    topics get the same name, the creation of the second table is refused.
     """
     own = topic_configs.text(configs, "headwater.table.name")
     return tuple((own or template.replace(TOPIC, topic.replace(".", "_"))).split("."))
 
 
 def retired_name(name: TableName, topic_id: str) -> TableName:
-    """What a table is renamed to when its topic was created again under the same name."""
+    """The new name of a table whose topic was deleted and created again."""
     return (*name[:-1], f"{name[-1]}_deleted_{topic_id[:8]}")
 
 
 def dotted(name: TableName) -> str:
-    """A table's name as people write it."""
+    """A table's name with dots."""
     return ".".join(name)

@@ -1,4 +1,4 @@
-"""How tables are partitioned and sorted, as Iceberg has it."""
+"""Iceberg partition specs and sort order of tables."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -19,7 +19,7 @@ from headwater.tables.schema import ICEBERG, OFFSET_ID
 from headwater.topic_config.table import PartitionTerm, parse_partitioning
 
 SORT_ORDER: Final = SortOrder(SortField(source_id=OFFSET_ID, transform=IdentityTransform()))
-"""Files are sorted by offset; within a file there is one stream."""
+"""Files are sorted by offset, and contain one stream."""
 
 _SIMPLE: Final[dict[str, Any]] = {
     "identity": IdentityTransform,
@@ -31,7 +31,7 @@ _SIMPLE: Final[dict[str, Any]] = {
 
 
 def partition_spec(partitioning: str) -> PartitionSpec:
-    """The spec that ``headwater.table.partition-by`` asks for."""
+    """The spec for ``headwater.table.partition-by``."""
     return PartitionSpec(*_fields(parse_partitioning(partitioning)))
 
 

@@ -1,7 +1,7 @@
-"""The columns of every table that Headwater makes, for Iceberg and for Arrow.
+"""The columns of topics' tables, for Iceberg and for Arrow.
 
-Field ids are fixed for ever: readers of files and of tables find columns by them. A column
-that comes later gets the next free id; none is ever used again for something else.
+Field ids never change, because readers find columns by them. A new column gets the next free id; an
+id is never used again for another column.
 """
 
 from typing import Any, Final
@@ -48,7 +48,7 @@ ICEBERG: Final = Schema(
     NestedField(10, "attributes", IntegerType(), required=True),
     NestedField(11, "record_crc", IntegerType()),
 )
-"""Header keys are bytes because nothing makes them valid UTF-8; times are UTC."""
+"""Header keys are bytes, because they need not be valid UTF-8. Times are UTC."""
 
 
 def _field(name: str, kind: Any, number: int, *, required: bool = True) -> Any:
@@ -76,13 +76,13 @@ ARROW: Final = pa.schema(
         _field("record_crc", pa.int32(), 11, required=False),
     ]
 )
-"""``ICEBERG`` as Parquet files have it."""
+"""The same schema for Parquet files."""
 
 
 def to_table(batch: Any) -> Any:
-    """A ``pyarrow.RecordBatch`` of the decoder as one of ``ARROW``; no bytes are copied.
+    """Convert a ``pyarrow.RecordBatch`` of the decoder to the schema ``ARROW``, without copies.
 
-    Where the batch has no ``record_crc`` the column is null.
+    Without a column ``record_crc`` its values are null.
     """
     columns = []
     for field in ARROW:
@@ -96,7 +96,7 @@ def to_table(batch: Any) -> Any:
 
 
 def _headers(lists: Any) -> Any:
-    """The same lists under the table's names and field ids; a slice stays one."""
+    """The same lists with the table's field names and ids."""
     kind = ARROW.field("headers").type
     pairs = lists.values
     renamed = pa.StructArray.from_arrays(

@@ -1,7 +1,7 @@
-"""The configurations of topics and tables: names, defaults, checks, and how they are stored.
+"""Topic configurations.
 
-- ``topic``: Kafka's topic configurations.
-- ``table``: the configurations that say how a topic becomes a table.
-- ``values``: checks of values; each raises ``ValueError`` with the reason.
-- ``stored``: what administrators set, as the metadata store keeps it.
+- ``topic``: names, defaults and checks of all topic configurations
+- ``table``: rules for those about tables
+- ``values``: checks of values
+- ``stored``: their records in the metadata store
 """

@@ -1,4 +1,4 @@
-"""Configurations that administrators set, one record for each thing that they are set on."""
+"""Stored configurations: one record for each resource that has any."""
 
 from collections.abc import Mapping
 
@@ -11,21 +11,21 @@ from headwater.meta.values import Value, decode, encode
 
 
 class ConfigRecord(Value):
-    """What is set, as text; an absent record is one where nothing is."""
+    """The configurations of a resource, as text. A missing record means none."""
 
     configs: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def stored_configs(value: bytes | None) -> Mapping[str, str]:
-    """What a record sets."""
+    """The configurations in a record."""
     return {} if value is None else decode(ConfigRecord, value).configs
 
 
 async def change_configs(meta: MetadataStore, key: str, change: ConfigChange) -> None:
-    """Replace what is set under ``key``, atomically.
+    """Change the configurations under ``key`` atomically.
 
-    ``change`` may run again over its own outcome. Raises what it raises, and a ``KafkaError``
-    where the store does not answer.
+    ``change`` may be applied to its own result again. Raises what it raises, and a ``KafkaError``
+    if the store does not answer.
     """
 
     def decide(values: Values) -> tuple[Writes, None]:

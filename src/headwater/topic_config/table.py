@@ -1,4 +1,4 @@
-"""The rules of the topic configurations that say how a topic becomes a table.
+"""Rules for the topic configurations about tables.
 
 >>> parse_partitioning("partition, day(timestamp), bucket(16, key)")[2]
 PartitionTerm(transform='bucket', column='key', argument=16)
@@ -11,7 +11,7 @@ from typing import Final
 COMPACT_TO: Final = ("parquet", "segment", "both", "none")
 
 LOG_PARTITIONING: Final = "partition"
-"""How a table is partitioned that is the log itself."""
+"""The partitioning of a table whose files are the log."""
 
 TIME_TRANSFORMS: Final = ("year", "month", "day", "hour")
 MAX_BUCKETS: Final = 10_000
@@ -26,7 +26,7 @@ _ALLOWED = (
 
 @dataclass(frozen=True, slots=True)
 class PartitionTerm:
-    """One part of a table's partitioning: a transform of a column."""
+    """One term of a partitioning: a transform of a column."""
 
     transform: str
     """``identity``, one of ``TIME_TRANSFORMS``, or ``bucket``."""
@@ -36,12 +36,12 @@ class PartitionTerm:
 
     @property
     def name(self) -> str:
-        """The partition field's name, as Iceberg's own writers make it."""
+        """The name of the partition field, as other Iceberg writers choose it."""
         return self.column if self.transform == "identity" else f"{self.column}_{self.transform}"
 
 
 def parse_partitioning(text: str) -> tuple[PartitionTerm, ...]:
-    """What ``headwater.table.partition-by`` says. Raises ``ValueError`` with the reason."""
+    """Parse ``headwater.table.partition-by``. Raises ``ValueError`` with the reason."""
     terms: list[PartitionTerm] = []
     position = 0
     while position < len(text):
@@ -71,12 +71,12 @@ def _term(identity: str | None, transform: str, argument: str | None, column: st
 
 
 def check_partitioning(text: str) -> None:
-    """Raises ``ValueError`` with the reason where ``text`` is no partitioning."""
+    """Raises ``ValueError`` with the reason if ``text`` is not a partitioning."""
     parse_partitioning(text)
 
 
 def is_log_partitioning(text: str) -> bool:
-    """Whether a table with this partitioning can be the log.
+    """Whether the files of a table with this partitioning can be the log.
 
     >>> is_log_partitioning(" partition ")
     True

@@ -1,12 +1,12 @@
 """The topic configurations of Apache Kafka 4.3, typed: names, defaults, validators, synonyms.
 
-Those under ``headwater.`` are our own: what a topic's records are compacted to, and how soon they
-are made durable.
+Names that begin with ``headwater.`` are Headwater's own: the target of compaction, the table, and
+the latency of small records.
 
-``Topic.configs`` holds what a user set, as text. Everything here works on such a mapping and
-falls back to the default. Names that Kafka does not know are refused. Configurations that
-belong to how Kafka keeps files on a disk are accepted, checked and kept, so that tools which
-set them work, and marked ``effective=False``: Headwater's storage has nothing that they turn.
+``Topic.configs`` holds the configurations that a user set, as text. Functions here take such a
+mapping and fall back to the default. Unknown names are refused. Configurations for Kafka's files on
+disk are accepted, checked and stored, so that tools which set them work. They are marked
+``effective=False`` because they have no effect in Headwater.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ from headwater.topic_config.values import (
 
 
 class ConfigType(IntEnum):
-    """Kafka's numbers for the types in a DescribeConfigs answer."""
+    """Kafka's numbers for types in a DescribeConfigs response."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -55,7 +55,7 @@ class ConfigType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """One configuration: how it is checked, and what a broker's own setting is called."""
+    """One topic configuration; ``broker_name`` is the broker configuration with its default."""
 
     name: str
     type: ConfigType
@@ -270,14 +270,14 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
         ),
     )
 )  # fmt: skip
-"""Every configuration by name, in the order in which Kafka lists them."""
+"""Every configuration by name, in Kafka's order."""
 
 BY_BROKER_NAME: Final[Mapping[str, TopicConfig]] = {
     config.broker_name: config
     for config in TOPIC_CONFIGS.values()
     if config.broker_name is not None
 }
-"""Those for which a broker may set what holds for topics that set nothing themselves."""
+"""Configurations whose default a broker configuration can set."""
 
 
 DEFAULTS_ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
@@ -286,11 +286,11 @@ DEFAULTS_ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
     "log.roll.jitter.ms": ("log.roll.jitter.hours", "0"),
     "log.roll.ms": ("log.roll.hours", "168"),
 }
-"""Broker configurations that have no default in Kafka, and the name and value that count then."""
+"""Broker configurations without a default in Kafka; the name and value that apply instead."""
 
 
 def topic_defaults(configs: Mapping[str, str]) -> Mapping[str, str]:
-    """What a broker's configurations mean to topics, by the topics' names for them."""
+    """The topic defaults in a broker's configurations, by topic configuration name."""
     return {
         BY_BROKER_NAME[name].name: value
         for name, value in configs.items()
@@ -299,7 +299,7 @@ def topic_defaults(configs: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def check_configs(configs: Mapping[str, str]) -> None:
-    """Raises ``InvalidConfig`` for an unknown name or an illegal value, alone or together."""
+    """Raises ``InvalidConfig`` for an unknown name, an invalid value or a conflict."""
     for name, value in configs.items():
         check_config(name, value)
     shortest = number(configs, "min.compaction.lag.ms")
@@ -330,7 +330,7 @@ def check_configs(configs: Mapping[str, str]) -> None:
 
 
 def check_config(name: str, value: str | None) -> None:
-    """Raises ``InvalidConfig`` for an unknown name or an illegal value."""
+    """Raises ``InvalidConfig`` for an unknown name or an invalid value."""
     config = TOPIC_CONFIGS.get(name)
     if config is None:
         raise InvalidConfig(f"Unknown topic config name: {name}")
@@ -347,23 +347,23 @@ def check_config(name: str, value: str | None) -> None:
 
 
 def text(configs: Mapping[str, str], name: str) -> str:
-    """A configuration as it holds: what was set, or the default."""
+    """The effective value of a configuration: as set, or the default."""
     value = configs.get(name)
     return TOPIC_CONFIGS[name].default if value is None else value
 
 
 def number(configs: Mapping[str, str], name: str) -> int:
-    """A configuration of type INT or LONG, which was checked when it was set."""
+    """The value of a configuration of type INT or LONG."""
     return int(trimmed(text(configs, name)))
 
 
 def retention_ms(configs: Mapping[str, str]) -> int:
-    """How long records are kept, -1 for ever; for ever too where nothing is to be deleted."""
+    """Retention time; -1 without limit, or if ``cleanup.policy`` does not include ``delete``."""
     return number(configs, "retention.ms") if is_deleted(configs) else -1
 
 
 def retention_bytes(configs: Mapping[str, str]) -> int:
-    """How many produced bytes a partition keeps, -1 for all of them."""
+    """Retention size of a partition in bytes; -1 without limit."""
     return max(-1, number(configs, "retention.bytes")) if is_deleted(configs) else -1
 
 
@@ -373,25 +373,25 @@ def is_deleted(configs: Mapping[str, str]) -> bool:
 
 
 def is_compacted(configs: Mapping[str, str]) -> bool:
-    """Whether the topic keeps the last record of each key, so that every record needs one."""
+    """Whether key compaction applies to the topic, so that every record needs a key."""
     return "compact" in list_value(text(configs, "cleanup.policy"))
 
 
 def compaction_target(configs: Mapping[str, str]) -> str:
-    """What records are compacted to: one of ``table_configs.COMPACT_TO``."""
+    """The target of compaction: one of ``table.COMPACT_TO``."""
     return text(configs, "headwater.compact-to")
 
 
 def table_partitioning(configs: Mapping[str, str]) -> str:
-    """How the topic's table is partitioned when it is created."""
+    """The partitioning of the topic's table at its creation."""
     return text(configs, "headwater.table.partition-by")
 
 
 def is_cheap(configs: Mapping[str, str]) -> bool:
-    """Whether records never travel inside a metadata transaction."""
+    """Whether records are never stored inline in a metadata transaction."""
     return text(configs, "headwater.latency") == "cheap"
 
 
 def uses_append_time(configs: Mapping[str, str]) -> bool:
-    """Whether records get the broker's time in place of their producer's."""
+    """Whether records get the broker's timestamp instead of their producer's."""
     return text(configs, "message.timestamp.type") == "LogAppendTime"

@@ -1,4 +1,4 @@
-"""What the texts of configurations may be: each check raises ``ValueError`` with the reason."""
+"""Checks of configuration values. Each raises ``ValueError`` with the reason."""
 
 import re
 from collections.abc import Callable
@@ -7,22 +7,22 @@ from typing import Final
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 NOT_A_NUMBER: Final = "Not a number"
-"""The reason of a text that is no number; Kafka adds which type of number it is not."""
+"""The reason for a text that is not a number; Kafka adds the expected type."""
 
 MAX_VALUE_BYTES: Final = 2**15 - 1
-"""The longest string of Kafka's protocol; a longer value could not be described to a client."""
+"""Maximum length of a string in Kafka's protocol. A longer value could not be described."""
 
 Check = Callable[[str], None]
-"""Raises ``ValueError`` with the reason where the text is not a legal value."""
+"""Raises ``ValueError`` with the reason if the text is not a valid value."""
 
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
-"""What Java's ``String.trim`` takes away: everything up to the space, and no other white space."""
+"""The characters that Java's ``String.trim`` removes: all up to the space."""
 _WHOLE: Final = re.compile(r"[+-]?\d{1,1000}")
 _FRACTION: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
 
 
 def trimmed(text: str) -> str:
-    r"""A value as Kafka takes it, with its ends trimmed as Java does.
+    r"""A value trimmed as by Java.
 
     >>> trimmed(" 5\t"), trimmed("5\u00a0") == "5"
     ('5', False)
@@ -31,9 +31,9 @@ def trimmed(text: str) -> str:
 
 
 def whole_number(text: str) -> int:
-    """What ``Long.parseLong`` reads; raises ``ValueError`` for everything else.
+    """Parse an integer as Java's ``Long.parseLong``; raises ``ValueError``.
 
-    Digits of any script count, as in Java; underscores, which Python's ``int`` takes, do not.
+    Digits of any script are valid, as in Java. Underscores, which ``int`` accepts, are not.
 
     >>> whole_number(" +5"), whole_number("٣")
     (5, 3)
@@ -48,7 +48,7 @@ def whole_number(text: str) -> int:
 
 
 def fraction(text: str) -> float:
-    """What ``Double.parseDouble`` reads in decimal notation; raises ``ValueError`` else.
+    """Parse a decimal number as Java's ``Double.parseDouble``; raises ``ValueError``.
 
     >>> fraction("5e-1"), fraction(".5f")
     (0.5, 0.5)
@@ -69,14 +69,14 @@ def list_value(text: str) -> list[str]:
 
 
 def check_length(text: str) -> None:
-    """Raises ``ValueError`` for a value that no reply can carry."""
+    """Raises ``ValueError`` for a value that is too long for a response."""
     size = len(text.encode())
     if size > MAX_VALUE_BYTES:
         raise ValueError(f"it has {size} bytes, and at most {MAX_VALUE_BYTES} are allowed")
 
 
 def check_number(text: str, *, low: int, high: int) -> None:
-    """Raises ``ValueError`` unless ``text`` is a whole number between both ends."""
+    """Raises ``ValueError`` unless ``text`` is an integer from ``low`` to ``high``."""
     value = whole_number(text)
     if value < low:
         raise ValueError(f"Value must be at least {low}")
@@ -103,7 +103,7 @@ def is_one_of(text: str, *, choices: tuple[str, ...]) -> None:
 
 
 def _full_items(text: str) -> list[str]:
-    """The items of a list without an empty one. Raises ``ValueError``: Kafka takes none either."""
+    """The items of a list. Raises ``ValueError`` for an empty item, as Kafka does."""
     items = list_value(text)
     if trimmed(text) and len(items) != text.count(",") + 1:
         raise ValueError("it has an empty item")

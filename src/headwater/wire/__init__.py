@@ -1,8 +1,8 @@
-"""Kafka's protocol as bytes: no I/O, and no event loop.
+"""Kafka's wire format, without I/O.
 
-- ``batches``: record batches and the records in them.
-- ``columnar``: record batches to Arrow columns and back (extra ``table``).
-- ``messages``: requests and responses.
-- ``error_codes``: Kafka's error codes by name.
-- ``varint``: variable-length integers.
+- ``messages``: requests and responses
+- ``batches``: record batches
+- ``columnar``: record batches as Arrow columns
+- ``varint``: variable-length integers
+- ``error_codes``: Kafka's error codes
 """

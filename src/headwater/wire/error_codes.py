@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Code(IntEnum):
-    """The values of ``error_code`` in replies."""
+    """Values of ``error_code`` in responses."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

@@ -1,11 +1,11 @@
-"""Variable-length integers as Kafka writes them: seven bits a byte, the lowest first."""
+"""Kafka's variable-length integers: seven bits per byte, lowest first."""
 
 from typing import Final
 
 from headwater.errors import InvalidRecord
 
 SHORT: Final = tuple(bytes([value]) for value in range(128))
-"""The encoding of every value that takes one byte."""
+"""The encodings of all one-byte values."""
 
 
 def encode_unsigned(value: int) -> bytes:
@@ -34,9 +34,9 @@ def encode_signed(value: int) -> bytes:
 
 
 def decode_signed(data: bytes | memoryview, position: int, end: int) -> tuple[int, int]:
-    """The value at ``position`` and where it ends, never reading at or past ``end``.
+    """The value at ``position`` and its end. Reads no byte at or after ``end``.
 
-    Raises ``InvalidRecord`` where it does not end in time or has more than 64 bits.
+    Raises ``InvalidRecord`` if it does not end before ``end`` or has more than 64 bits.
     """
     value = shift = 0
     while position < end:

@@ -1,7 +1,7 @@
-"""Taking over the catalog of earlier releases, a SQLite file in the data directory.
+"""Migration of the catalog of earlier versions, a SQLite file in the data directory.
 
-Its tables become the cluster's; their rows stay in the file under another catalog name, so that
-a process of an earlier release finds no table there and refuses to commit.
+Its tables move to the cluster's catalog. Their rows stay in the file under another catalog name, so
+that a process of an earlier version finds no table there and cannot commit.
 """
 
 import logging
@@ -24,7 +24,7 @@ from headwater.tables.names import TableName, dotted
 
 FILE_NAME: Final = "catalog.db"
 TAKEN: Final = "headwater-taken-over"
-"""The catalog name of rows whose tables are in the metadata store."""
+"""The catalog name of migrated rows."""
 
 _BUSY_SECONDS: Final = 10.0
 _COUNT_TABLES: Final = (
@@ -54,16 +54,16 @@ logger = logging.getLogger(__name__)
 def take_over(path: Path, catalog: MetadataCatalog, *, below: str | None) -> None:
     """Move the tables of a catalog file to the cluster's catalog.
 
-    With ``below``, only those whose metadata is under that location: the file may have tables of
-    several clusters if their metadata was not in the same directory. A table stays in the file if
-    the cluster has another one of that name. Raises ``sqlite3.Error`` and what the catalog raises.
+    With ``below``, only tables whose metadata is under that location move, because the file may
+    contain tables of several clusters. A table stays in the file if the cluster has another one of
+    that name. Raises ``sqlite3.Error`` and what the catalog raises.
     """
     if not path.exists():
         return
     with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)) as file:
         if file.execute(_COUNT_TABLES).fetchone()[0] < 2:
             return
-        # The lock keeps processes of earlier releases from committing until the rows are renamed.
+        # Until the rows are renamed, the lock blocks commits by processes of earlier versions.
         file.execute("BEGIN IMMEDIATE")
         rows = file.execute(_SELECT_TABLES, [catalog.name]).fetchall()
         ours = [row for row in rows if below is None or row[2].startswith(below)]
@@ -76,39 +76,40 @@ def take_over(path: Path, catalog: MetadataCatalog, *, below: str | None) -> Non
             file.execute(_RENAME_NAMESPACE, [TAKEN, catalog.name, namespace])
         file.execute("COMMIT")
     if ours:
-        logger.info("Took over %d tables of %s", len(ours), path)
+        logger.info("Migrated the catalog file", extra={"file": path, "tables": len(ours)})
 
 
 def _namespaces(
     file: sqlite3.Connection, name: str, wanted: Collection[str], *, every: bool
 ) -> dict[str, dict[str, str]]:
-    """These namespaces, or all that the file has, with their properties."""
+    """The properties of these namespaces, or of all."""
     found: dict[str, dict[str, str]] = {namespace: {} for namespace in wanted}
     for namespace, key, value in file.execute(_SELECT_NAMESPACES, [name]):
         if every or namespace in found:
             properties = found.setdefault(namespace, {})
-            if (key, value) != ("exists", "true"):  # what a SQL catalog keeps of an empty one
+            if (key, value) != ("exists", "true"):  # a SQL catalog's mark of an empty namespace
                 properties[key] = value
     return found
 
 
 def _add_namespaces(catalog: MetadataCatalog, found: dict[str, dict[str, str]]) -> None:
-    for namespace in sorted(found):  # those above come first, with their own properties
+    for namespace in sorted(found):  # parents first, with their own properties
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(tuple(namespace.split(".")), found[namespace])
 
 
 def _take(catalog: MetadataCatalog, name: TableName, location: str) -> bool:
-    """Whether the cluster's catalog has the table, at this version or a later one."""
+    """Add a table to the cluster's catalog; returns whether it has this version or a later one."""
     with suppress(TableAlreadyExistsError):
         catalog.add_pointer(name, location)
         return True
     there = catalog.pointer(name)
     if there is None or there.rpartition("/")[0] != location.rpartition("/")[0]:
         logger.warning(
-            "Table %s of %s stays there: the cluster has another one of that name; register %s "
-            "under another name", dotted(name), FILE_NAME, location,
-        )  # fmt: skip
+            "Cannot migrate a table, the cluster has another one of that name; register it under "
+            "another name",
+            extra={"table": dotted(name), "file": FILE_NAME, "metadata": location},
+        )
         return False
     if version_of(there) < version_of(location):
         with suppress(CommitFailedException, NoSuchTableError):

@@ -1,8 +1,7 @@
-"""The Iceberg catalog that the settings name.
+"""Opening the Iceberg catalog that the settings name.
 
-Unless they name another it is the cluster's own, in its metadata store. ``sql`` (SQLite) and
-``rest`` are tested too; every other type that pyiceberg knows is passed through with its options
-as they are.
+The default is the cluster's own catalog in its metadata store. The types ``sql`` (SQLite) and
+``rest`` are tested, too. Other types of pyiceberg are passed through with their options.
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 CATALOG_NAME: Final = "headwater"
-"""Rows of a SQL catalog carry their catalog's name: engines that share it use the same one."""
+"""The catalog's name. A SQL catalog stores it in each row, so engines must use the same name."""
 
 METADATA: Final = "metadata"
 """The type of the cluster's own catalog."""
@@ -34,10 +33,10 @@ _OPENING_ATTEMPTS = 5
 def open_catalog(
     settings: TableSettings, *, data: Path, metadata_url: str, objects_url: str
 ) -> "Catalog":
-    """A catalog whose tables live in the object store, reached as the broker reaches it.
+    """Open the catalog. Its tables are in the object store of the brokers.
 
-    The caller closes it. Raises ``ConfigurationError`` for wrong settings, ``CatalogUnavailable``
-    where it does not answer.
+    The caller closes it. Raises ``ConfigurationError`` for invalid settings, or
+    ``CatalogUnavailable`` if the catalog does not answer.
     """
     require_extra("table", "a table catalog")
     from pyiceberg.catalog import load_catalog
@@ -61,14 +60,14 @@ def open_catalog(
 
 
 def catalog_type(settings: TableSettings) -> str:
-    """The type that is used: an address without a type is that of a database."""
+    """The effective type: with an address and no type it is ``sql``."""
     return settings.catalog or (METADATA if settings.catalog_uri is None else "sql")
 
 
 def catalog_properties(
     settings: TableSettings, *, data: Path, metadata_url: str, objects_url: str
 ) -> dict[str, str]:
-    """What ``pyiceberg.catalog.load_catalog`` takes. Raises ``ConfigurationError``."""
+    """Properties for ``pyiceberg.catalog.load_catalog``. Raises ``ConfigurationError``."""
     kind, uri = catalog_type(settings), settings.catalog_uri
     if uri is None and kind == "sql":
         uri = f"sqlite:///{data.absolute() / 'catalog.db'}"
@@ -100,11 +99,11 @@ def catalog_properties(
 
 
 def _local_catalog(properties: Mapping[str, str]) -> str | None:
-    """What a catalog is that other hosts cannot reach; None if they can."""
+    """Why other hosts cannot reach a catalog; None if they can."""
     uri = properties.get("uri", "")
     if properties["type"] == "in-memory":
         return "is in the memory of this process"
-    # A driver may stand behind the database: sqlite+pysqlite:///catalog.db
+    # The scheme may name a driver: sqlite+pysqlite:///catalog.db
     if urlsplit(uri).scheme.partition("+")[0] == "sqlite":
         return f"{uri} is a file of this host"
     return None
@@ -167,7 +166,7 @@ def _open_sql(properties: dict[str, str]) -> "Catalog":
         try:
             return SqlCatalog(CATALOG_NAME, **properties)
         except sqlalchemy.exc.DBAPIError as error:
-            # Another process creates the catalog's own tables at this moment.
+            # Another process is creating the catalog's tables.
             if "already exists" not in str(error) or attempt == _OPENING_ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")

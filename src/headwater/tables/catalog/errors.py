@@ -1,4 +1,4 @@
-"""What the failures of a catalog and of the storage below it mean for a caller."""
+"""Mapping of errors of a catalog and its storage."""
 
 import contextlib
 import sqlite3
@@ -16,11 +16,11 @@ _FULL = (
 
 @contextlib.contextmanager
 def catalog_errors(doing: str) -> Iterator[None]:
-    """Raise ``CatalogUnavailable`` for whatever says that a catalog could not be asked.
+    """Raise ``CatalogUnavailable`` if a call of the catalog fails.
 
-    pyiceberg lets the errors of its libraries through: those of the network, of the database and
-    of the file system. None of them says for sure that nothing was written, so the caller must
-    be able to repeat the call. pyiceberg's own errors that are an answer are left as they are.
+    pyiceberg raises network, database and file errors of its libraries. After any of these the call
+    may have succeeded, so the caller must be able to repeat it. pyiceberg's errors that are a
+    response of the catalog are not changed.
     """
     import requests
     import sqlalchemy.exc

@@ -1,7 +1,7 @@
 """An Iceberg catalog inside the cluster's metadata store.
 
-Every broker and command of a cluster sees the same tables, and a metadata snapshot has them too.
-See ``pointers`` for the keys and ``catalog_recovery`` for what a restore means for them.
+All brokers and commands of a cluster see the same tables, and metadata snapshots include them.
+``pointers`` describes the keys, ``recovery`` the effect of a restore.
 """
 
 import logging
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RECOVERIES: Final = 3
-"""How often a call brings the catalog up to date: a rival restore may begin in between."""
+"""Recoveries per call, because another restore may begin in between."""
 
 logger = logging.getLogger(__name__)
 
 
 class MetadataCatalog(StagingCatalog):
-    """The tables of a cluster. Blocking; any thread may use it, and ``close`` ends its own.
+    """The tables of a cluster. Methods block; any thread may call them.
 
-    Besides pyiceberg's exceptions a call raises ``CatalogUnavailable`` if the metadata store does
-    not answer; whether the change landed may then be unknown.
+    Besides pyiceberg's exceptions, a call raises ``CatalogUnavailable`` if the metadata store does
+    not answer. The outcome of a change may then be unknown.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class MetadataCatalog(StagingCatalog):
         recover: "Callable[[MetadataCatalog, Pointers], None]",
         **properties: str,
     ) -> None:
-        """``recover`` brings the catalog up to the cluster's restore epoch."""
+        """``recover`` updates the catalog to the cluster's restore epoch."""
         super().__init__(name, **properties)
         self._store = store
         self._recover = recover
         self._pointers = Pointers(store.meta)
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine that uses the metadata store."""
+        """Run a coroutine that uses the metadata store."""
         try:
             return self._store.run(work)
         except (StoreUnavailable, UnknownOutcome) as error:
@@ -74,24 +74,24 @@ class MetadataCatalog(StagingCatalog):
             try:
                 return self.ask(work(self._pointers))
             except CatalogOutdated:
-                self._bring_up()
-        raise CatalogUnavailable("the table catalog is being brought up to a restored cluster")
+                self._recover_catalog()
+        raise CatalogUnavailable("the table catalog is being recovered after a restore")
 
-    def _bring_up(self) -> None:
+    def _recover_catalog(self) -> None:
         cluster, catalog = self.ask(self._pointers.epochs())
         if cluster != catalog:
-            logger.info("Bringing the table catalog up to restore epoch %d", cluster)
+            logger.info("Recovering the table catalog", extra={"restore_epoch": cluster})
             try:
                 self._recover(self, self._pointers.for_recovery(cluster))
             except CatalogOutdated:
-                return  # another process has done it
+                return  # another process recovered it
 
     def pointer(self, name: TableName) -> str | None:
-        """Where a table's metadata is; None if there is no table."""
+        """The location of a table's metadata; None if there is no table."""
         return self._run(lambda pointers: pointers.table(name))
 
     def add_pointer(self, name: TableName, location: str) -> None:
-        """Register a table whose metadata file need not be read for that.
+        """Register a table without reading its metadata file.
 
         Raises ``TableAlreadyExistsError`` if the name has other metadata.
         """
@@ -115,15 +115,15 @@ class MetadataCatalog(StagingCatalog):
         name = _levels(identifier)
         above = self.load_namespace_properties(name[:-1]).get("location")
         base = above or "/".join((self.properties["warehouse"].rstrip("/"), *name[:-1]))
-        place = (location or f"{base.rstrip('/')}/{name[-1]}").rstrip("/")
+        table_location = (location or f"{base.rstrip('/')}/{name[-1]}").rstrip("/")
         metadata = new_table_metadata(
-            location=place,
+            location=table_location,
             schema=self.iceberg_schema(schema, int(properties.get("format-version", 2))),
             partition_spec=partition_spec,
             sort_order=sort_order,
             properties=properties,
         )
-        file = load_location_provider(place, properties).new_table_metadata_file_location()
+        file = load_location_provider(table_location, properties).new_table_metadata_file_location()
         self.write_metadata(metadata, self.file_io({}, file), file)
         self.add_pointer(name, file)
         return self.load_table(name)
@@ -135,7 +135,7 @@ class MetadataCatalog(StagingCatalog):
         overwrite: bool = False,  # noqa: FBT001, FBT002 - pyiceberg's own signature
     ) -> Table:
         if overwrite:
-            raise NotImplementedError("a table that exists is not overwritten")
+            raise NotImplementedError("an existing table cannot be overwritten")
         name = _levels(identifier)
         self.add_pointer(name, metadata_location)
         return self.load_table(name)
@@ -181,8 +181,8 @@ class MetadataCatalog(StagingCatalog):
         try:
             self.ask(self._landing(name, current, staged.metadata_location))
         except CatalogOutdated:
-            # What the commit was built on may not be what the table comes back to.
-            raise CommitFailedException("the cluster was restored meanwhile") from None
+            # The restored table may differ from the one that the commit is based on.
+            raise CommitFailedException("the cluster was restored during the commit") from None
         return _answer(staged)
 
     async def _landing(self, name: TableName, current: Table | None, location: str) -> None:
@@ -232,7 +232,7 @@ class MetadataCatalog(StagingCatalog):
         self._run(lambda pointers: pointers.set_properties(levels, before, after))
         return summary
 
-    # Views are not kept here.
+    # Views are not supported.
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
         _no_views(namespace)
@@ -272,4 +272,4 @@ def _answer(table: Table) -> CommitTableResponse:
 
 
 def _no_views(*_asked: object) -> NoReturn:
-    raise NotImplementedError("the cluster's catalog has no views")
+    raise NotImplementedError("the cluster's catalog does not support views")

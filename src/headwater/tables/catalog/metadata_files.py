@@ -1,4 +1,4 @@
-"""The metadata files of a table, found where it keeps them and without its catalog."""
+"""The metadata files of a table, found without its catalog."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _VERSION: Final = re.compile(r"0*(\d+)-[^/]*\.metadata\.json")
 
 @dataclass(frozen=True, slots=True, order=True)
 class MetadataFile:
-    """A metadata file; a later one is greater."""
+    """A metadata file. A newer one compares greater."""
 
     version: int
     modified_ns: int
@@ -21,13 +21,13 @@ class MetadataFile:
 
 
 def version_of(location: str) -> int:
-    """The number that a metadata file's name begins with; -1 if it has none."""
+    """The version number at the start of a metadata file's name; -1 without one."""
     found = _VERSION.fullmatch(location.rpartition("/")[2])
     return int(found[1]) if found else -1
 
 
 def metadata_files(directory: str, properties: Mapping[str, str]) -> list[MetadataFile]:
-    """The metadata files in a directory, newest first; none if there is no directory."""
+    """The metadata files in a directory, newest first; none if the directory is missing."""
     from pyarrow.fs import FileSelector
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -59,7 +59,7 @@ def directories(directory: str, properties: Mapping[str, str]) -> list[str]:
 
 
 def read_metadata(location: str, properties: Mapping[str, str]) -> "TableMetadata":
-    """Raises ``OSError`` if it cannot be read, ``ValueError`` if it is not a table's metadata."""
+    """Read a metadata file. Raises ``OSError``, or ``ValueError`` if it is not table metadata."""
     from pyiceberg.io import load_file_io
     from pyiceberg.serializers import FromInputFile
 

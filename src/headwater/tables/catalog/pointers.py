@@ -1,13 +1,13 @@
 """The table catalog's keys in the metadata store, and the transactions that change them.
 
-Each table is one key that says where its current metadata file is; each namespace is one key with
-its properties. Invariants:
+Each table has a key, the *pointer*, with the location of its current metadata file. Each namespace
+has a key with its properties. Invariants:
 
-- A commit replaces a pointer only if it is still the one that the commit was built on.
-- A namespace counts the tables and namespaces directly in it, in the transactions that add and
-  take them, so that only an empty one is dropped.
-- Nothing is read or changed while the catalog is of an earlier restore epoch than the cluster:
-  ``CatalogOutdated`` is raised, and ``catalog_recovery`` brings the catalog up to date first.
+- A commit replaces a pointer only if it has not changed since the commit's base was read.
+- A namespace counts its direct tables and namespaces, in the transactions that add and remove
+  them, so that only an empty one can be dropped.
+- While the catalog has an older restore epoch than the cluster, every read and change raises
+  ``CatalogOutdated``; ``recovery`` updates the catalog first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,25 +42,25 @@ _MARKS: Final = (keys.CLUSTER, keys.CATALOG_EPOCH)
 
 
 class CatalogOutdated(Exception):
-    """Raised when the cluster was restored, or upgraded, since the catalog was brought up to it."""
+    """Raised if the cluster was restored or upgraded since the last recovery of the catalog."""
 
 
 class Pointer(Value):
-    """Where a table is."""
+    """The pointer of a table."""
 
     metadata: str
     """The location of its current metadata file."""
 
 
 class Namespace(Value):
-    """A namespace, and how many tables and namespaces are directly in it."""
+    """A namespace, and the number of tables and namespaces directly in it."""
 
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     members: int = 0
 
 
 class Epoch(Value):
-    """The restore epoch that the catalog was brought up to."""
+    """The restore epoch of the last recovery."""
 
     epoch: int
 
@@ -69,8 +69,7 @@ class Epoch(Value):
 class Pointers:
     """The catalog in a metadata store.
 
-    With ``recovering``, a restore epoch, it can be used as long as that epoch's recovery is not
-    finished, and no longer.
+    With ``recovering``, it can be used only until the recovery of that restore epoch is finished.
     """
 
     meta: MetadataStore
@@ -80,11 +79,11 @@ class Pointers:
         return replace(self, recovering=epoch)
 
     async def epochs(self) -> tuple[int, int]:
-        """The cluster's restore epoch, and the one that the catalog was brought up to."""
+        """The restore epochs of the cluster and of the catalog."""
         return _epochs({key: await self.meta.get(key) for key in _MARKS})
 
     async def finish_recovery(self) -> None:
-        """Let everybody use the catalog. Raises ``CatalogOutdated`` if somebody else has."""
+        """Finish the recovery. Raises ``CatalogOutdated`` if another process did."""
         epoch = self.recovering
         assert epoch is not None
 
@@ -102,9 +101,7 @@ class Pointers:
         return None if entry is None else decode(Pointer, entry.value).metadata
 
     async def tables(self, namespace: Sequence[str] | None = None) -> dict[TableName, str]:
-        """The tables directly in a namespace, or all of them, with the location of each one's
-        metadata.
-        """
+        """The tables directly in a namespace, or all tables, with their metadata locations."""
         prefix = keys.CATALOG_TABLES if namespace is None else keys.catalog_tables(namespace)
         self._check(await self.epochs())
         found = await self.meta.scan(prefix, prefix_end(prefix))
@@ -120,7 +117,7 @@ class Pointers:
         return _namespace({key: await self.meta.get(key)}, levels).properties
 
     async def namespaces(self, parent: Sequence[str]) -> list[tuple[str, ...]]:
-        """The namespaces directly in another, or the topmost ones."""
+        """The namespaces directly in ``parent``, or the top-level ones."""
         prefix = keys.catalog_namespace(parent) + "." if parent else keys.CATALOG_NAMESPACES
         self._check(await self.epochs())
         found = await self.meta.scan(prefix, prefix_end(prefix))
@@ -153,7 +150,7 @@ class Pointers:
             if there is None:
                 raise NoSuchTableError(f"Table does not exist: {dotted(name)}")
             if there.metadata == new:
-                return writes, None  # the first try landed
+                return writes, None  # an earlier attempt succeeded
             if there.metadata != old:
                 raise CommitFailedException(f"{dotted(name)} was changed by another commit")
             there.metadata = new
@@ -198,7 +195,7 @@ class Pointers:
         await self._transact((source, target, *parents), decide)
 
     async def add_namespace(self, levels: Sequence[str], properties: Mapping[str, str]) -> None:
-        """Add a namespace, and those above it that are missing.
+        """Add a namespace and its missing parents.
 
         Raises ``NamespaceAlreadyExistsError``.
         """

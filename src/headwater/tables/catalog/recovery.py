@@ -1,17 +1,16 @@
-"""Bringing the catalog in the metadata store up to what the tables' own files say.
+"""Recovery of the catalog in the metadata store from the tables' metadata files.
 
-``headwater restore`` brings the pointers back as the snapshot has them. A table cannot follow
-them back: its newer commits have deleted old metadata and manifests, and their data files are what
-a restore puts into the log again. So each pointer moves on to the newest metadata file of its
-table, and a topic's table that the snapshot does not know yet is registered. After that tables are
-as far as they were when the metadata store was lost, exactly as in a catalog that was not lost
-with it; what they have beyond the restored log is for the restore, and for ``watermarks``, to
-settle.
+``headwater restore`` restores the pointers of the snapshot. Tables cannot go back to these: newer
+commits have deleted old metadata and manifests, and the restore puts their data files into the log.
+So each pointer moves to the newest metadata file of its table, and topics' tables that are newer
+than the snapshot are registered. Afterwards each table has the state of the time when the metadata
+store was lost. ``pipeline.upkeep.table_restores`` then sets it to the content of the restored log.
 
-The same is done once after an upgrade from a release whose catalog was a file of one host: the
-topics' tables are found in the object store, whichever host made them.
+The same happens once after an upgrade from a version whose catalog was a file on one host: topics'
+tables are found in the object store.
 
-Every step may be repeated and done by rivals at once. Nobody uses the catalog before all are done.
+Every step can be repeated, and several processes may run it at the same time. The catalog cannot be
+used before the recovery is finished.
 """
 
 import contextlib
@@ -47,7 +46,7 @@ from headwater.topic_config.stored import stored_configs
 from headwater.topic_config.topic import topic_defaults
 
 MAX_CANDIDATES: Final = 50
-"""How many files are read to find the newest one of a table; more are never kept of one."""
+"""Maximum files that are read to find the newest one; a table never keeps more."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,43 +54,51 @@ logger = logging.getLogger(__name__)
 def recover(
     catalog: MetadataCatalog, pointers: Pointers, *, template: str, objects_url: str
 ) -> None:
-    """Bring the catalog up to the restore epoch that ``pointers`` recover.
+    """Recover the catalog for the restore epoch of ``pointers``.
 
-    ``template`` names the topics' tables. Raises ``CatalogOutdated`` if another process has
-    finished it, ``CatalogUnavailable``, ``OSError``.
+    ``template`` is the template of table names. Raises ``CatalogOutdated`` if another process
+    finished the recovery, ``CatalogUnavailable`` or ``OSError``.
     """
     known = catalog.ask(pointers.tables())
     for name, location in known.items():
-        _move_on(catalog, pointers, name, location)
-    places = {_directory(location) for location in known.values()}
+        _move_to_newest(catalog, pointers, name, location)
+    known_directories = {_directory(location) for location in known.values()}
     with_files = directories(object_location(objects_url, "tables"), catalog.properties)
     cluster_id, topics = catalog.ask(_topics(pointers.meta, template))
     for topic_id in topics.keys() & set(with_files):
-        place = f"{table_location(objects_url, topic_id)}/metadata"
-        found = None if place in places else _held_records(place, cluster_id, catalog.properties)
+        directory = f"{table_location(objects_url, topic_id)}/metadata"
+        found = (
+            None
+            if directory in known_directories
+            else _held_records(directory, cluster_id, catalog.properties)
+        )
         if found is not None:
             _register(catalog, pointers, topics[topic_id], found)
     catalog.ask(pointers.finish_recovery())
 
 
-def _move_on(catalog: MetadataCatalog, pointers: Pointers, name: TableName, location: str) -> None:
+def _move_to_newest(
+    catalog: MetadataCatalog, pointers: Pointers, name: TableName, location: str
+) -> None:
     files = metadata_files(_directory(location), catalog.properties)
     newest = _newest(catalog.properties, location, files)
-    with contextlib.suppress(CommitFailedException, NoSuchTableError):  # a rival was faster
+    with contextlib.suppress(CommitFailedException, NoSuchTableError):  # another process was faster
         if newest is not None:
-            logger.info("Table %s moves on to %s", dotted(name), newest)
+            logger.info("Recovered a table", extra={"table": dotted(name), "metadata": newest})
             catalog.ask(pointers.move_pointer(name, location, newest))
         elif not files:
-            logger.warning("Table %s is gone: it was purged after the snapshot", dotted(name))
+            logger.warning(
+                "Dropped a table that was purged after the snapshot", extra={"table": dotted(name)}
+            )
             catalog.ask(pointers.drop_table(name))
 
 
 def _newest(
     properties: Mapping[str, str], location: str, files: Sequence[MetadataFile]
 ) -> str | None:
-    """The newest metadata of the table whose metadata was at ``location``; None if that is it.
+    """The newest metadata of the table with metadata at ``location``; None if that is the newest.
 
-    Two tables may have used one directory, one after the other, so ids are compared.
+    Table ids are compared, because two tables may have used the same directory.
     """
     later = [file for file in files if file.version > version_of(location)]
     if not later:
@@ -117,14 +124,17 @@ def _register(catalog: MetadataCatalog, pointers: Pointers, name: TableName, met
     try:
         catalog.ask(pointers.add_table(name, metadata))
     except TableAlreadyExistsError:
-        if catalog.ask(pointers.table(name)) != metadata:  # a rival may have registered it
-            logger.warning("Table %s is not the one at %s", dotted(name), metadata)
+        if catalog.ask(pointers.table(name)) != metadata:  # another process may have registered it
+            logger.warning(
+                "Cannot register a table, its name is in use",
+                extra={"table": dotted(name), "metadata": metadata},
+            )
     else:
-        logger.info("Table %s is registered from %s", dotted(name), metadata)
+        logger.info("Registered a table", extra={"table": dotted(name), "metadata": metadata})
 
 
 def _held_records(directory: str, cluster_id: str, properties: Mapping[str, str]) -> str | None:
-    """The newest metadata of a table of this cluster; None if the table never held anything."""
+    """The newest metadata of a table of this cluster; None if the table never had records."""
     newest = next(iter(metadata_files(directory, properties)), None)
     if newest is None or newest.version == 0:
         return None
@@ -133,7 +143,7 @@ def _held_records(directory: str, cluster_id: str, properties: Mapping[str, str]
 
 
 async def _topics(meta: MetadataStore, template: str) -> tuple[str, dict[str, TableName]]:
-    """The cluster's id, and by topic id the names of the topics' tables."""
+    """The cluster's id, and table names by topic id."""
     cluster = await meta.get(keys.CLUSTER)
     stored = await meta.get(keys.broker_configs(None))
     defaults = topic_defaults(stored_configs(None if stored is None else stored.value))

@@ -1,7 +1,7 @@
 """Exactly-once changes of a topic's table.
 
-Every function here may be repeated after a crash or an error, by any process and at the same
-time as rivals: what landed is found and not done again.
+Every function can be repeated after a crash or an error, by any process and concurrently. A change
+that has already landed is recognized and not made again.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ BACKOFF: Final = Backoff(first=0.01, longest=1.0)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The files that a settlement put into a table, and those that it took out."""
+    """The files that a settlement added to a table, and those that it removed."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -44,33 +44,33 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """The files of one job that take the place of others with the same rows."""
+    """The files of one job, which replace others."""
 
     job: str
     inputs: Sequence[str]
-    """The keys of the files that go."""
+    """Keys of the replaced files."""
     files: Sequence[DataFile]
     may_be_gone: Collection[str] = ()
-    """Those of the inputs that the table may lack: they have no rows, or their records were
-    deleted and they were taken out for that."""
+    """Inputs that the table may lack: they have no rows, or were removed because their records
+    were deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOutcome:
-    """What became of each job."""
+    """The outcome of a commit for each job."""
 
     landed: frozenset[str]
-    """The table has these jobs' files, by this call or since before."""
+    """Jobs whose files are in the table, by this call or an earlier one."""
     refused: Mapping[str, CommitConflict]
-    """The table will never take these jobs' files."""
+    """Jobs whose files the table will never accept, and why."""
     snapshot_id: int | None
-    """The snapshot that this call made; None where there was nothing to do."""
+    """The table snapshot of this call; None if there was nothing to do."""
 
 
 def append_files(target: TopicTable, appends: Sequence[Append]) -> CommitOutcome:
     """Append the files of jobs of many streams in one snapshot, each range once and in order.
 
-    A job without any file moves its stream's watermark too. Raises ``CatalogUnavailable``,
+    A job without files also moves its stream's watermark. Raises ``CatalogUnavailable``,
     ``StorageFull`` or ``TableMismatch``.
     """
 
@@ -95,11 +95,11 @@ def append_files(target: TopicTable, appends: Sequence[Append]) -> CommitOutcome
 
 
 def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> CommitOutcome:
-    """Replace files by others with the same rows, in one snapshot.
+    """Replace files in one snapshot.
 
-    A job is done where its inputs are live and no output is; it counts as landed where it is the
-    other way round, or where no input is left that had to be there, and is refused where none of
-    these holds. Raises as ``append_files``.
+    A job is committed if its inputs are live and its outputs are not. It has already landed if its
+    outputs are live and its inputs are not, or if no required input is left. Otherwise it is
+    refused. Raises as ``append_files``.
     """
 
     def decide(table: "Table") -> tuple[SnapshotChange | None, CommitOutcome]:
@@ -117,8 +117,8 @@ def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> CommitOutc
                 landed.append(one.job)
             else:
                 refused[one.job] = CommitConflict(
-                    f"job {one.job}: {sum(inputs)} of {len(inputs)} files to replace are in the "
-                    f"table, and {sum(outputs)} of their {len(outputs)} replacements"
+                    f"job {one.job}: the table has {sum(inputs)} of {len(inputs)} files to replace "
+                    f"and {sum(outputs)} of their {len(outputs)} replacements"
                 )
         done = frozenset([*landed, *(one.job for one in fresh)])
         if not fresh:
@@ -137,17 +137,17 @@ def rewrite_files(target: TopicTable, rewrites: Sequence[Rewrite]) -> CommitOutc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What a table is to hold after a restore."""
+    """The content that a table gets after a restore."""
 
     files: Mapping[str, DataFile | None]
-    """By key: the table's files. Those that it may lack have their statistics."""
+    """By key: the files of the table. Those that it may lack have statistics."""
     copied_jobs: Collection[str] = ()
-    """The jobs whose segments are in the log: the table keeps the copies that they brought."""
+    """Jobs whose segments are in the log; the table keeps the copies that they wrote."""
     watermarks: Mapping[int, int]
 
 
 def has_table(target: TopicTable) -> bool:
-    """Whether the topic's table is in the catalog; what has its name may be another's."""
+    """Whether the catalog has the topic's table. A table of that name may be another topic's."""
     with catalog_errors(f"table {dotted(target.name)}"):
         try:
             found = target.catalog.load_table(target.name)
@@ -157,12 +157,12 @@ def has_table(target: TopicTable) -> bool:
 
 
 def is_settled(target: TopicTable) -> bool:
-    """Whether a table is of the cluster's restore epoch."""
+    """Whether a table has the cluster's restore epoch."""
     return epoch_of(load_table(target)) >= target.owner.epoch
 
 
 def missing_files(target: TopicTable, keys: Collection[str]) -> list[str]:
-    """Those of the keys that the table lacks. Raises as ``append_files``."""
+    """The keys that are not in the table. Raises as ``append_files``."""
     table = load_table(target)
     with catalog_errors(f"table {dotted(target.name)}"):
         live = live_files(table, keys, objects_url=target.objects_url)
@@ -170,10 +170,9 @@ def missing_files(target: TopicTable, keys: Collection[str]) -> list[str]:
 
 
 def settle_files(target: TopicTable, settlement: Settlement) -> Settled:
-    """Set a table to what the log holds, in one snapshot, once in a restore epoch.
+    """Set a table to the files and watermarks of the log in one snapshot, once per restore epoch.
 
-    Files that the log does not have leave the table, those that it has come in, and the
-    watermarks are the log's. Raises as ``append_files``.
+    Raises as ``append_files``.
     """
 
     def decide(table: "Table") -> tuple[SnapshotChange | None, Settled]:
@@ -216,14 +215,14 @@ def _is_copy_of(key: str, jobs: Collection[str]) -> bool:
 
 
 def epoch_of(table: "Table") -> int:
-    """The restore epoch that a table's files and watermarks are of."""
+    """The restore epoch of a table's files and watermarks."""
     return int(table.properties.get(EPOCH, "0"))
 
 
 def remove_files(target: TopicTable, keys: Sequence[str]) -> frozenset[str]:
-    """Take files that lie below the log's start out of the table; returns those that it had.
+    """Remove files below the log start from the table; returns those that it had.
 
-    A file that is not in the table is no error. Raises as ``append_files``.
+    A file that is not in the table is not an error. Raises as ``append_files``.
     """
 
     def decide(table: "Table") -> tuple[SnapshotChange | None, frozenset[str]]:
@@ -247,23 +246,25 @@ def _change(
     *,
     any_epoch: bool = False,
 ) -> Result:
-    """Load, decide, commit; again from the start where a rival was faster."""
+    """Load, decide and commit. Repeat if another process committed in between."""
     name = dotted(target.name)
     for pause in islice(BACKOFF.pauses(target.random), ATTEMPTS):
         table = load_table(target)
         check_history(table, name)
         if not any_epoch and epoch_of(table) != target.owner.epoch:
             raise TableMismatch(
-                f"table {name} is of restore epoch {epoch_of(table)} and the cluster of "
-                f"{target.owner.epoch}: headwater table maintain sets it to what the log holds"
+                f"table {name} has restore epoch {epoch_of(table)}, and the cluster has "
+                f"{target.owner.epoch}; run headwater table maintain to settle it"
             )
         with catalog_errors(f"table {name}"), contextlib.suppress(FileNotFoundError):
-            # A rival's expiry deletes manifests that this look at the table still needs.
+            # A concurrent expiry may delete manifests that ``decide`` reads.
             change, result = decide(table)
             if change is None or try_change(table, change):
                 return result
         target.sleep(pause)
-    raise CatalogUnavailable(f"table {name}: rivals committed {ATTEMPTS} times before us")
+    raise CatalogUnavailable(
+        f"table {name}: other processes committed before each of {ATTEMPTS} attempts"
+    )
 
 
 def _entry(target: TopicTable, table: "Table", file: DataFile) -> "IcebergFile":

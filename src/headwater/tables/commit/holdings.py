@@ -1,7 +1,7 @@
-"""What a table held, by its newest metadata in the object store and without a catalog.
+"""The content of a table from its newest metadata file, without a catalog.
 
-The catalog may be lost with the metadata store, or out of reach. A metadata file that was written
-and never committed says the same of its job's files as one that was: they are whole.
+The catalog may be lost with the metadata store, or unavailable. The newest metadata file may belong
+to a commit that did not land; the data files that it names are complete in that case, too.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from headwater.tables.topic_tables import CLUSTER, EPOCH, TOPIC_ID
 def read_holdings(
     objects_url: str, metadata: str, *, cluster_id: str, topic_id: str, epoch: int
 ) -> tuple[frozenset[str], Mapping[int, int]] | None:
-    """The keys of a table's files and its watermarks, by the metadata file with this key.
+    """The keys of a table's files, and its watermarks, from the metadata file with this key.
 
-    None if the table is another's, or of another restore epoch. Raises ``OSError``, or
+    None if the table has another owner or restore epoch. Raises ``OSError``, or
     ``ValueError`` if the file is not a table's metadata.
     """
     from pyiceberg.table import StaticTable

@@ -1,8 +1,7 @@
-"""What this project uses of pyiceberg that pyiceberg does not promise to keep.
+"""All uses of pyiceberg's private names.
 
-No other module imports, calls or sets a name of pyiceberg's that begins with an underscore.
-pyiceberg is pinned to one minor release for these, and ``test_iceberg_internals.py`` fails if one
-of them moves.
+No other module uses a name of pyiceberg that begins with an underscore. pyiceberg is pinned to one
+minor version for this reason, and ``test_iceberg_internals.py`` fails if a name disappears.
 """
 
 from abc import ABC
@@ -29,23 +28,23 @@ SMALL_MANIFESTS: Final = 20
 
 
 class _Transaction(Transaction):
-    """pyiceberg's, which copies all metadata at each of a dozen looks, even with nothing staged.
+    """A transaction that does not copy the table metadata while nothing is staged.
 
-    The copies made a commit's cost grow with every snapshot that a table keeps.
+    pyiceberg copies it a dozen times per commit, so a commit's cost grows with each kept snapshot.
     """
 
     @property
     def table_metadata(self) -> "TableMetadata":
-        """The metadata with what is staged, to be read only."""
+        """The metadata with staged changes; read-only."""
         return super().table_metadata if self._updates else self._table.metadata
 
 
 class _Append(_FastAppendFiles):
-    """An append that merges small manifests into one now and then.
+    """An append that merges manifests once there are ``SMALL_MANIFESTS`` small ones.
 
-    pyiceberg's own merge rewrites a manifest again and again until it has megabytes. Here one
-    that has ``FULL_MANIFEST`` entries is left alone for good, so that what a commit costs does
-    not grow with the table.
+    pyiceberg's own merge rewrites a manifest again and again until it has megabytes. Here a
+    manifest with ``FULL_MANIFEST`` entries is not rewritten again, so the cost of a commit does not
+    grow with the table.
     """
 
     def _process_manifests(self, manifests: "list[ManifestFile]") -> "list[ManifestFile]":
@@ -65,14 +64,14 @@ class _Append(_FastAppendFiles):
         rest = [one for one in manifests if one not in small]
         merged = merger._create_manifest(spec, small)
         for one in small:
-            if one.added_snapshot_id == self._snapshot_id:  # written a moment ago, for this merge
+            if one.added_snapshot_id == self._snapshot_id:  # written by this append
                 self._io.delete(one.manifest_path)
                 self._written_manifests.remove(one.manifest_path)
         return [merged, *rest]
 
 
 class StagedChange:
-    """A snapshot of a chosen id that is written and not committed yet."""
+    """A table snapshot with a chosen id that is not committed yet."""
 
     def __init__(
         self,
@@ -100,7 +99,7 @@ class StagedChange:
     def write(
         self, properties: Mapping[str, str]
     ) -> "tuple[tuple[TableUpdate, ...], tuple[TableRequirement, ...]]":
-        """Write the snapshot's manifests; the updates of the table and what must hold for them."""
+        """Write the snapshot's manifests; returns the table updates and their requirements."""
         self._producer.commit()  # stages it
         self._change.set_properties(dict(properties))
         return self._change._updates, self._change._requirements
@@ -116,12 +115,12 @@ def commit_and_clean(
     updates: "tuple[TableUpdate, ...]",
     requirements: "tuple[TableRequirement, ...]",
 ) -> None:
-    """Commit to the table's catalog; delete versions of the metadata that are too old."""
+    """Commit to the catalog, and delete old metadata files."""
     table._do_commit(updates=updates, requirements=requirements)
 
 
 class StagingCatalog(MetastoreCatalog, ABC):
-    """A catalog that writes metadata files itself and keeps where the current one is."""
+    """A catalog that writes metadata files and stores the location of the current one."""
 
     def stage(
         self,
@@ -130,18 +129,18 @@ class StagingCatalog(MetastoreCatalog, ABC):
         requirements: "tuple[TableRequirement, ...]",
         updates: "tuple[TableUpdate, ...]",
     ) -> "StagedTable":
-        """A table with updates, not written yet. Raises what a requirement raises."""
+        """Apply updates without writing. Raises what a requirement raises."""
         return self._update_and_stage_table(current, name, requirements, updates)
 
     def write_metadata(self, metadata: "TableMetadata", io: "FileIO", location: str) -> None:
         self._write_metadata(metadata, io, location)
 
     def file_io(self, properties: Mapping[str, str], location: str) -> "FileIO":
-        """The files of a table with these properties."""
+        """The ``FileIO`` of a table with these properties."""
         return self._load_file_io(dict(properties), location)
 
     def iceberg_schema(self, schema: Any, format_version: int) -> Schema:
-        """A schema of Iceberg's, also from one of Arrow's."""
+        """Convert an Arrow schema to an Iceberg schema, if necessary."""
         return self._convert_schema_if_needed(schema, format_version)  # type: ignore[arg-type]
 
     def changed_properties(

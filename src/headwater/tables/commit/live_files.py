@@ -1,4 +1,4 @@
-"""Which files a table refers to."""
+"""The files that a table refers to."""
 
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def live_files(table: "Table", keys: Collection[str], *, objects_url: str) -> "dict[str, DataFile]":
-    """The current snapshot's entries of those of ``keys`` that it has."""
+    """Entries of the current snapshot for those ``keys`` that it has."""
     wanted = {object_location(objects_url, key): key for key in keys}
     snapshot = table.metadata.current_snapshot()
     if snapshot is None or not wanted:
@@ -37,7 +37,7 @@ def every_live_file(table: "Table") -> "dict[str, DataFile]":
 
 
 def every_kept_file(table: "Table") -> set[str]:
-    """The locations of the files that are live in any kept snapshot."""
+    """Locations of files that are live in any kept snapshot."""
     manifests = {
         manifest.manifest_path: manifest
         for snapshot in table.metadata.snapshots
@@ -47,10 +47,7 @@ def every_kept_file(table: "Table") -> set[str]:
 
 
 def unreferenced(table: "Table", keys: Collection[str], *, objects_url: str) -> frozenset[str]:
-    """Those of ``keys`` that no kept snapshot refers to: the log may delete them.
-
-    A snapshot refers to what is live in it, so that time travel to it works.
-    """
+    """The ``keys`` that are live in no kept snapshot, so that they can be deleted."""
     rest = {object_location(objects_url, key): key for key in keys}
     seen: set[str] = set()
     for snapshot in reversed(table.metadata.snapshots):

@@ -1,9 +1,9 @@
 """One atomic change of a table: files in, files out and properties in a single snapshot.
 
-pyiceberg's own retry repeats a change on top of whatever a rival did, and it deletes the
-manifests of a commit whose answer said that it failed. Both are wrong here: a rival may have
-done our change, and a lost answer that is repeated below us looks like a failure. So a change is
-tried once, and whoever asked for it looks at the table again before it is tried again.
+pyiceberg's retry repeats a change on top of other commits, and deletes the manifests of a commit
+that seems to have failed. Both are wrong here: another process may have made the same change, and
+if a response was lost and the request repeated, a successful commit looks like a failure. So a
+change is tried once, and the caller reads the table again before the next attempt.
 """
 
 import hashlib
@@ -34,28 +34,27 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotChange:
-    """What a snapshot does to a table."""
+    """The change that a table snapshot makes."""
 
     commit: str
-    """The change's name: two tries of one change have the same, and so the same snapshot id."""
+    """The change's name. Repeated attempts have the same name, and so the same snapshot id."""
     added: "Sequence[DataFile]" = ()
     removed: "Sequence[DataFile]" = ()
-    """Entries as the table's manifests have them."""
+    """Entries from the table's manifests."""
     properties: Mapping[str, str]
-    """Set in the same commit."""
+    """Table properties that the commit sets."""
 
 
 def snapshot_id(commit: str) -> int:
-    """The id of the snapshot that a change makes: positive, the same for every try."""
+    """The id of a change's table snapshot: positive, and the same for every attempt."""
     return int.from_bytes(hashlib.sha256(commit.encode()).digest()[:8], "big") >> 1
 
 
 def try_change(table: "Table", change: SnapshotChange) -> bool:
-    """Commit a change on top of the table as it was loaded.
+    """Commit a change on top of the loaded table.
 
-    False says that the table has changed since and that nothing was done, or that this very
-    change is there already: load it and decide again. Whatever else is raised leaves open
-    whether it landed.
+    Returns False if the table has changed since it was loaded, or already has this change; then
+    load it and decide again. After any exception the outcome is unknown.
     """
     made = snapshot_id(change.commit)
     if table.metadata.snapshot_by_id(made) is not None:
@@ -79,20 +78,20 @@ def try_change(table: "Table", change: SnapshotChange) -> bool:
 
 
 def commit_updates(table: "Table", updates: tuple[Any, ...], requirements: tuple[Any, ...]) -> None:
-    """SnapshotChange the table in its catalog, if it is still the one that was loaded.
+    """Commit updates to the table, if it is still the table that was loaded.
 
-    Raises ``CommitFailedException`` where a requirement does not hold.
+    Raises ``CommitFailedException`` if a requirement does not hold.
     """
     requirements = (*requirements, AssertTableUUID(uuid=table.metadata.table_uuid))
     if isinstance(table.catalog, RestCatalog):
-        # Its server deletes versions of the metadata that are too old; pyiceberg would again.
+        # The server deletes old metadata files; pyiceberg would do it a second time.
         table.catalog.commit_table(table, requirements, updates)
     else:
         commit_and_clean(table, updates, requirements)
 
 
 def _discard(table: "Table", made: int, written: Sequence[str]) -> None:
-    """Delete what a lost change wrote, once it is sure that no snapshot has it."""
+    """Delete the files of a failed change, unless a snapshot refers to them."""
     try:
         landed = table.catalog.load_table(table.name()).metadata.snapshot_by_id(made)
     except NoSuchTableError:
@@ -103,18 +102,18 @@ def _discard(table: "Table", made: int, written: Sequence[str]) -> None:
         try:
             table.io.delete(location)
         except OSError:
-            _log.warning("%s could not be deleted; no table refers to it", location)
+            _log.warning("Cannot delete an unreferenced file", extra={"location": location})
 
 
 def _name(location: str) -> str:
-    """A file's own name: catalogs write one location in several ways."""
+    """A file's name without its directory, which catalogs may write differently."""
     return location.rpartition("/")[2]
 
 
 def check_history(table: "Table", name: str) -> None:
-    """Raises ``TableMismatch`` where the newest snapshot is not the one that we made last.
+    """Raises ``TableMismatch`` if another writer changed the table since Headwater's last snapshot.
 
-    What others did on top is accepted only where they say that it changed no rows.
+    Snapshots of others are accepted if their operation is ``replace``, which changes no rows.
     """
     metadata = table.metadata
     ours = metadata.properties.get(LAST_SNAPSHOT)
@@ -130,6 +129,6 @@ def check_history(table: "Table", name: str) -> None:
     if (None if snapshot is None else str(snapshot.snapshot_id)) != ours:
         found = "none" if snapshot is None else str(snapshot.snapshot_id)
         raise TableMismatch(
-            f"table {name} was changed by someone else: its snapshot is {found}, and the last one "
-            f"of Headwater is {ours}; set the table back to that one"
+            f"table {name} was changed by another writer: its snapshot is {found}, and Headwater's "
+            f"last one is {ours}; roll the table back to that snapshot"
         )

@@ -1,4 +1,4 @@
-"""A file's column statistics on their way from the process that wrote it to the commit."""
+"""Column statistics of a file, from the process that wrote it to the commit."""
 
 import base64
 from functools import cache
@@ -18,7 +18,7 @@ from headwater.log.read.parquet.footer import ColumnChunk, FooterDescription, wi
 from headwater.tables.schema import ICEBERG
 
 STATISTICS: Final = ("partition", "offset", "timestamp", "producer_id")
-"""The columns that files and tables keep least and greatest values of."""
+"""Columns with minimum and maximum values in files and tables."""
 
 METRICS: Final = {
     "write.metadata.metrics.default": "none",
@@ -27,12 +27,12 @@ METRICS: Final = {
 
 
 SPLIT_BYTES: Final = 16 * 2**20
-"""How far apart the places are where engines may split a file. Row groups are smaller, and to
-list them all would make manifests several times as long."""
+"""Minimum distance of the offsets at which engines may split a file. Listing every row group would
+make manifests several times larger."""
 
 
 class _Statistics(msgspec.Struct, kw_only=True):
-    """What is in ``DataFile.stats``, as JSON; bounds are Iceberg's own bytes."""
+    """The content of ``DataFile.stats``, as JSON; bounds are Iceberg's bytes in base64."""
 
     partition: list[int | None]
     """The values of the table's partition fields."""
@@ -64,9 +64,9 @@ def encode_statistics(footer: Any, partition: tuple[int | None, ...]) -> bytes:
 
 
 def described_statistics(footer: FooterDescription, partition: tuple[int | None, ...]) -> bytes:
-    """As ``encode_statistics``, of a file that may be damaged: Arrow is not asked about it.
+    """As ``encode_statistics``, for a file that may be damaged, without Arrow.
 
-    Raises ``KeyError`` if it has a column that no table has.
+    Raises ``KeyError`` if it has a column that tables do not have.
     """
     _, columns = _plan()
     by_field: dict[int, list[ColumnChunk]] = {}
@@ -122,7 +122,7 @@ def _spread(offsets: list[int]) -> list[int]:
 def iceberg_file(
     stats: bytes, *, location: str, size: int, spec_id: int, sort_order_id: int | None
 ) -> IcebergFile:
-    """The entry of a manifest for a file with these statistics."""
+    """The manifest entry of a file with these statistics."""
     found = msgspec.json.decode(stats, type=_Statistics)
     return IcebergFile.from_args(
         content=DataFileContent.DATA,

@@ -1,12 +1,12 @@
-"""Which ranges of which streams a table holds, and which may be appended next.
+"""Watermarks: the ranges of streams that a table contains, and the next ones to append.
 
-A table has a watermark for each stream: every offset below it is in the table or was never to
-be. It is a table property, changed in the same commit as the files, so that it survives the
-expiry of snapshots and refuses whoever brings a range that is there already.
+A table has a watermark for each stream. Every offset below it is in the table, or will never be.
+The watermark is a table property that changes in the same commit as the files, so it survives the
+expiry of snapshots, and a range that is already in the table is refused.
 
-Watermarks are of one restore epoch, which the table states (``topic_tables.EPOCH``): a restore may
-give offsets anew. In another epoch than the cluster's a table takes no change but the one that sets
-it to what the log holds (``commit.settle_files``).
+Watermarks belong to one restore epoch (``topic_tables.EPOCH``), because a restore may assign
+offsets again. A table whose epoch is not the cluster's accepts only its settlement
+(``changes.settle_files``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """The files of one job, which hold ``[start, end)`` of a stream."""
+    """The files of one job, with the records of ``[start, end)`` of a stream."""
 
     job: str
     stream: int
@@ -30,21 +30,21 @@ class Append:
     end: int
     files: Sequence[DataFile]
     holes: Sequence[Range] = ()
-    """Ranges that will never come: below the log's start, or set aside."""
+    """Ranges that the table will never contain: below the log start, or set aside."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppendPlan:
-    """What to do with some appends, given a table's watermarks."""
+    """A decision about appends, given a table's watermarks."""
 
     fresh: list[Append] = field(default_factory=list)
     """To be appended."""
     landed: list[str] = field(default_factory=list)
-    """Jobs whose range the table has."""
+    """Jobs whose range is already in the table."""
     refused: dict[str, CommitConflict] = field(default_factory=dict)
     """Jobs that can never be appended, and why."""
     watermarks: dict[int, int] = field(default_factory=dict)
-    """The streams' next offsets once ``fresh`` is appended."""
+    """The streams' watermarks after ``fresh`` is appended."""
 
 
 def watermark_property(stream: int) -> str:
@@ -53,7 +53,7 @@ def watermark_property(stream: int) -> str:
 
 
 def watermarks(properties: Mapping[str, str]) -> dict[int, int]:
-    """The next offset of every stream that a table has something of."""
+    """The watermark of every stream in a table."""
     return {
         int(name.removeprefix(_PREFIX)): int(value)
         for name, value in properties.items()
@@ -62,7 +62,7 @@ def watermarks(properties: Mapping[str, str]) -> dict[int, int]:
 
 
 def plan_appends(appends: Sequence[Append], properties: Mapping[str, str]) -> AppendPlan:
-    """Judge each append by its stream's watermark, in order of offsets."""
+    """Decide each append by its stream's watermark, in offset order."""
     plan = AppendPlan()
     marks = watermarks(properties)
     for append in sorted(appends, key=lambda one: (one.stream, one.start, one.end)):
@@ -81,13 +81,13 @@ def plan_appends(appends: Sequence[Append], properties: Mapping[str, str]) -> Ap
         else:
             plan.refused[append.job] = CommitConflict(
                 f"job {append.job} starts at {append.start} of stream {append.stream}, "
-                f"and the table has nothing from {after} on"
+                f"and the table is complete only before {after}"
             )
     return plan
 
 
 def past_holes(mark: int, start: int, holes: Sequence[Range]) -> int:
-    """How far a watermark may go towards ``start`` because all in between are holes.
+    """The watermark after it moved towards ``start`` over adjacent holes.
 
     >>> past_holes(0, 10, [(4, 10), (0, 4)])
     10

@@ -1,4 +1,4 @@
-"""pyiceberg's files in a local directory, durable before the catalog names them."""
+"""A ``FileIO`` of pyiceberg whose local files are durable before the catalog refers to them."""
 
 import os
 from pathlib import Path
@@ -9,13 +9,13 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 
 class DurableFileIO(PyArrowFileIO):
-    """As ``PyArrowFileIO``, but a file and its name survive a power cut once it is closed.
+    """As ``PyArrowFileIO``, but a closed file survives a power failure.
 
-    The catalog's own database syncs its commit; it must not point at a file that is not there.
+    The catalog's database syncs its commits, and must not refer to a file that is lost.
     """
 
     def new_output(self, location: str) -> PyArrowFile:
-        """A file that does not exist yet."""
+        """A new file."""
         scheme, netloc, path = self.parse_location(location, self.properties)
         if scheme != "file":
             return super().new_output(location)
@@ -23,17 +23,17 @@ class DurableFileIO(PyArrowFileIO):
 
 
 class DurableFile(PyArrowFile):
-    """A local file that is synced when it is closed."""
+    """A local file that is synced on close."""
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002 — pyiceberg's own signature
-        """Begin the file; raises ``FileExistsError`` where it is there and must not be."""
+        """Create the file. Raises ``FileExistsError`` if it exists and ``overwrite`` is false."""
         path = Path(self._path)
         made = [parent for parent in path.parents if not parent.exists()]
         return _SyncedStream(super().create(overwrite=overwrite), path, made)
 
 
 class _SyncedStream:
-    """An output stream whose close returns once its bytes are durable."""
+    """An output stream that is durable when ``close`` returns."""
 
     def __init__(self, stream: OutputStream, path: Path, made: list[Path]) -> None:
         self._stream = stream
@@ -52,7 +52,7 @@ class _SyncedStream:
         return done
 
     def flush(self) -> None:
-        """Bytes count when the file is closed."""
+        """Nothing to do: bytes are durable only after ``close``."""
 
     def close(self) -> None:
         if self.closed:

@@ -1,8 +1,7 @@
-"""New objects that are written as a stream by a process that is no broker.
+"""Streaming writes of new objects without an event loop, for Spark tasks.
 
-A Spark task writes files of hundreds of megabytes and has no event loop: it writes them here,
-piece by piece, into the store that ``headwater.objects.urls`` opens for the broker. As there, an
-object exists whole or not at all, and is durable once it exists.
+A Spark task writes files of hundreds of megabytes. As in ``headwater.objects``, an object exists
+completely or not at all, and is durable once it exists.
 """
 
 import contextlib
@@ -22,17 +21,17 @@ from headwater.objects.local.temporary_files import TemporaryArea
 from headwater.objects.object_keys import check_key
 
 PART_BYTES: Final = 8 * 2**20
-"""What a bucket gets at once; a smaller object is a single put."""
+"""Part size of a multipart upload; a smaller object is a single PUT."""
 
 RETRIES: Final = 5
 
 
 @contextlib.contextmanager
 def create_object(objects_url: str, key: str) -> Iterator[Any]:
-    """A file for pyarrow to write to; the object exists when the block ends without an error.
+    """Create an object from the bytes that the block writes to a pyarrow file.
 
-    Raises ``StoreUnavailable`` or ``StorageFull``, and ``ConfigurationError`` for a URL that is
-    neither ``file:///`` nor ``s3://``.
+    The object exists when the block ends without an error. Raises ``StoreUnavailable``,
+    ``StorageFull``, or ``ConfigurationError`` for a URL that is neither ``file:///`` nor ``s3://``.
     """
     check_key(key)
     parts = urlsplit(objects_url)
@@ -43,20 +42,20 @@ def create_object(objects_url: str, key: str) -> Iterator[Any]:
             output = _remote(parts, key)
         case _:
             raise ConfigurationError(
-                f"{objects_url!r}: other processes reach objects in file:/// and s3:// only"
+                f"{objects_url!r}: Spark can write objects in file:/// and s3:// only"
             )
     with output as sink:
         yield sink
 
 
 def store_id(objects_url: str) -> str:
-    """The name that the broker's index has for the store, as its ``ObjectStore.id``."""
+    """The ``ObjectStore.id`` of the store, as in index entries."""
     return "local" if urlsplit(objects_url).scheme == "file" else "s3"
 
 
 @contextlib.contextmanager
 def _local(root: Path, key: str) -> Iterator[Any]:
-    """As ``LocalDirectory.put`` does it, but the bytes come bit by bit."""
+    """As ``LocalDirectory.put``, for bytes that arrive in parts."""
     name = "file"
     try:
         make_durable(root)
@@ -94,7 +93,7 @@ def _remote(parts: SplitResult, key: str) -> Iterator[Any]:
 
     try:
         bucket = open_bucket(parts, retries=RETRIES)
-        # A writer that is not closed has written nothing but parts that the store forgets.
+        # If the writer is not closed, no object exists, and the store discards the parts.
         writer = obstore.open_writer(bucket, key, buffer_size=PART_BYTES, max_concurrency=2)
         with pa.PythonFile(_Written(writer), "w") as sink:
             yield sink
@@ -105,19 +104,19 @@ def _remote(parts: SplitResult, key: str) -> Iterator[Any]:
 
 
 class _Written:
-    """A writer of obstore as pyarrow wants one, which closes it where we do not."""
+    """An obstore writer as a file for pyarrow, whose ``close`` must not finish the object."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
         self.closed = False
 
     def write(self, data: Any) -> int:
-        view = memoryview(data).cast("B")  # pyarrow's own buffers count as signed bytes
+        view = memoryview(data).cast("B")  # pyarrow's buffers have signed bytes
         self._writer.write(view)
         return len(view)
 
     def flush(self) -> None:
-        """Parts leave when they are full."""
+        """Nothing to do: parts are sent when they are full."""
 
     def close(self) -> None:
         self.closed = True

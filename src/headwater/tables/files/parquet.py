@@ -1,7 +1,7 @@
-"""A stream's range as a Parquet file: written row group by row group, with its statistics.
+"""Writing a range of a stream as a Parquet file with statistics.
 
-A file is read in two ways. SQL engines read columns and prune by statistics; brokers answer a
-fetch from single row groups, so these are small and hold whole runs of offsets in order.
+SQL engines read columns and prune by statistics. Brokers serve a fetch from single row groups, so
+row groups are small and contain consecutive offsets in order.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from headwater.tables.files.row_groups import row_groups
 from headwater.tables.schema import ARROW, to_table
 
 ROW_GROUP_BYTES: Final = 4 * 2**20
-"""A row group's records before compression: smaller ones cost time to write (10 % at half the
-size, 30 % at a quarter), larger ones make a fetch read what it does not want."""
+"""Uncompressed size of a row group. Smaller ones take longer to write (10 % at half the size, 30 %
+at a quarter). Larger ones make a fetch read unneeded records."""
 
 PAGE_BYTES: Final = 2**20
 ZSTD_LEVEL: Final = 1
@@ -35,15 +35,15 @@ DICTIONARY: Final = [
     "record_crc",
     "headers.list.element.key",
 ]
-"""The columns whose values repeat. Keys and values are left out: a dictionary is given up once it
-is large, and until then costs more time than it saves space."""
+"""Columns with repeated values. Keys and values are left out: Parquet abandons a large dictionary,
+and until then it costs more time than it saves space."""
 
 DELTA: Final = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTarget:
-    """Which file is to be written: its key, and the range of offsets that it stands for."""
+    """The key of a file to write, and its range of offsets."""
 
     objects_url: str
     key: str
@@ -51,19 +51,19 @@ class FileTarget:
     start: int
     end: int
     notes: Mapping[str, str]
-    """Text that goes into the file's footer: whose data it is."""
+    """Text for the file's footer: topic, stream and job."""
 
 
 def write_range(
     batches: Iterable[Any], target: FileTarget, *, row_group_bytes: int = ROW_GROUP_BYTES
 ) -> DataFile:
-    """Write the records of one stream range, as ``wire.columnar.decode`` gives them, to a file.
+    """Write the records of one stream range, decoded by ``wire.columnar.decode``, to a file.
 
-    ``batches`` are consumed one by one; what is held in memory is one of them and one row group.
-    Without any record the file has no row group. The object exists once this returns.
+    Memory holds one of the ``batches`` and one row group at a time. Without records the file has no
+    row group. The object exists once this returns.
 
-    Raises ``InvalidRecord`` where offsets do not ascend within the range, and what
-    ``create_object`` raises; nothing is left then.
+    Raises ``InvalidRecord`` if offsets do not ascend within the range, and what ``create_object``
+    raises; no object is created then.
     """
     with RangeFile.create(target, (target.partition,)) as file:
         for table in row_groups(map(to_table, batches), row_group_bytes):
@@ -72,7 +72,7 @@ def write_range(
 
 
 class RangeFile:
-    """A Parquet file that is being written, one row group after the other."""
+    """A Parquet file during its writing, row group by row group."""
 
     def __init__(self, target: FileTarget, values: tuple[int | None, ...]) -> None:
         self._target = target
@@ -85,7 +85,7 @@ class RangeFile:
     @classmethod
     @contextlib.contextmanager
     def create(cls, target: FileTarget, values: tuple[int | None, ...]) -> Iterator["RangeFile"]:
-        """Begin a file of the table's partition ``values``; it exists when the block has ended."""
+        """Create a file for the table partition ``values``. It exists when the block has ended."""
         file = cls(target, values)
         with create_object(target.objects_url, target.key) as sink:
             with parquet_writer(sink) as (file._writer, footers):
@@ -97,12 +97,12 @@ class RangeFile:
             file._footer, file._size = footers[0], sink.tell()
 
     def add(self, table: Any) -> None:
-        """Write a row group. Raises ``InvalidRecord`` where offsets do not go on in order."""
+        """Write a row group. Raises ``InvalidRecord`` if offsets do not ascend."""
         self._bounds.add(table)
         self._writer.write_table(table, row_group_size=table.num_rows)
 
     def written(self) -> DataFile:
-        """What was written, once the block has ended."""
+        """The manifest entry, after the block has ended."""
         return DataFile(
             key=self._target.key,
             store=store_id(self._target.objects_url),
@@ -118,7 +118,7 @@ class RangeFile:
 
 @contextlib.contextmanager
 def parquet_writer(sink: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """A ``pyarrow.parquet.ParquetWriter`` of ``ARROW``, and its footer once the block has ended."""
+    """A ``pyarrow.parquet.ParquetWriter`` for ``ARROW``, and its footer after the block."""
     footers: list[Any] = []
     writer = pq.ParquetWriter(
         sink,
@@ -127,7 +127,7 @@ def parquet_writer(sink: Any) -> Iterator[tuple[Any, list[Any]]]:
         compression_level=ZSTD_LEVEL,
         version="2.6",
         data_page_size=PAGE_BYTES,
-        write_page_checksum=True,  # readers find a flipped bit, where zstd would not
+        write_page_checksum=True,  # finds flipped bits, which zstd does not
         store_schema=False,
         use_dictionary=DICTIONARY,
         column_encoding=DELTA,
@@ -140,7 +140,7 @@ def parquet_writer(sink: Any) -> Iterator[tuple[Any, list[Any]]]:
 
 
 class _Bounds:
-    """The rows and times seen so far; refuses offsets that are not in order."""
+    """The rows and timestamps so far; refuses offsets that do not ascend."""
 
     def __init__(self, target: FileTarget) -> None:
         self._target = target

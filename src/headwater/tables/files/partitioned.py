@@ -1,4 +1,4 @@
-"""A stream's range as the files of a table that is a copy of the log, partitioned as asked for."""
+"""Writing a range of a stream to files of a table that is a copy of the log, with partitions."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ from headwater.tables.schema import to_table
 from headwater.topic_config.table import parse_partitioning
 
 MAX_OPEN: Final = 64
-"""Files that are written at once; where times jump about, a partition gets several."""
+"""Maximum open files. If records alternate between many partitions, a partition gets several."""
 
 
 def write_copies(
     batches: Iterable[Any], target: FileTarget, partitioning: str, *, max_open: int = MAX_OPEN
 ) -> list[DataFile]:
-    """As ``write_range``, with a file for each partition that the range has records of.
+    """As ``write_range``, with a file for each table partition of the records.
 
-    Each file's key is the target's with a number before its suffix; each one's range is the whole
-    range. Without any record there is no file. Raises as ``write_range``; files that were
-    finished before an error stay, and no table refers to them.
+    A number is added to the target's key for each file. Each file has the complete range. Without
+    records there is no file. Raises as ``write_range``; files that were finished before an error
+    stay, and no table refers to them.
     """
     terms = parse_partitioning(partitioning)
     stem = target.key.removesuffix(".parquet")

@@ -1,4 +1,4 @@
-"""Record batches cut into row groups of about one size, without a look at single records."""
+"""Splitting record batches into row groups of similar size, without reading single records."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -8,13 +8,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 ROW_BYTES: Final = 32
-"""What the columns of fixed width take of a row, about."""
+"""Approximate bytes of the fixed-width columns of a row."""
 
 
 def row_groups(batches: Iterable[Any], target: int) -> Iterator[Any]:
-    """``pyarrow.Table`` after table, each with ``target`` bytes or a single larger row.
+    """``pyarrow.Table`` objects of at most ``target`` bytes, or with a single larger row.
 
-    Holds one row group and one batch at a time. Order and rows are those of ``batches``.
+    Holds one row group and one batch at a time, and keeps the order of rows.
     """
     pending: list[Any] = []
     size = 0
@@ -37,7 +37,7 @@ def row_groups(batches: Iterable[Any], target: int) -> Iterator[Any]:
 
 
 def row_ends(batch: Any) -> NDArray[np.int64]:
-    """How many bytes the rows up to and including each one have."""
+    """The cumulative size in bytes after each row."""
     rows = batch.num_rows
     headers = batch.column("headers")
     lists = _offsets(headers.offsets, len(headers.offsets))
@@ -52,7 +52,7 @@ def row_ends(batch: Any) -> NDArray[np.int64]:
 
 
 def _bounds(column: Any) -> NDArray[np.int32]:
-    """A binary column's own offsets."""
+    """The offsets of a binary column."""
     if not len(column):
         return np.zeros(1, np.int32)
     found = np.frombuffer(column.buffers()[1], np.int32)

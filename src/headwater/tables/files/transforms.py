@@ -1,4 +1,4 @@
-"""The partition values of records, column by column, for tables that are a copy of the log."""
+"""Iceberg partition values of records, for tables that are a copy of the log."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _UNITS = {"year": "datetime64[Y]", "month": "datetime64[M]", "day": "datetime64[
 
 
 def split_by_partition(batch: Any, terms: Sequence[PartitionTerm]) -> Iterator[tuple[Values, Any]]:
-    """The rows of a record batch by their partition values, in order of offsets each."""
+    """Split the rows of a record batch by partition values; each part is in offset order."""
     columns = [partition_values(batch, term) for term in terms]
     keys = np.column_stack([np.ma.getdata(values) for values in columns])
     gone = np.column_stack([np.ma.getmaskarray(values) for values in columns])
@@ -33,7 +33,7 @@ def split_by_partition(batch: Any, terms: Sequence[PartitionTerm]) -> Iterator[t
 
 
 def partition_values(batch: Any, term: PartitionTerm) -> Any:
-    """Iceberg's partition value of every row as a masked array of int64."""
+    """The partition value of every row, as a masked array of int64."""
     column = batch.column(term.column)
     if term.transform == "bucket":
         assert term.argument is not None
@@ -61,7 +61,7 @@ def _buckets(column: Any, buckets: int) -> NDArray[np.int64]:
 
 @numba.njit(cache=True)
 def _murmur3(bounds: NDArray[np.int32], data: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """The 32-bit hash of each value, as Iceberg's specification has it (seed 0)."""
+    """The 32-bit Murmur3 hash of each value with seed 0, as Iceberg specifies."""
     hashes = np.empty(len(bounds) - 1, np.int64)
     low = np.uint64(0xFFFFFFFF)
     for row in range(len(hashes)):

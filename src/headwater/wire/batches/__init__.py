@@ -1,9 +1,9 @@
-"""Record batches (format v2), as producers send and consumers receive them.
+"""Record batches (format v2).
 
-- ``batch``: a batch as its header describes it, without decoding records.
-- ``records``: decodes and encodes records one by one.
-- ``codecs``: the compression codecs.
-- ``markers``: the control records that end a producer's transaction.
-- ``record_walk``: whether a produced batch holds the records that its header claims.
-- ``walk_kernel``: that check compiled by numba.
+- ``batch``: headers and checks of batches
+- ``records``: decoding and encoding of single batches
+- ``record_walk``: checks of produced records
+- ``walk_kernel``: the same, compiled by numba
+- ``codecs``: compression
+- ``markers``: transaction markers
 """

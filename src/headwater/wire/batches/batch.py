@@ -1,4 +1,4 @@
-"""Record batches (format v2) seen through their header, without decoding records.
+"""Record batches (format v2): their headers, without decoding records.
 
 The layout, from Kafka's own ``DefaultRecordBatch``::
 
@@ -25,7 +25,7 @@ from headwater.wire.batches.markers import Marker, parse_marker
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 LENGTH_OVERHEAD: Final = 12
-"""What ``batchLength`` leaves out: itself and ``baseOffset``."""
+"""Bytes that ``batchLength`` does not count: itself and ``baseOffset``."""
 MIN_RECORD: Final = 7
 """The bytes of a record with no key, value or header."""
 CRC_START: Final = 21
@@ -46,13 +46,13 @@ _LEADER_EPOCH = struct.Struct(">i")
 
 
 class BatchKind(Enum):
-    """What a batch is to the log's rules."""
+    """The kind of a batch for the log's rules."""
 
     DATA = auto()
     TRANSACTIONAL = auto()
-    """Records that count once their producer's transaction is committed."""
+    """Records of a producer transaction."""
     CONTROL = auto()
-    """A marker that ends a transaction, or another record for brokers alone."""
+    """A marker that ends a producer transaction, or another record for brokers only."""
 
 
 _KINDS: Final = (BatchKind.DATA, BatchKind.TRANSACTIONAL, BatchKind.CONTROL, BatchKind.CONTROL)
@@ -61,7 +61,7 @@ _KIND_SHIFT: Final = 4
 
 
 class Batch(Struct, frozen=True):
-    """One checked batch: its bytes and what the log needs to know of it."""
+    """One checked batch: its bytes and the header fields that the log uses."""
 
     data: bytes | bytearray | memoryview
     count: int
@@ -86,7 +86,7 @@ class Batch(Struct, frozen=True):
 
     @property
     def marker(self) -> Marker | None:
-        """The end of a transaction that a control batch stands for; None if it is another one."""
+        """The transaction marker in a control batch; None for other control batches."""
         return parse_marker(records_of(self))
 
     @property
@@ -114,9 +114,9 @@ def next_sequence(sequence: int, step: int) -> int:
 def split_batches(records: bytes | bytearray | memoryview) -> list[Batch]:
     """Check a produce request's records and split them into batches.
 
-    Raises ``UnsupportedForMessageFormat`` for another magic than 2, ``CorruptMessage`` where
-    lengths, counts or the CRC do not agree, ``InvalidRecord`` where the header is whole but
-    not legal from a producer.
+    Raises ``UnsupportedForMessageFormat`` for a magic other than 2, ``CorruptMessage`` if lengths,
+    counts or the CRC are inconsistent, ``InvalidRecord`` if the header is not allowed from a
+    producer.
     """
     total = len(records)
     if not total:
@@ -159,20 +159,20 @@ def split_batches(records: bytes | bytearray | memoryview) -> list[Batch]:
 
 
 def trusted_batch(data: bytes | bytearray | memoryview) -> Batch:
-    """One batch whose bytes were checked when they were produced."""
+    """One batch that was checked when it was produced."""
     fields = HEADER.unpack_from(data)
     return Batch(data, fields[12], fields[5], *fields[7:12])
 
 
 def records_of(batch: Batch) -> memoryview:
-    """What follows a batch's header: its records, compressed if it has a codec."""
+    """The records of a batch, still compressed if it has a codec."""
     return memoryview(batch.data)[HEADER_SIZE:]
 
 
 def batch_sizes(chunk: bytes | bytearray | memoryview) -> Iterator[tuple[int, int, int]]:
     """Walk a chunk of trusted batches: (position, size, record count) of each.
 
-    Raises ``CorruptMessage`` where the chunk is cut short.
+    Raises ``CorruptMessage`` if the chunk is truncated.
     """
     position, total = 0, len(chunk)
     unpack = HEADER.unpack_from
@@ -190,6 +190,6 @@ def batch_sizes(chunk: bytes | bytearray | memoryview) -> Iterator[tuple[int, in
 def set_base_offset(
     chunk: bytearray | memoryview, position: int, offset: int, leader_epoch: int
 ) -> None:
-    """Write a batch's offset and leader epoch in place; its CRC stays right."""
+    """Write a batch's base offset and leader epoch in place; the CRC does not cover them."""
     _OFFSET.pack_into(chunk, position, offset)
     _LEADER_EPOCH.pack_into(chunk, position + 12, leader_epoch)

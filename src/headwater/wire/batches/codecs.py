@@ -1,8 +1,8 @@
 """The compression codecs of record batches, by the number in a batch's attributes.
 
-What is written is what the Java client can read: lz4 frames have independent blocks, because it
-refuses linked ones, and snappy has the framing of its ``SnappyOutputStream`` (xerial). Snappy is
-read in that framing and raw, as librdkafka writes it.
+Output is readable by the Java client: lz4 frames have independent blocks, because it refuses linked
+ones, and snappy has the framing of its ``SnappyOutputStream`` (xerial). Snappy input may have that
+framing or be raw, as librdkafka writes it.
 """
 
 from collections.abc import Callable
@@ -29,17 +29,17 @@ class Codec(IntEnum):
 XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 XERIAL_HEADER: Final = XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 XERIAL_BLOCK_SIZE: Final = 32 * 1024
-"""Java's own block size; other readers size their buffers by it."""
+"""The block size of the Java client; other readers allocate buffers of this size."""
 
 _SIZE: Final = Struct(">i")
 _FIRST_GUESS: Final = 64 * 1024
 _MAPPED: Final = 1024 * 1024
 _OUTPUT_FULL: Final = "failed to write whole buffer"
-"""What cramjam says when the output does not fit, whatever the codec."""
+"""The error text of cramjam if the output does not fit, for all codecs."""
 
 
 def codec_named(number: int) -> Codec:
-    """Raises ``UnsupportedCompressionType`` for a number that no codec has."""
+    """Raises ``UnsupportedCompressionType`` for an unknown number."""
     try:
         return Codec(number)
     except ValueError:
@@ -64,10 +64,10 @@ def compress(codec: int, data: Buffer) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> memoryview:
-    """Decompress; never more memory is used than a small multiple of the result or ``limit``.
+    """Decompress with memory of at most a small multiple of the result or ``limit``.
 
-    Raises ``CorruptMessage`` for bytes that the codec does not know, ``InvalidRecord`` where
-    the result would be larger than ``limit``.
+    Raises ``CorruptMessage`` for invalid input, ``InvalidRecord`` if the result would be larger
+    than ``limit``.
     """
     match codec_named(codec):
         case Codec.NONE:
@@ -81,9 +81,9 @@ def decompress(codec: int, data: Buffer, limit: int) -> memoryview:
 
 
 def decompress_into(codec: int, data: Buffer, output: Buffer) -> int | None:
-    """Decompress into ``output``; returns the size, or None where it does not fit.
+    """Decompress into ``output``; returns the size, or None if it does not fit.
 
-    Raises ``CorruptMessage`` for bytes that the codec does not know.
+    Raises ``CorruptMessage`` for invalid input.
     """
     into = _INTO.get(codec_named(codec))
     if into is not None:
@@ -97,14 +97,13 @@ def decompress_into(codec: int, data: Buffer, output: Buffer) -> int | None:
 
 
 def decompress_start(codec: int, data: Buffer, room: int) -> tuple[memoryview, bool]:
-    """As much of the decompressed data as fits in ``room`` bytes, and whether that is all.
+    """The first ``room`` bytes of the decompressed data, and whether that is all.
 
-    Snappy gives nothing unless all fits. Raises ``CorruptMessage`` for bytes that the codec does
-    not know.
+    Snappy returns nothing unless all fits. Raises ``CorruptMessage`` for invalid input.
     """
     if codec == Codec.NONE:
         return memoryview(data), True
-    # A mapping takes memory only as far as it is written, and gives it back at once.
+    # A memory mapping uses memory only for written pages, and frees it at once.
     output = memoryview(mmap(-1, room) if room >= _MAPPED else bytearray(room))
     size = decompress_into(codec, data, output)
     if size is not None:
@@ -122,7 +121,7 @@ _INTO: Final[dict[Codec, _Into]] = {
 
 
 def _decompress_growing(into: _Into, data: Buffer, limit: int) -> memoryview:
-    """The formats do not tell the size reliably, so the output grows until it fits."""
+    """Grow the output until it fits, because the formats do not state the size reliably."""
     capacity = min(limit, max(_FIRST_GUESS, 4 * len(data)))
     while True:
         output = bytearray(capacity)
@@ -172,7 +171,7 @@ def _decompress_snappy(data: memoryview, limit: int) -> memoryview:
 
 
 def _decompress_block(block: memoryview, limit: int) -> bytearray:
-    """A raw block states its size; it is believed up to ``limit`` and what snappy can reach."""
+    """A raw block states its size; check it against ``limit`` and snappy's maximum ratio."""
     try:
         size = cramjam.snappy.decompress_raw_len(block)
         if size > limit:
@@ -187,4 +186,4 @@ def _decompress_block(block: memoryview, limit: int) -> bytearray:
 
 
 def _too_large() -> InvalidRecord:
-    return InvalidRecord("compressed records are larger than is allowed for one batch")
+    return InvalidRecord("compressed records are larger than allowed for one batch")

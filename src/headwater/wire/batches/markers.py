@@ -1,12 +1,12 @@
-"""Transaction markers: the one record of a control batch that ends a producer's transaction.
+"""Transaction markers: the record of a control batch that ends a producer transaction.
 
 The record, from Kafka's own ``EndTransactionMarker`` and ``ControlRecordType``::
 
     key    version i16 | type i16, 0 for ABORT and 1 for COMMIT
     value  version i16 | coordinator epoch i32
 
-A control batch is not compressed. Its producer id and epoch stand in the batch's header and its
-base sequence is -1. Later versions of key or value only add fields behind these.
+A control batch is not compressed. The producer id and epoch are in the batch's header, and its base
+sequence is -1. Later versions of key or value only append fields.
 """
 
 import struct
@@ -22,7 +22,7 @@ _VALUE: Final = struct.Struct(">hi")
 
 
 class MarkerType(IntEnum):
-    """How a transaction ended."""
+    """The outcome of a producer transaction."""
 
     ABORT = 0
     COMMIT = 1
@@ -30,7 +30,7 @@ class MarkerType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The end of a transaction, as its coordinator wrote it."""
+    """A transaction marker."""
 
     type: MarkerType
     coordinator_epoch: int
@@ -45,7 +45,7 @@ class Marker:
 
 
 def parse_marker(records: memoryview) -> Marker | None:
-    """The marker in a control batch's records; None if they are another control record's.
+    """The marker in a control batch's records; None for another kind of control record.
 
     >>> parse_marker(memoryview(bytes.fromhex("2000000008000000010c00000000000500")))
     Marker(type=<MarkerType.COMMIT: 1>, coordinator_epoch=5)

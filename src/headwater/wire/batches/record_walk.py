@@ -1,12 +1,12 @@
-"""Whether a produced batch holds the records that its header says, without an object per record.
+"""Checks that a produced batch contains the records that its header states.
 
-``walk_kernel.walk`` is compiled (extra ``table``); ``walk`` here is the same in plain Python.
-``walk_lengths`` looks at the lengths of the first records only. All follow Kafka's
-``DefaultRecord``, except that offset deltas must be 0, 1, 2 and so on: Kafka numbers the records of
-a compressed batch anew if they are not, and believes them otherwise.
+``walk_kernel.walk`` is compiled (extra ``table``); ``walk`` here is the same in Python.
+``walk_lengths`` checks only the lengths of the first records. All follow Kafka's
+``DefaultRecord``, except that offset deltas must be 0, 1, 2 and so on. Kafka renumbers the records
+of a compressed batch if they are not, and accepts them in others.
 
-A walk continues where an earlier one on a shorter part of the same records ended, so a compressed
-batch is refused at its first bad record, before the rest is decompressed.
+A walk can continue an earlier walk of a shorter part of the same records. So a compressed batch is
+refused at its first invalid record, before the rest is decompressed.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -20,28 +20,28 @@ MIN_BODY: Final = MIN_RECORD - 1
 _LEAST_LENGTH: Final = 2 * MIN_BODY
 """As a varint has it."""
 MAX_LENGTH_BYTES: Final = 5
-"""A record's length takes no more bytes than this."""
+"""Maximum bytes of a record's length."""
 
 WALKED: Final = 0
-"""All records were walked; bytes may follow them."""
+"""All records are valid; bytes may follow them."""
 CUT: Final = 1
-"""The bytes end before the record at ``index`` does."""
+"""The bytes end inside the record at ``index``."""
 MALFORMED: Final = 2
-"""The record at ``index`` is none, whatever follows."""
+"""The record at ``index`` is malformed."""
 FAULTY: Final = 3
-"""``MAX_FAULTS`` records break the topic's rules; the rest was not walked."""
+"""``MAX_FAULTS`` records break the topic's rules; the rest was not checked."""
 
 LENGTHS_WALKED: Final = 100
-"""Records that ``walk_lengths`` looks at."""
+"""Records that ``walk_lengths`` checks."""
 MAX_FAULTS: Final = 1000
-"""Records of one batch whose faults are reported one by one."""
+"""Maximum records of one batch whose faults are reported."""
 NO_KEY: Final = 0
 OUT_OF_TIME: Final = 1
 NO_TIMESTAMP: Final = -1
 
 
 class RecordLimits(NamedTuple):
-    """What the records of one batch have to fulfil: their number, keys, and timestamps in ms."""
+    """The rules for the records of one batch: number, keys, and timestamps in ms."""
 
     records: int
     needs_keys: bool
@@ -50,7 +50,7 @@ class RecordLimits(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """How far a walk came. ``number`` and ``position`` are those of the first record not walked."""
+    """The state of a walk. ``number`` and ``position`` are those of the next record."""
 
     status: int = CUT
     number: int = 0
@@ -76,13 +76,13 @@ class Sought(NamedTuple):
     delta: int
     timestamp: int
     largest: int
-    """The largest timestamp of those looked at."""
+    """The largest timestamp of the records that were read."""
 
 
 class RecordSearch(Protocol):
-    """Finds the first record with ``timestamp`` or a later one and ``least`` or a larger delta.
+    """Finds the first record at or after ``timestamp`` with an offset delta of at least ``least``.
 
-    ``base_timestamp`` is of all records if ``stamped``.
+    With ``stamped``, ``base_timestamp`` is the timestamp of all records.
     """
 
     def __call__(
@@ -105,7 +105,7 @@ def walk_lengths(
     base_timestamp: int,
     limits: RecordLimits,
 ) -> Walked:
-    """Whether the first ``LENGTHS_WALKED`` records have lengths that fit; nothing else of them."""
+    """Check only that the lengths of the first ``LENGTHS_WALKED`` records fit."""
     number, position = start.number, start.position
     last = min(limits.records, LENGTHS_WALKED)
     while number < last and position + 1 < size:
@@ -149,7 +149,7 @@ def _after_long_record(payload: Buffer, size: int, number: int, position: int) -
 def walk(
     payload: Buffer, size: int, start: Walked, base_timestamp: int, limits: RecordLimits
 ) -> Walked:
-    """Every record in full, at some microseconds each."""
+    """Check every record completely; some microseconds per record."""
     data = memoryview(payload)
     _, index, position, largest, known = start
     faults = [*known]
@@ -190,7 +190,7 @@ def search(
     *,
     stamped: bool,
 ) -> Sought:
-    """See ``RecordSearch``; about a microsecond a record."""
+    """See ``RecordSearch``; about a microsecond per record."""
     data = memoryview(payload)
     position, largest = 0, NO_TIMESTAMP
     for _ in range(count):
@@ -238,7 +238,7 @@ def _read_record(data: memoryview, at: int, end: int, index: int) -> tuple[int, 
 
 
 def end_of_record(payload: Buffer, position: int) -> int:
-    """Where the record at ``position`` ends by its length, if that is there; else ``position``."""
+    """The end of the record at ``position``; ``position`` itself if its length is cut off."""
     data = memoryview(payload)
     try:
         length, at = decode_signed(data, position, min(len(data), position + MAX_LENGTH_BYTES))
@@ -254,7 +254,7 @@ def _skip(at: int, size: int, end: int) -> int:
 
 
 def check_end(walked: Walked, size: int, limits: RecordLimits) -> None:
-    """Raises ``InvalidRecord`` unless the records end where all of their bytes do."""
+    """Raises ``InvalidRecord`` unless the records end at the end of their bytes."""
     left = limits.records - walked.number
     if walked.status in (MALFORMED, CUT):
         raise InvalidRecord(f"record {walked.number} is malformed")

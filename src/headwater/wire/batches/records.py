@@ -1,4 +1,4 @@
-"""Records of one batch, decoded and encoded one by one: plain, for the odd batch.
+"""Decoding and encoding the records of a single batch in Python.
 
 A record, from Kafka's own ``DefaultRecord``; lengths and deltas are zigzag varints, and a
 negative key or value length means null::
@@ -6,16 +6,19 @@ negative key or value length means null::
     length | attributes i8 | timestampDelta | offsetDelta | keyLength key | valueLength value
     headerCount (keyLength key valueLength value)...
 
-What Kafka's broker checks of a produced batch (``ProduceRequest``, ``LogValidator``), for those
-who decide what to accept. Of the header, done by ``split_batches``: magic 2 (else 43, Kafka 4's
-own answer is 87), CRC (2), ``lastOffsetDelta`` = count - 1 and count > 0 (87). Of the header,
-left to the caller: exactly one batch for each partition (87), zstd only from Produce version 7
-on (76), no control batches from clients (87), a base sequence >= 0 where there is a producer id
-(87), size within ``max.message.bytes`` (10), no LogAppendTime attribute set by the producer (32).
-Of each record: a key on compacted topics (87), and with CreateTime a timestamp between
-``now - message.timestamp.before.max.ms`` and ``now + message.timestamp.after.max.ms`` unless it
-is -1 (32). Inner offset deltas that are not 0..n-1 are no error there: a compressed batch is
-rebuilt. They are one here (``record_walk``).
+Kafka's broker checks the following of a produced batch (``ProduceRequest``, ``LogValidator``).
+Error codes are in parentheses.
+
+- The header, here in ``split_batches``: magic 2 (43; Kafka 4 answers 87), CRC (2),
+  ``lastOffsetDelta`` = count - 1 and count > 0 (87).
+- The header, here by the caller: exactly one batch per partition (87), zstd only from Produce
+  version 7 (76), no control batches from clients (87), a base sequence >= 0 with a producer id
+  (87), size within ``max.message.bytes`` (10), no LogAppendTime attribute (32).
+- Each record: a key on compacted topics (87). With CreateTime, a timestamp of -1 or between
+  ``now - message.timestamp.before.max.ms`` and ``now + message.timestamp.after.max.ms`` (32).
+
+In Kafka, offset deltas other than 0..n-1 are not an error: a compressed batch is rebuilt. Here they
+are (``record_walk``).
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,12 +49,12 @@ from headwater.wire.batches.record_walk import CUT, MALFORMED, RecordSearch, Sou
 from headwater.wire.varint import decode_signed, encode_signed
 
 MAX_DECOMPRESSED: Final = 512 * 1024 * 1024
-"""What the records of one batch may grow to: far above any real batch, below what hurts."""
+"""Maximum uncompressed size of a batch, far above any real batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record; ``is_control`` marks those of a control batch, which no client is shown."""
+    """One record; ``is_control`` marks records of control batches, which clients do not see."""
 
     offset: int
     timestamp: int
@@ -67,10 +70,10 @@ class TimestampedOffset(NamedTuple):
 
 
 def decode_batch(data: Buffer, *, base_offset: int | None = None) -> list[Record]:
-    """The records of one whole batch; ``base_offset`` takes the place of the header's.
+    """The records of one batch; ``base_offset`` replaces the header's.
 
-    Raises ``CorruptMessage`` where header, CRC or compression are wrong, ``InvalidRecord``
-    where the records are, ``UnsupportedCompressionType`` for an unknown codec.
+    Raises ``CorruptMessage`` if header, CRC or compression are wrong, ``InvalidRecord`` if the
+    records are, ``UnsupportedCompressionType`` for an unknown codec.
     """
     batch = _open(data, base_offset)
     is_control = bool(batch.attributes & CONTROL)
@@ -94,7 +97,7 @@ def encode_batch(
     base_sequence: int = NO_SEQUENCE,
     leader_epoch: int = -1,
 ) -> bytes:
-    """A whole batch. Records are in offset order; ``attributes`` are the flags but the codec.
+    """Encode a batch. Records are in offset order; ``attributes`` are the flags except the codec.
 
     ``base_offset`` is the first record's offset unless given.
     """
@@ -116,9 +119,9 @@ def encode_batch(
 
 
 def recompress(batch: Batch, codec: int, payload: Buffer | None = None) -> Batch:
-    """The same batch with its records compressed by another codec; they are not looked at.
+    """The same batch with its records compressed by another codec. Records are not checked.
 
-    ``payload`` are its records uncompressed, if they are at hand.
+    ``payload`` are its uncompressed records, if available.
     """
     if batch.codec == codec:
         return batch
@@ -133,7 +136,7 @@ def recompress(batch: Batch, codec: int, payload: Buffer | None = None) -> Batch
 
 
 def with_max_timestamp(batch: Batch, timestamp: int) -> Batch:
-    """The same batch whose header has ``timestamp`` as its largest."""
+    """The same batch with ``timestamp`` as its maximum timestamp."""
     if batch.max_timestamp == timestamp:
         return batch
     data = bytearray(batch.data)
@@ -142,7 +145,7 @@ def with_max_timestamp(batch: Batch, timestamp: int) -> Batch:
 
 
 def with_log_append_time(batch: Batch, now_ms: int) -> Batch:
-    """The same batch whose records all have the time ``now_ms``; only its header is rewritten."""
+    """The same batch with LogAppendTime ``now_ms``; only the header changes."""
     attributes = batch.attributes | LOG_APPEND_TIME
     data = bytearray(batch.data)
     data[21:23] = attributes.to_bytes(2, "big", signed=True)
@@ -153,9 +156,9 @@ def with_log_append_time(batch: Batch, now_ms: int) -> Batch:
 def search_batch(
     data: Buffer, timestamp: int, least: int, search: RecordSearch, room: int
 ) -> Sought | None:
-    """The first record with that timestamp or a later one whose offset delta is ``least`` or more.
+    """The first record at or after that timestamp with an offset delta of at least ``least``.
 
-    None if it is not among what decompresses into ``room`` bytes. Raises as decoding does.
+    None if it is not within the first ``room`` decompressed bytes. Raises as decoding does.
     """
     header = _read_header(data)
     view = memoryview(data)[HEADER_SIZE:]
@@ -182,7 +185,7 @@ class _OpenBatch:
     max_timestamp: int
 
     def walk(self) -> Iterator[tuple[int, int, int, int]]:
-        """(timestamp, offset, where the key's length stands, record's end) of each record."""
+        """(timestamp, offset, position of the key's length, end) of each record."""
         payload, position, total = self.payload, 0, len(self.payload)
         for _ in range(self.count):
             size, position = decode_signed(payload, position, total)
@@ -208,7 +211,7 @@ class _Header(NamedTuple):
 
 
 def _read_header(data: Buffer) -> _Header:
-    """Check a batch's frame."""
+    """Check a batch's header and CRC."""
     if len(data) < HEADER_SIZE:
         raise CorruptMessage(f"{len(data)} bytes where a batch has at least {HEADER_SIZE}")
     (
@@ -223,7 +226,7 @@ def _read_header(data: Buffer) -> _Header:
 
 
 def _open(data: Buffer, base_offset: int | None) -> _OpenBatch:
-    """Check a batch's frame and decompress its records."""
+    """Check a batch's header and CRC, and decompress its records."""
     header = _read_header(data)
     view = memoryview(data)[HEADER_SIZE:]
     payload = decompress(header.attributes & CODEC_MASK, view, MAX_DECOMPRESSED)
@@ -252,7 +255,7 @@ def _read_bytes(data: memoryview, position: int, end: int) -> tuple[bytes | None
 def _read_headers(
     data: memoryview, position: int, end: int
 ) -> tuple[tuple[bytes, bytes | None], ...]:
-    """The headers, which must end where the record does."""
+    """The headers, which must end at the end of the record."""
     count, position = decode_signed(data, position, end)
     if count < 0 or count > end - position:
         raise InvalidRecord(f"{count} headers in {end - position} bytes")
@@ -292,7 +295,7 @@ def _append_bytes(parts: list[bytes], data: bytes | None) -> None:
 
 
 def _seal(data: bytearray) -> bytes:
-    """Write the CRC of what it covers."""
+    """Compute and write the CRC."""
     with memoryview(data) as view:
         data[17:21] = crc32c(view[CRC_START:]).to_bytes(4, "big")
     return bytes(data)

@@ -1,8 +1,8 @@
-"""The walk over a batch's records, compiled by numba; ``record_walk`` says what it answers.
+"""The walk over a batch's records, compiled by numba. ``record_walk`` documents the interface.
 
-It takes about 12 ns for a record. ``read_varint`` is left to LLVM to inline: with numba's own
-inlining, or if it grows by a branch, a walk takes six times as long. The first call compiles; later
-ones, in other processes too, use numba's cache.
+It takes about 12 ns per record. LLVM inlines ``read_varint``; with numba's own inlining, or with
+one more branch in it, a walk takes six times as long. The first call compiles. Later calls use
+numba's cache, also in other processes.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ Int = int | np.int64
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_INT64 = np.int64(2**63 - 1)
 _FIRST_FAULT = np.empty(1, np.int64)
-"""Written by any walk and read by none."""
+"""A dummy output, written by walks and never read."""
 
 
 def walk(
@@ -56,7 +56,7 @@ def walk(
     )
     status, number, position, largest, found = walk_records(*arguments, _FIRST_FAULT)
     faults = start.faults
-    if found:  # which is rare: only then there is room for all
+    if found:  # rare, so space is allocated only then
         all_faults = np.empty(MAX_FAULTS - len(faults), np.int64)
         status, number, position, largest, found = walk_records(*arguments, all_faults)
         faults = (*faults, *all_faults[:found].tolist())
@@ -99,7 +99,7 @@ def _compiled(function: F) -> F:
 
 @_compiled
 def read_varint(data: Bytes, position: Int, end: Int) -> tuple[Int, Int]:
-    """A zigzag varint and where it ends, which is -1 where it does not end before ``end``."""
+    """A zigzag varint and its end; the end is -1 if it does not end before ``end``."""
     value: Int = np.int64(0)
     shift: Int = np.int64(0)
     while position < end and shift < 70:
@@ -114,7 +114,7 @@ def read_varint(data: Bytes, position: Int, end: Int) -> tuple[Int, Int]:
 
 @_compiled
 def end_of_headers(data: Bytes, at: Int, end: Int, headers: Int) -> Int:
-    """Where so many headers end; -1 if they do not fit."""
+    """The end of ``count`` headers; -1 if they do not fit."""
     for _header in range(headers):
         name, at = read_varint(data, at, end)
         if at < 0 or name < 0 or name > end - at:

@@ -1,10 +1,10 @@
-"""Record batches to Arrow and back without a Python object per record (extra ``table``).
+"""Conversion of record batches to Arrow and back, compiled by numba (extra ``table``).
 
-- ``schema``: the Arrow columns of a topic's records.
-- ``decoder``: record batches to Arrow.
-- ``kernel``: the decoder's loop over records, compiled by numba.
-- ``encoder``: Arrow to record batches.
-- ``encode_kernel``: the encoder's loop over rows, compiled by numba.
+- ``decoder``: record batches to an Arrow record batch
+- ``kernel``: the compiled loop of the decoder
+- ``encoder``: Arrow to record batches
+- ``encode_kernel``: the compiled loop of the encoder
+- ``schema``: the Arrow columns
 """
 
 from headwater.wire.columnar.decoder import decode

@@ -39,7 +39,7 @@ _MIN_HEADER: Final = 2
 
 
 class _BatchHeader(NamedTuple):
-    """One batch that holds records for readers; positions are in the whole buffer."""
+    """One data batch; positions are relative to the whole buffer."""
 
     start: int
     end: int
@@ -57,10 +57,10 @@ class _BatchHeader(NamedTuple):
 def decode(buffer: Buffer, partition: int) -> Any:
     """A ``pyarrow.RecordBatch`` of ``SCHEMA`` with every record of whole batches, in order.
 
-    The batches' base offsets are set already. Control batches have no rows. Raises
-    ``CorruptMessage`` where a header, CRC or compressed section is wrong, ``InvalidRecord``
-    where records are malformed, their offsets do not ascend inside their batch, their times do
-    not fit microseconds, or all of them are too large for one call.
+    The batches' base offsets must be set. Control batches have no rows. Raises ``CorruptMessage``
+    if a header, CRC or compressed section is wrong. Raises ``InvalidRecord`` if records are
+    malformed, their offsets do not ascend in their batch, their timestamps do not fit
+    microseconds, or all of them are too large for one call.
     """
     view = memoryview(buffer)
     headers = _read_headers(view)
@@ -80,7 +80,7 @@ def decode(buffer: Buffer, partition: int) -> Any:
 
 
 def _read_headers(view: memoryview) -> list[_BatchHeader]:
-    """Check every batch's frame; those without records for readers are left out."""
+    """Check every batch's header and CRC; control batches are left out."""
     headers = []
     start, total = 0, len(view)
     while start < total:
@@ -106,9 +106,9 @@ def _read_headers(view: memoryview) -> list[_BatchHeader]:
 
 
 def _gather(view: memoryview, headers: list[_BatchHeader]) -> tuple[Bytes, list[tuple[int, int]]]:
-    """All records uncompressed in one array, and where each batch's are in it.
+    """All uncompressed records in one array, and the position of each batch's records.
 
-    Where nothing is compressed the array is the buffer itself.
+    If no batch is compressed, the array is the buffer itself.
     """
     if all(header.attributes & CODEC_MASK == Codec.NONE for header in headers):
         bounds = [(header.start + HEADER_SIZE, header.end) for header in headers]
@@ -132,7 +132,7 @@ def _read_only(array: Bytes) -> Bytes:
 
 
 def _check_counts(headers: list[_BatchHeader], bounds: list[tuple[int, int]]) -> None:
-    """Believe no count that its bytes cannot hold: columns are allocated by it."""
+    """Refuse a record count that its bytes cannot contain, because columns are allocated by it."""
     for header, (start, end) in zip(headers, bounds, strict=True):
         if header.records < 0 or header.records * _MIN_RECORD > end - start:
             raise InvalidRecord(f"{header.records} records in {end - start} bytes")
@@ -150,7 +150,7 @@ def _sections(headers: list[_BatchHeader], bounds: list[tuple[int, int]]) -> NDA
 
 
 def _allocate(rows: int, size: int) -> Columns:
-    """Columns with room for whatever ``size`` bytes can hold; untouched pages cost nothing."""
+    """Columns for all records that ``size`` bytes can contain; unused pages cost nothing."""
     headers = size // _MIN_HEADER + 1
     return Columns(
         offset=np.empty(rows, np.int64),

@@ -1,4 +1,4 @@
-"""The loop from columns to records, compiled by numba: the decoder's kernel in reverse."""
+"""The loop that encodes columns as records, compiled by numba."""
 
 from typing import Final, NamedTuple
 
@@ -17,10 +17,10 @@ from headwater.wire.columnar.kernel import (
 )
 
 MAX_RECORD_OVERHEAD: Final = 40
-"""What a record has at most besides its key, value and headers."""
+"""Maximum bytes of a record besides key, value and headers."""
 
 MAX_HEADER_OVERHEAD: Final = 10
-"""What a record header has at most besides its key and value."""
+"""Maximum bytes of a record header besides key and value."""
 
 
 class ColumnsToEncode(NamedTuple):
@@ -58,7 +58,7 @@ def write_varint(output: Bytes, position: Int, value: Int) -> Int:
 
 @inlined
 def text_size(text: Text, row: Int) -> Int:
-    """The bytes that a text takes with its length."""
+    """The encoded size of a byte string with its length."""
     if not text.valid[row]:
         return 1
     size = np.int64(text.offsets[row + 1]) - np.int64(text.offsets[row])
@@ -85,11 +85,11 @@ def encode_rows(
     firsts: Int64s,
     positions: Int64s,
 ) -> tuple[Int, Int]:
-    """Write all rows as batches of about ``batch_bytes``, each with room for its header.
+    """Write all rows as batches of about ``batch_bytes``, with space for their headers.
 
-    Returns the number of batches and of bytes; ``firsts`` gets each batch's first row,
-    ``positions`` where it begins. The first batch's base offset is ``start``, any other's its
-    first record's.
+    Returns the number of batches and of bytes. ``firsts`` receives each batch's first row, and
+    ``positions`` its start. The base offset of the first batch is ``start``; of others, the offset
+    of their first record.
     """
     batches: Int = np.int64(0)
     position: Int = np.int64(0)

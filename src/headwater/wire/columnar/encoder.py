@@ -1,4 +1,4 @@
-"""An Arrow record batch to Kafka record batches, as the read path serves compacted ranges."""
+"""Conversion of an Arrow record batch to Kafka record batches, to serve compacted ranges."""
 
 from itertools import pairwise
 from typing import Any, Final
@@ -35,14 +35,13 @@ MAX_OFFSET_DELTA: Final = 2**31 - 1
 def encode(
     table: Any, start: int, end: int, *, batch_bytes: int, codec: int = Codec.NONE
 ) -> list[memoryview | bytes]:
-    """The rows of a ``pyarrow.RecordBatch`` as batches that together cover ``[start, end)``.
+    """Encode the rows of a ``pyarrow.RecordBatch`` as batches that cover ``[start, end)``.
 
-    Rows have at least the offset, timestamp, key, value and headers of ``SCHEMA``, sorted by
-    offset within the range, and there is at least one. Each batch's ``lastOffsetDelta`` reaches
-    to the next batch, so that a reader goes on past rows that are gone; they belong to no
-    producer. A batch has about ``batch_bytes`` before compression, or a single larger record.
-    The range is shorter than 2³¹ offsets. Batches that are not compressed are views of one
-    buffer, which is larger than they are.
+    There is at least one row. Rows have at least the columns offset, timestamp, key, value and
+    headers of ``SCHEMA``, and are sorted by offset within the range. Each batch's
+    ``lastOffsetDelta`` reaches to the next batch, so that a reader skips removed rows. Batches have
+    no producer id. A batch has about ``batch_bytes`` before compression, or a single larger record.
+    The range is shorter than 2³¹ offsets. Uncompressed batches are views of one larger buffer.
     """
     if not table.num_rows or end - start > MAX_OFFSET_DELTA:
         raise ValueError(f"{table.num_rows} rows in the range [{start}, {end})")
@@ -64,7 +63,7 @@ def encode(
 
 
 def _spans(rows: ColumnsToEncode, firsts: Int64s, start: int, end: int) -> list[tuple[int, int]]:
-    """The offsets that each batch covers, back to back."""
+    """The range of offsets of each batch, without gaps."""
     bounds = [start, *(int(rows.offset[first]) for first in firsts[1:]), end]
     return list(pairwise(bounds))
 
@@ -77,7 +76,7 @@ def _seal(
     codec: int,
     span: tuple[int, int],
 ) -> memoryview | bytes:
-    """One batch: its header before its records, which are compressed if asked for."""
+    """One batch: its header and its records, optionally compressed."""
     (first, after), (position, stop) = records.tolist(), positions.tolist()
     data = output.data[position:stop]
     if codec != Codec.NONE:
@@ -114,7 +113,7 @@ def _numbers(array: Any, kind: Any) -> Any:
 
 
 def _text(array: Any) -> Text:
-    """A binary array's own buffers; an array that is a slice has its rows' part of them."""
+    """The buffers of a binary array; of a slice, the part of its rows."""
     _valid, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)

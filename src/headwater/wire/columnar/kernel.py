@@ -1,11 +1,11 @@
 """The loop over records, compiled by numba.
 
-One call decodes all batches. Keys, values and headers are copied by a ``memcpy`` intrinsic,
-which is five times faster than a loop that numba compiles. The input is not trusted: every read
-stays inside its record, every record inside its batch, and every write inside its column, whose
-capacity follows from the input's size because no two records share a byte.
+One call decodes all batches. A ``memcpy`` intrinsic copies keys, values and headers, five times
+faster than a loop compiled by numba. The input is not trusted: reads stay inside their record,
+records inside their batch, and writes inside their column. The capacity of a column follows from
+the input's size, because records do not overlap.
 
-The first call compiles for some seconds; later ones, in other processes too, use numba's cache.
+The first call compiles for some seconds. Later calls use numba's cache, also in other processes.
 """
 
 from collections.abc import Callable
@@ -25,15 +25,15 @@ Int = int | np.int64
 F = TypeVar("F", bound=Callable[..., Any])
 
 SECTION_FIELDS: Final = 8
-"""What the kernel knows of a batch: start and end of its records inside the payload, their
-number, base offset, base timestamp, max timestamp, whether that holds for all records, and the
-last offset delta."""
+"""Fields of a batch for the kernel: start and end of its records in the payload, their number, base
+offset, base timestamp, max timestamp, whether that applies to all records, and the last offset
+delta."""
 
 MAX_MILLISECONDS: Final = (2**63 - 1) // 1000
-"""Beyond it a timestamp does not fit microseconds."""
+"""A larger timestamp does not fit microseconds."""
 
 DECODED: Final = -1
-"""Returned where every batch was decoded; otherwise it is the index of the one that was not."""
+"""The result if every batch was decoded; otherwise the index of the first malformed batch."""
 
 
 class Text(NamedTuple):
@@ -45,7 +45,7 @@ class Text(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Where the kernel writes; ``used`` counts rows, and bytes of each text column.
+    """The output of the kernel. ``used`` counts rows, and bytes of each byte-string column.
 
     ``used``: 0 rows, 1 key bytes, 2 value bytes, 3 headers, 4 header key bytes, 5 header value
     bytes.
@@ -90,7 +90,7 @@ copy_bytes: Any = intrinsic(_memcpy)
 
 @inlined
 def read_varint(data: Bytes, position: Int, end: Int) -> tuple[Int, Int]:
-    """A zigzag varint and where it ends, which is -1 where it does not end before ``end``."""
+    """A zigzag varint and its end; the end is -1 if it does not end before ``end``."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while position < end:
@@ -107,7 +107,7 @@ def read_varint(data: Bytes, position: Int, end: Int) -> tuple[Int, Int]:
 
 @inlined
 def read_size(data: Bytes, position: Int, end: Int, room: Int) -> tuple[Int, Int]:
-    """A byte string's size (negative: null) and start, -1 if it fits neither record nor room."""
+    """A byte string's size (negative: null) and start; the start is -1 if it does not fit."""
     size, position = read_varint(data, position, end)
     if position < 0 or size > end - position or size > room:
         return np.int64(0), np.int64(-1)
@@ -116,10 +116,10 @@ def read_size(data: Bytes, position: Int, end: Int, room: Int) -> tuple[Int, Int
 
 @compiled
 def decode_section(data: Bytes, section: Int64s, columns: Columns) -> bool:  # noqa: C901, PLR0911, PLR0912, PLR0915
-    """Decode the records of one batch; False where they are malformed.
+    """Decode the records of one batch; False if they are malformed.
 
-    One function with everything in local variables: taking columns out of the tuple or counters
-    out of the array for each record makes it four times slower.
+    One function with local variables only: reading columns from the tuple or counters from the
+    array for each record makes it four times slower.
     """
     position, section_end, count, base_offset = section[0], section[1], section[2], section[3]
     base_timestamp, max_timestamp = section[4], section[5]

@@ -7,7 +7,7 @@ import pyarrow as pa
 HEADERS: Final = pa.list_(
     pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())])
 )
-"""A record's headers; keys are bytes, because nothing makes them valid UTF-8."""
+"""A record's headers. Keys are bytes, because they need not be valid UTF-8."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -23,4 +23,4 @@ SCHEMA: Final = pa.schema(
         pa.field("attributes", pa.int32(), nullable=False),
     ]
 )
-"""The last four are the batch's, repeated for each of its records."""
+"""The last four columns are fields of the batch, repeated for each record."""

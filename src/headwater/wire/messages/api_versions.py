@@ -1,8 +1,8 @@
 """The APIs that Headwater serves, at the version ranges of Apache Kafka 4.3.1's own broker.
 
-The ranges were read from a live 4.3.1 broker's ApiVersions answer. Only what is served is
-advertised. Produce is advertised from 0 although it is served from 3, as Kafka does it: some
-librdkafka versions switch compression off otherwise.
+The ranges are those of a 4.3.1 broker's ApiVersions response. Only served APIs are advertised.
+Like Kafka, Produce is advertised from version 0 although it is served from 3, because some versions
+of librdkafka disable compression otherwise.
 """
 
 from enum import IntEnum
@@ -60,7 +60,7 @@ class ApiKey(IntEnum):
 
 
 class VersionRange(NamedTuple):
-    """Both ends are included."""
+    """An inclusive range."""
 
     lowest: int
     highest: int

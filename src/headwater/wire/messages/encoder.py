@@ -1,20 +1,20 @@
-"""Responses to bytes, by functions compiled once per message version from kio's schema.
+"""Encoding responses, with functions that are compiled once per message version from kio's schema.
 
-kio's own writer walks the schema for every message; these functions have it unrolled. What they
-write is kio's output byte for byte, and the tests hold them to it for every response.
+kio's writer interprets the schema for every message; these functions do not. Their output equals
+kio's byte for byte, which tests check for every response.
 
 A response is given in one of three forms:
 
 - ``encode_response``: one of kio's entities.
-- ``encode_values``: nested dicts whose keys are the field names of any version. What a version
-  lacks is not written, and what is not given has the schema's default, or is null or empty.
-- ``compile_rows``: tuples in a fixed layout, for the replies of the hot path
-  (``headwater.wire.messages.replies``), where building anything else costs more than encoding it.
+- ``encode_values``: nested dicts whose keys are the field names of any version. Fields that a
+  version lacks are not written. Missing fields have the schema's default, or are null or empty.
+- ``compile_rows``: tuples with a fixed layout, for the responses of the hot path
+  (``headwater.wire.messages.replies``), where building other objects costs more than encoding.
 
 In dicts and tuples error codes are integers, times are milliseconds (-1: none), ids are UUIDs or
-16 bytes (tuples: bytes), and records are lists of buffers, which
-become segments of the frame without a copy. Tuples never send tagged fields. Error messages are
-cut to what Kafka's strings may hold.
+16 bytes (tuples: bytes), and records are lists of buffers, which become segments of the frame
+without a copy. Tuples have no tagged fields. Error messages are cut to the limit of Kafka's
+strings.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,9 +28,9 @@ from headwater.wire.messages.encoder_compiler import Compiler
 from headwater.wire.messages.encoder_forms import Dicts, Entities, Layout, Rows
 
 Segments = list[bytes | memoryview]
-"""A whole frame in pieces, to be sent in order; most responses are one piece.
+"""A frame as a list of pieces to send in order; most responses have one piece.
 
-Records are pieces of their own, uncopied, and a long response is cut into several."""
+Records are separate pieces without a copy, and a long response has several pieces."""
 
 _PREFIX: Final = Struct(">ii")
 _PREFIX_WITH_TAGS: Final = Struct(">iix")
@@ -39,7 +39,7 @@ _Encode = Callable[[Callable[[bytes], None], list[bytes], Segments, Any], None]
 
 
 def encode_response(correlation_id: int, response: Any) -> bytes:
-    """A whole response frame, length prefix and header included, of a kio response entity."""
+    """Encode a kio response entity as a frame with length prefix and header."""
     parts: list[bytes] = []
     response_type: Any = type(response)
     _entity_encoder(response_type)(parts.append, parts, [], response)
@@ -50,12 +50,12 @@ def encode_response(correlation_id: int, response: Any) -> bytes:
 def encode_values(
     api_key: int, version: int, correlation_id: int, values: Mapping[str, Any]
 ) -> Segments:
-    """A whole response frame of nested dicts; raises where a value does not fit its field."""
+    """Encode nested dicts as a response frame; raises if a value does not fit its field."""
     return _values_encoder(api_key, version)(correlation_id, values)
 
 
 def compile_rows(response_type: Any, layout: Layout) -> Callable[[int, Any], Segments]:
-    """A function from (correlation id, tuple) to a whole response frame."""
+    """Compile a function that encodes (correlation id, tuple) as a response frame."""
     return _in_segments(response_type, Compiler(Rows(layout)).compile(response_type))
 
 
@@ -88,7 +88,7 @@ def _in_segments(response_type: Any, encode: _Encode) -> Callable[[int, Any], Se
 
 
 def _frame_prefix(response_type: Any, correlation_id: int, body_size: int) -> bytes:
-    """Length and response header; the header's version is the one that kio names."""
+    """The length prefix and the response header, in the version that kio names."""
     if response_type.__header_schema__.__flexible__:
         return _PREFIX_WITH_TAGS.pack(body_size + 5, correlation_id)
     return _PREFIX.pack(body_size + 4, correlation_id)

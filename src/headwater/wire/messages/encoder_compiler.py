@@ -1,8 +1,8 @@
 """The compiler behind ``encoder``: from a message's schema to a Python function.
 
-Fields of fixed width that follow each other are packed by one call, and nested entities are
-written inline. How a field's value is reached, and in which form it stands there, is a *form*:
-kio's entities, nested dicts, or tuples in a fixed layout.
+Consecutive fields of fixed width are packed by one call, and nested entities are encoded inline. A
+*form* defines how the value of a field is accessed: kio's entities, nested dicts, or tuples with a
+fixed layout.
 """
 
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ from headwater.wire.messages.source import Source
 from headwater.wire.varint import SHORT, encode_unsigned
 
 PARTS_PER_SEGMENT: Final = 4096
-"""Pieces of a reply that are joined at once; each has the overhead of an object."""
+"""Pieces of a response that are joined together; each piece has the overhead of an object."""
 MESSAGE_CHARACTERS: Final = 8_000
-"""Error messages are cut here: with the name that a client chose one could pass 32,767 bytes."""
+"""Maximum length of error messages: with a client's name one could exceed 32,767 bytes."""
 
 
 class Compiler:
-    """Writes the body of one encoder; values of fixed width wait in a group for its flush."""
+    """Writes the body of one encoder. Values of fixed width are collected and packed together."""
 
     def __init__(self, form: Form) -> None:
         self.source = Source()
@@ -51,7 +51,7 @@ class Compiler:
         return self.source.compile("encode(append, parts, segments, message)")
 
     def _flush(self) -> None:
-        """Write the group; needed before anything of variable width."""
+        """Pack the collected values; needed before any value of variable width."""
         if self._formats:
             name = self.source.struct(self._formats, "pack")
             self.source.line(f"{self._append}({name}({', '.join(self._values)}))")
@@ -82,7 +82,7 @@ class Compiler:
             self._primitive(field.type, value, nullable=field.nullable, flexible=flexible)
 
     def _cut(self, value: str) -> str:
-        """A message that is no longer than Kafka's strings may be; None stays None."""
+        """An error message cut to ``MESSAGE_CHARACTERS``; None stays None."""
         message = self.source.name("message")
         self.source.line(f"{message} = {value}")
         with self.source.block(f"if {message} and len({message}) > {MESSAGE_CHARACTERS}:"):
@@ -109,7 +109,7 @@ class Compiler:
             self._sized(data, width, in_parts=in_parts, flexible=flexible)
 
     def _sized(self, data: str, width: str, *, in_parts: bool, flexible: bool) -> None:
-        """Write a length and the bytes; parts become segments of the frame, uncopied."""
+        """Write a length and bytes. Parts become segments of the frame without a copy."""
         size = f"sum(map(len, {data}))" if in_parts else f"len({data})"
         self._length(size, width, flexible=flexible)
         self._flush()
@@ -131,7 +131,7 @@ class Compiler:
         self.source.line(f"{self._append}(SHORT[{count}] if {count} < 128 else varint({count}))")
 
     def _null_or(self, value: str, width: str, *, flexible: bool) -> AbstractContextManager[None]:
-        """Write null where ``value`` is None; the caller's block writes the other case."""
+        """Write null if ``value`` is None; the caller's block writes the other case."""
         self._flush()
         null = b"\0" if flexible else Struct(">" + width).pack(-1)
         with self.source.block(f"if {value} is None:"):
@@ -164,7 +164,7 @@ class Compiler:
                     self._fold()
 
     def _fold(self) -> None:
-        """Join what is written so far: a long reply must not stand in memory as small pieces."""
+        """Join the pieces so far, because many small pieces of a long response take much memory."""
         with self.source.block(f"if len(parts) > {PARTS_PER_SEGMENT}:"):
             self.source.line("segments.append(b''.join(parts))")
             self.source.line("parts.clear()")
@@ -228,7 +228,7 @@ def _numbers(items: Iterable[int] | None) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=1024)
 def _fixed_array(code: str, items: tuple[int, ...] | None, *, flexible: bool) -> bytes:
-    """Remembered, because arrays of numbers are mostly the same few lists of brokers."""
+    """Cached, because most arrays of numbers are the same few lists of brokers."""
     if items is None:
         return b"\0" if flexible else b"\xff\xff\xff\xff"
     count = len(items)

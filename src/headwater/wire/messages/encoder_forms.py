@@ -1,4 +1,4 @@
-"""The forms in which a response's values may be given to the encoder's compiler."""
+"""Forms: how the encoder's compiler accesses the values of a response."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING
@@ -15,13 +15,13 @@ _EMPTY: Final = {"string": "", "bytes": b"", "records": ()}
 
 
 class Form(Protocol):
-    """How a field's value is reached, and what it looks like there."""
+    """The access to field values."""
 
     has_tags: bool
     records_in_parts: bool
 
     def open(self, source: Source, entity_type: Any, path: tuple[str, ...]) -> str:
-        """The target that takes one entity, as in ``for target in items``."""
+        """The target of a loop over entities, as in ``for target in items``."""
         ...
 
     def value(self, source: Source, variable: str, field: Field, path: tuple[str, ...]) -> str:
@@ -29,7 +29,7 @@ class Form(Protocol):
         ...
 
     def packed(self, kind: str, value: str) -> str:
-        """The expression of what is packed for a value of fixed width."""
+        """The expression that is packed for a value of fixed width."""
         ...
 
     def tag_default(self, field: Field) -> Any:
@@ -65,7 +65,7 @@ class Entities:
 
 
 class Dicts:
-    """Nested mappings of field names; what is missing has the schema's default, or is empty."""
+    """Nested mappings of field names. Missing fields have the schema's default, or are empty."""
 
     has_tags = True
     records_in_parts = True
@@ -84,7 +84,7 @@ class Dicts:
 
 
 class Rows:
-    """Tuples in a layout that all versions share; elements that a version lacks are left out."""
+    """Tuples with one layout for all versions. Elements that a version lacks are skipped."""
 
     has_tags = False
     records_in_parts = True
@@ -120,7 +120,7 @@ class Rows:
 
 
 def absent(field: Field) -> Any:
-    """What a field has that was not given, as a plain value."""
+    """The value of a missing field."""
     value: Any
     match field.type:
         case _ if field.is_array:

@@ -1,7 +1,7 @@
-"""Entities from bytes that a peer chose: the one door to kio's native reader.
+"""The only access to kio's native reader, for untrusted bytes.
 
-The native reader trusts the lengths that it is given, so each payload is walked first
-(``request_guard``). Whatever the bytes are, the outcome is an entity or ``MalformedRequest``.
+The native reader trusts lengths, so ``request_guard`` validates each payload first. For any bytes
+the result is an entity or ``MalformedRequest``.
 """
 
 import struct
@@ -28,19 +28,19 @@ BREACHES: Final = (
     TypeError,
     OverflowError,
 )
-"""What reading past the end, wrong UTF-8 and impossible times raise in the readers."""
+"""Errors of the readers for a read past the end, invalid UTF-8 and impossible timestamps."""
 
 
 Reader = Callable[[Buffer, int], Any]
-"""From a buffer and a position in it to the entity that starts there."""
+"""Reads the entity at a position of a buffer."""
 
 
 def guarded_reader(entity_type: Any, max_elements: int = MAX_ELEMENTS) -> Reader:
-    """The reader of one version of an entity; it raises nothing but ``MalformedRequest``.
+    """The reader of one version of an entity; it raises only ``MalformedRequest``.
 
     An entity with more than ``max_elements`` in all of its arrays is malformed.
 
-    Bytes behind the entity are ignored, as in Kafka: librdkafka's Metadata request for all
+    Bytes after the entity are ignored, as in Kafka: librdkafka's Metadata request for all
     topics has three of them.
     """
     walk = compile_walk(entity_type, max_elements)

@@ -1,8 +1,7 @@
-"""Produce requests, read without a copy of their records.
+"""Parsing Produce requests without copying records.
 
-The names are those of kio's entities, so a handler reads either; unlike there, ``records`` are
-views into the frame, a topic always has both ``name`` and ``topic_id`` (one of them None), and
-the time-out is in milliseconds.
+Field names are those of kio's entities. Unlike these, ``records`` are views of the frame, a topic
+has both ``name`` and ``topic_id`` (one of them None), and the timeout is in milliseconds.
 """
 
 import struct
@@ -17,7 +16,7 @@ FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_TOPIC_IDS: Final = 13
 
 MAX_ELEMENTS: Final = 20_000
-"""Topics and partitions of one request, which are admitted in one turn of the event loop."""
+"""Maximum topics and partitions of one request, which the event loop handles in one turn."""
 
 _NO_TOPIC: Final = bytes(16)
 _int16 = struct.Struct(">h").unpack_from
@@ -47,11 +46,11 @@ class ProduceRequest:
 
 
 def read_produce_request(frame: memoryview, position: int, version: int) -> ProduceRequest:
-    """The payload that starts at ``position`` and fills the rest of the frame.
+    """Read the payload from ``position`` to the end of the frame.
 
     Raises ``MalformedRequest``, ``IndexError``, ``struct.error`` or ``UnicodeDecodeError``.
     """
-    reader = _Reader(frame, position, flexible=version >= FIRST_FLEXIBLE)
+    reader = _FrameReader(frame, position, flexible=version >= FIRST_FLEXIBLE)
     transactional_id = reader.text()
     acks, timeout_ms = _acks_and_timeout(frame, reader.position)
     reader.position += 6
@@ -78,8 +77,8 @@ def read_produce_request(frame: memoryview, position: int, version: int) -> Prod
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-class _Reader:
-    """A position in a frame; no length is believed that the frame does not have."""
+class _FrameReader:
+    """Reads fields of a frame; lengths are checked against the frame's size."""
 
     __slots__ = ("_elements", "_flexible", "_frame", "position")
 

@@ -1,7 +1,7 @@
 """The replies of the hot path, encoded from plain tuples: Produce, Fetch and Metadata.
 
-Each takes the same rows for every version and leaves out what a version lacks, so a handler
-builds one shape. The rows' elements, in order, stand in the layouts below.
+Each accepts the same rows for every version and skips elements that a version lacks. The layouts
+below list the elements of rows in order.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ MetadataTopic = tuple[int, str | None, bytes, bool, Sequence[MetadataPartition],
 """error_code, name, topic_id, is_internal, partitions, topic_authorized_operations."""
 
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
-"""Stands for operations that were not asked for."""
+"""The value for operations that were not requested."""
 
 _PRODUCE: Final[Layout] = {
     "responses": {
@@ -102,7 +102,7 @@ def encode_produce(
     *,
     throttle_ms: int = 0,
 ) -> bytes:
-    """A Produce response frame; a topic is (name, id, partitions), whichever the version sends."""
+    """A Produce response frame. A topic is (name, id, partitions); versions send name or id."""
     return b"".join(_encoder(0, version)(correlation_id, (topics, throttle_ms)))
 
 
@@ -115,7 +115,7 @@ def encode_fetch(
     session_id: int = 0,
     throttle_ms: int = 0,
 ) -> Segments:
-    """A Fetch response frame in segments; the records' views are among them, not copied."""
+    """A Fetch response frame in segments, which include the records' views without a copy."""
     return _encoder(1, version)(correlation_id, (throttle_ms, error_code, session_id, topics))
 
 

@@ -1,11 +1,10 @@
-"""A walk over a request's bytes, before anything is built from them.
+"""Validation of a request's bytes before kio parses them.
 
-kio's native reader reserves memory for an array by the length that the sender claims, and the
-process aborts where the system refuses it; it takes null for any array; and it stops at tagged
-fields that it does not know, which the protocol says to skip. So each request is first walked by
-a function compiled from its schema, which builds nothing: every length must fit the bytes that
-are there, null must be allowed, a string has at most ``MAX_STRING_BYTES``, and all array elements
-and tagged fields together are bounded.
+kio's native reader allocates memory by the array length that the sender claims, and the process
+aborts if the allocation fails. It accepts null for any array. It fails on unknown tagged fields,
+which the protocol requires to skip. So a function that is compiled from the schema validates each
+request first: lengths fit the bytes, null is allowed, strings have at most ``MAX_STRING_BYTES``,
+and the number of array elements and tagged fields is limited.
 """
 
 import struct
@@ -21,29 +20,29 @@ from headwater.wire.varint import SHORT, encode_unsigned
 Buffer = bytes | memoryview
 
 MAX_ELEMENTS: Final = 250_000
-"""More array elements than any real request has; each costs time and memory to build."""
+"""Maximum array elements of a request, more than any real one has."""
 MAX_STRING_BYTES: Final = 2**15 - 1
-"""Kafka's bound on a string. The length of a compact one could say more, but old versions of the
-same API could not name it in their replies."""
+"""Kafka's limit for strings. A compact string could be longer, but old versions of the same API
+could not return it in a response."""
 MAX_SKIPPED_TAGS: Final = 100
-"""Tagged fields in one section that nothing is known of; Kafka's own schemas have at most four."""
+"""Maximum unknown tagged fields in one section; Kafka's schemas have at most four tagged fields."""
 
 Walk = Callable[[Buffer, int], tuple[int, bool]]
-"""From a payload's start to its end, and whether it has tagged fields that are not known.
+"""Returns the end of a payload, and whether it has unknown tagged fields.
 
-It raises ``MalformedRequest``, ``IndexError`` or ``struct.error``; the end may lie past the
-buffer's, which the caller checks.
+Raises ``MalformedRequest``, ``IndexError`` or ``struct.error``. The end may be after the buffer's
+end, which the caller checks.
 """
 
 
 @cache
 def compile_walk(entity_type: Any, max_elements: int = MAX_ELEMENTS) -> Walk:
-    """The walk over one version of a request."""
+    """The validator of one version of a request."""
     return _Compiler().compile(entity_type, max_elements)
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits and where it ends."""
+    """An unsigned varint of at most 32 bits, and its end."""
     value = shift = 0
     while shift < 35:
         byte = data[position]
@@ -56,7 +55,7 @@ def read_varint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(data: Buffer, position: int) -> int:
-    """Where a section of tagged fields ends. Raises ``MalformedRequest`` for too many of them."""
+    """The end of a section of tagged fields. Raises ``MalformedRequest`` if there are too many."""
     count, position = read_varint(data, position)
     if count > MAX_SKIPPED_TAGS:
         raise MalformedRequest(f"{count} tagged fields in one section")
@@ -68,7 +67,7 @@ def skip_tagged_fields(data: Buffer, position: int) -> int:
 
 
 class _Compiler:
-    """Writes a walk; ``_ahead`` counts the bytes of fixed width that it need not look at."""
+    """Writes a validator; ``_ahead`` counts bytes of fixed width, which need no check."""
 
     def __init__(self) -> None:
         self._source = Source()
@@ -151,7 +150,7 @@ class _Compiler:
         source = self._source
         count = self._length("int32", flexible=flexible)
         self._check_null(count, field.name, nullable=field.nullable)
-        with source.block(f"if {count} > 0:"):  # null is -1, and must not add to what is left
+        with source.block(f"if {count} > 0:"):  # null is -1, and must not raise the limit
             source.line(f"elements -= {count}")
         with source.block(f"if {count} > end - position or elements < 0:"):
             source.line(f"fail({field.name!r}, {count})")
@@ -212,7 +211,7 @@ def _fail(field: str, length: int) -> None:
 
 
 def without_unknown_tags(entity_type: Any, data: Buffer, position: int) -> bytes:
-    """A payload that was walked before, less the tagged fields that its schema does not have."""
+    """A validated payload without its unknown tagged fields."""
     return _strip_entity(entity_type, data, position)[0]
 
 

@@ -1,7 +1,6 @@
-"""From a request frame's bytes to the request.
+"""Parsing request frames.
 
-Nothing is believed that the frame's own bytes do not bear out: whatever they are, the outcome is
-a request or one of the errors named here.
+A frame is not trusted: for any bytes the result is a request or one of the documented errors.
 """
 
 import struct
@@ -24,7 +23,7 @@ _CLIENT_ID_LENGTH: Final = struct.Struct(">h")
 
 
 class Header(NamedTuple):
-    """What stands first in every request, whatever its API and version."""
+    """The fields at the start of every request of any API and version."""
 
     api_key: int
     version: int
@@ -33,7 +32,7 @@ class Header(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """One request. ``payload`` is kio's entity, for Produce one with views of the frame."""
+    """One request. ``payload`` is kio's entity; for Produce, one with views of the frame."""
 
     api_key: int
     version: int
@@ -43,9 +42,9 @@ class Request:
 
 
 def read_header(frame: bytes | memoryview) -> Header:
-    """The header alone, which is readable for every API and version there may ever be.
+    """Read the header, which has the same fields for every API and version.
 
-    Raises ``MalformedRequest`` where the frame is shorter.
+    Raises ``MalformedRequest`` if the frame is shorter.
     """
     if len(frame) < _HEADER.size:
         raise MalformedRequest(f"a request of {len(frame)} bytes has no header")
@@ -53,9 +52,9 @@ def read_header(frame: bytes | memoryview) -> Header:
 
 
 def parse_request(frame: bytes | memoryview, header: Header | None = None) -> Request:
-    """The request at the start of a read-only frame, which is what follows the length prefix.
+    """Parse the request in a read-only frame without its length prefix.
 
-    ``header`` is what ``read_header`` gave for the frame, if the caller has asked already.
+    ``header`` is the result of ``read_header``, if the caller has it.
     Raises ``UnknownApi``, ``UnsupportedVersion`` or ``MalformedRequest``. A Produce request's
     records are views of the frame.
     """
@@ -91,7 +90,7 @@ def _read_client_id(frame: bytes | memoryview) -> tuple[str | None, int]:
 
 @cache
 def _reader(api_key: int, version: int) -> tuple[Callable[[bytes | memoryview, int], Any], bool]:
-    """A payload's reader and whether its header has tagged fields; schemas load on first use."""
+    """A payload's reader, and whether its header has tagged fields. Schemas load on first use."""
     try:
         schema = load_request_schema(api_key, version)
     except UnknownAPIKey:

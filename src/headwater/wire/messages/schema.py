@@ -1,7 +1,7 @@
-"""Kafka's message schema as kio's generated dataclasses hold it, in the shape that compilers need.
+"""Kafka's message schema from kio's generated dataclasses, in a form for the compilers.
 
-The rules (what is nullable, what a tag's default is, which width a type has) are kio's own; its
-introspection functions are private, which the pin on kio's minor version makes safe.
+The rules for nullable fields, defaults of tags and widths of types are kio's. Its introspection
+functions are private; the pin of kio's minor version makes their use safe.
 """
 
 from dataclasses import dataclass, fields
@@ -39,7 +39,7 @@ FIXED: Final = {
 """The struct format of each type whose width does not depend on its value."""
 
 ENTITY: Final = "entity"
-"""Stands as the type of a field that holds another entity."""
+"""The type of a field that contains another entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Field:
     """Whether the field itself, for an array not its elements, may be null on the wire."""
     tag: int | None
     default: Any
-    """What a tagged field has when it is not sent; dataclasses.MISSING where there is none."""
+    """The default of a tagged field; ``dataclasses.MISSING`` if there is none."""
 
 
 @cache
 def fields_of(entity_type: Any) -> tuple[Field, ...]:
-    """The fields of a kio entity in wire order; tagged ones stand among them."""
+    """The fields of a kio entity in wire order, including tagged ones."""
     return tuple(_describe(field) for field in fields(entity_type))
 
 
@@ -80,7 +80,7 @@ def _describe(field: Any) -> Field:
 
 
 def _is_nullable_array(annotation: Any) -> bool:
-    """Tell ``tuple[X, ...] | None`` from an array whose elements may be None.
+    """Distinguish ``tuple[X, ...] | None`` from an array whose elements may be None.
 
     >>> _is_nullable_array(tuple[int | None, ...])
     False

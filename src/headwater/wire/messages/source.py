@@ -1,4 +1,4 @@
-"""Python source text written line by line, for functions compiled from Kafka's schema."""
+"""Generating Python source for functions that are compiled from Kafka's schema."""
 
 import struct
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Source:
-    """A function's body under construction and the constants that it refers to."""
+    """The body of a function under construction, and its constants."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -20,19 +20,19 @@ class Source:
 
     @contextmanager
     def block(self, opening: str) -> Iterator[None]:
-        """Write a line that ends in a colon; what follows inside is its body."""
+        """Write a line that ends in a colon; lines inside the block are its body."""
         self.line(opening)
         self._depth += 1
         yield
         self._depth -= 1
 
     def name(self, stem: str) -> str:
-        """A name that the function does not use yet."""
+        """An unused name."""
         self._names += 1
         return f"{stem}{self._names}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """Make a value known to the function; returns its name."""
+        """Add a constant; returns its name."""
         name = self.name(stem)
         self.constants[name] = value
         return name
@@ -44,7 +44,7 @@ class Source:
         return name
 
     def compile(self, signature: str) -> Any:
-        """The function, given ``name(argument, ...)``."""
+        """Compile the function with the signature ``name(argument, ...)``."""
         name = signature.partition("(")[0]
         text = "\n".join([f"def {signature}:", *self._lines])
         namespace = dict(self.constants)

@@ -104,6 +104,6 @@ def test_a_table_takes_nothing_from_a_process_of_another_restore_epoch(
         lambda: append_files(other, [append]),
         lambda: remove_files(other, [there.files[0].key]),
     ):
-        with pytest.raises(TableMismatch, match="is of restore epoch 1 and the cluster of"):
+        with pytest.raises(TableMismatch, match="has restore epoch 1, and the cluster has"):
             change()
     assert rows(target) == span(0, 0, 5)
