@@ -2,9 +2,11 @@
 
 Behaviour: sets or removes limits of users, client ids, both together, and IP addresses. All brokers
 enforce them (see ``quotas``). Each entity is changed by itself. ``validate_only`` checks and
-changes nothing. Codes: 42 an illegal entity (without parts, of an unknown kind, with an empty name,
-named twice, an illegal address, or an address combined with something else) or an illegal limit
-(unknown, not positive, too large, a fraction where an integer is needed, or given twice).
+changes nothing.
+
+Codes: INVALID_REQUEST (42): an illegal entity (without parts, of an unknown kind, with an empty
+name, named twice, an illegal address, or an address combined with something else) or an illegal
+limit (unknown, not positive, too large, a fraction where an integer is needed, or given twice).
 
 Left out: nothing.
 """

@@ -1,10 +1,11 @@
 """AlterConfigs, versions 0-2.
 
 Behaviour: replaces all configurations that are set on a topic, a group, this broker or (with an
-empty name) all brokers. ``validate_only`` checks and changes nothing. Codes: 3 unknown topic, 40
-unknown name or illegal value of a topic or group, 42 the same of a broker, a configuration that
-needs a restart, another broker's id, a null value, a resource or name given twice, or a type of
-resource that is not served.
+empty name) all brokers. ``validate_only`` checks and changes nothing.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_CONFIG (40): unknown name or illegal value of a topic
+or group; INVALID_REQUEST (42): the same of a broker, a configuration that needs a restart, another
+broker's id, a null value, a resource or name given twice, or a type of resource that is not served.
 
 Left out: loggers, as in Kafka, and client metrics.
 """

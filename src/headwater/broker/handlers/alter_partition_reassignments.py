@@ -1,8 +1,11 @@
 """AlterPartitionReassignments, versions 0-1.
 
 Behaviour: any broker serves any partition, so a reassignment to live brokers succeeds at once and
-nothing moves. Codes: 3 unknown topic or partition, 39 replicas that are missing, repeated or not
-registered, 85 a cancellation, because no reassignment is ever in progress.
+nothing moves.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_REPLICA_ASSIGNMENT (39): replicas that are missing,
+repeated or not registered; NO_REASSIGNMENT_IN_PROGRESS (85): a cancellation, because no
+reassignment is ever in progress.
 
 Notes by version: ``allow_replication_factor_change`` (from 1) is returned unchanged.
 

@@ -1,8 +1,9 @@
 """AlterReplicaLogDirs, versions 1-2.
 
 Behaviour: every partition is in the one directory, so a move to it succeeds and changes nothing.
-Kafka's tools send this request with DescribeLogDirs and fail without it. Codes: 3 unknown topic or
-partition, 57 another directory.
+Kafka's tools send this request with DescribeLogDirs and fail without it.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); LOG_DIR_NOT_FOUND (57): another directory.
 
 Left out: moves, because there is one directory.
 """

@@ -1,9 +1,11 @@
 """ConsumerGroupDescribe, versions 0-1 (KIP-848).
 
 Behaviour: state, epochs and members of consumer groups, with the assignment and the target
-assignment of each member. A group that is named twice is described once. Codes of each group: 15,
-16, 24 no group id, 29 a member's topic that the client may not describe, 69 with a message if there
-is no such group or it has another type.
+assignment of each member. A group that is named twice is described once.
+
+Codes of each group: COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16); INVALID_GROUP_ID (24): no
+group id; TOPIC_AUTHORIZATION_FAILED (29): a member's topic that the client may not describe;
+GROUP_ID_NOT_FOUND (69) with a message: there is no such group or it has another type.
 
 Notes by version: from 1 on each member's type, because a group may have classic members during its
 conversion to the consumer protocol.

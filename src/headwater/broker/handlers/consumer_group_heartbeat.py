@@ -2,8 +2,13 @@
 
 Behaviour: the one request of a consumer group's members. Epoch 0 joins, -1 leaves, and -2 lets a
 static member leave for a while. The reply has the member's epoch and, if it changed, its
-assignment. Codes: -1 the group's state would be too large, 14, 15, 16, 24, 25, 29, 42 with a
-message for contradictory fields, 81, 82, 110, 111, 112, 128.
+assignment.
+
+Codes: UNKNOWN_SERVER_ERROR (-1): the group's state would be too large; COORDINATOR_LOAD_IN_PROGRESS
+(14); COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16); INVALID_GROUP_ID (24); UNKNOWN_MEMBER_ID
+(25); TOPIC_AUTHORIZATION_FAILED (29); INVALID_REQUEST (42) with a message: contradictory fields;
+GROUP_MAX_SIZE_REACHED (81); FENCED_INSTANCE_ID (82); FENCED_MEMBER_EPOCH (110);
+UNRELEASED_INSTANCE_ID (111); UNSUPPORTED_ASSIGNOR (112); INVALID_REGULAR_EXPRESSION (128).
 
 Notes by version: from 1 on the member chooses its id and may subscribe by a pattern.
 

@@ -1,6 +1,8 @@
 """CreateAcls, versions 1-3.
 
-Behaviour: refused, as in Kafka without an authorizer. Codes: 54 for each creation.
+Behaviour: refused, as in Kafka without an authorizer.
+
+Codes: SECURITY_DISABLED (54): for each creation.
 
 Left out: access control lists.
 """

@@ -1,9 +1,11 @@
 """CreatePartitions, versions 0-3.
 
 Behaviour: raises the number of a topic's partitions. ``validate_only`` checks and changes nothing.
-Codes: 3 unknown topic, 37 a number that is not higher than the present one, 39 an illegal
-assignment, 42 a topic named twice, 44 more partitions than one request may create, 89 over the
-client's quota.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_PARTITIONS (37): a number that is not higher than the
+present one; INVALID_REPLICA_ASSIGNMENT (39): an illegal assignment; INVALID_REQUEST (42): a topic
+named twice; POLICY_VIOLATION (44): more partitions than one request may create;
+THROTTLING_QUOTA_EXCEEDED (89): over the client's quota.
 
 Notes by version: 89 from 3 on; a client with an older version is served and then throttled.
 

@@ -3,10 +3,13 @@
 Behaviour: each topic is checked and created by itself. -1 stands for the cluster's default number
 of partitions and replication factor. The replication factor and manual assignments are checked as
 in Kafka and have no further effect: the object store replicates, and each partition shows one
-replica. ``validate_only`` checks and creates nothing. Codes: 17 illegal or colliding name, 36
-exists, 37 number of partitions, 38 replication factor (higher than the number of live brokers), 39
-assignment, 40 configuration, 42 a name twice in one request, or an assignment beside a number, 44
-more partitions than one request may create, 89 over the client's quota.
+replica. ``validate_only`` checks and creates nothing.
+
+Codes: INVALID_TOPIC_EXCEPTION (17): illegal or colliding name; TOPIC_ALREADY_EXISTS (36);
+INVALID_PARTITIONS (37); INVALID_REPLICATION_FACTOR (38): replication factor (higher than the number
+of live brokers); INVALID_REPLICA_ASSIGNMENT (39); INVALID_CONFIG (40); INVALID_REQUEST (42): a name
+twice in one request, or an assignment beside a number; POLICY_VIOLATION (44): more partitions than
+one request may create; THROTTLING_QUOTA_EXCEEDED (89): over the client's quota.
 
 Notes by version: from 5 on the reply has the topic's configurations, from 7 on its id. 89 from 6
 on; a client with an older version is served and then throttled.

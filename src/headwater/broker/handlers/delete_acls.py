@@ -1,6 +1,8 @@
 """DeleteAcls, versions 1-3.
 
-Behaviour: refused, as in Kafka without an authorizer. Codes: 54 for each filter.
+Behaviour: refused, as in Kafka without an authorizer.
+
+Codes: SECURITY_DISABLED (54): for each filter.
 
 Left out: access control lists.
 """

@@ -1,7 +1,10 @@
 """DeleteGroups, versions 0-2.
 
 Behaviour: deletes groups without members, with their offsets. A group that is named twice is
-answered once. Codes of each group: 15, 16, 68 it has members, 69 it does not exist.
+answered once.
+
+Codes of each group: COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16); NON_EMPTY_GROUP (68): it
+has members; GROUP_ID_NOT_FOUND (69): it does not exist.
 
 Left out: nothing.
 """

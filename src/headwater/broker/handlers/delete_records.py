@@ -1,8 +1,11 @@
 """DeleteRecords, versions 0-2.
 
 Behaviour: advances a partition's log start to the given offset; -1 stands for the high watermark.
-The reply has the new log start. Codes: 1 above the high watermark, 3 unknown topic or partition, 17
-an internal topic, 44 a topic whose ``cleanup.policy`` is ``compact`` alone.
+The reply has the new log start.
+
+Codes: OFFSET_OUT_OF_RANGE (1): above the high watermark; UNKNOWN_TOPIC_OR_PARTITION (3);
+INVALID_TOPIC_EXCEPTION (17): an internal topic; POLICY_VIOLATION (44): a topic whose
+``cleanup.policy`` is ``compact`` alone.
 
 Left out: the request's time-out.
 """

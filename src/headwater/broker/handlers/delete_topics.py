@@ -1,8 +1,11 @@
 """DeleteTopics, versions 1-6.
 
 Behaviour: each topic is deleted by itself. Produce requests in flight to a deleted topic get 3 or
-100. Codes: 3 unknown name, 42 a topic that is named twice, by name and id, or not at all, 89 over
-the client's quota, 100 unknown id.
+100.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_REQUEST (42): a topic that is named twice, by name
+and id, or not at all; THROTTLING_QUOTA_EXCEEDED (89): over the client's quota; UNKNOWN_TOPIC_ID
+(100).
 
 Notes by version: topics by id from 6; messages beside codes from 5. 89 from 5 on; a client with an
 older version is served and then throttled.

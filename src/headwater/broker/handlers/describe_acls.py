@@ -1,6 +1,8 @@
 """DescribeAcls, versions 1-3.
 
-Behaviour: refused, as in Kafka without an authorizer. Codes: 54 always.
+Behaviour: refused, as in Kafka without an authorizer.
+
+Codes: SECURITY_DISABLED (54): always.
 
 Left out: access control lists.
 """

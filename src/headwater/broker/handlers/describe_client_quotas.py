@@ -1,8 +1,10 @@
 """DescribeClientQuotas, versions 0-1.
 
 Behaviour: the entities with quotas that match every component of the filter: a name, the default of
-a kind, or any name of a kind. A strict filter matches only entities without further parts. Codes:
-35 a kind of entity that Kafka does not have, 42 a contradictory filter.
+a kind, or any name of a kind. A strict filter matches only entities without further parts.
+
+Codes: UNSUPPORTED_VERSION (35): a kind of entity that Kafka does not have; INVALID_REQUEST (42): a
+contradictory filter.
 
 Left out: nothing.
 """

@@ -1,8 +1,10 @@
 """DescribeCluster, versions 0-2.
 
 Behaviour: the cluster's id, its live brokers, and one of them as the controller, because any broker
-serves the requests of a controller. Codes: 114 the endpoint type for controllers, which do not
-exist, 115 an unknown endpoint type.
+serves the requests of a controller.
+
+Codes: MISMATCHED_ENDPOINT_TYPE (114): the endpoint type for controllers, which do not exist;
+UNSUPPORTED_ENDPOINT_TYPE (115): an unknown endpoint type.
 
 Notes by version: the endpoint type from 1.
 

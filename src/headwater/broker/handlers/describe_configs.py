@@ -2,9 +2,11 @@
 
 Behaviour: the configurations of topics, groups, this broker (by its id), all brokers (by an empty
 name) and this broker's loggers: all of them, or the named ones. Each value has its source. Unknown
-names are left out, as in Kafka. Codes: 3 unknown topic, 17 illegal topic name, 42 another broker's
-id, an empty group id, or a type of resource that is not served, 44 more configurations than one
-request may describe.
+names are left out, as in Kafka.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_TOPIC_EXCEPTION (17): illegal topic name;
+INVALID_REQUEST (42): another broker's id, an empty group id, or a type of resource that is not
+served; POLICY_VIOLATION (44): more configurations than one request may describe.
 
 Notes by version: types and documentation from 3; documentation only on request.
 

@@ -1,8 +1,10 @@
 """DescribeGroups, versions 0-6.
 
 Behaviour: state, protocol and members of classic groups. A group that does not exist, or has
-another type, is described as ``Dead``. A group that is named twice is described once. Codes of each
-group: 15, 16, 69 no such group.
+another type, is described as ``Dead``. A group that is named twice is described once.
+
+Codes of each group: COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16); GROUP_ID_NOT_FOUND (69):
+no such group.
 
 Notes by version: authorized operations, on request, from 3; static members from 4; 69 with a
 message from 6.

@@ -1,8 +1,9 @@
 """DescribeProducers, version 0.
 
 Behaviour: the idempotent producers that a partition remembers, with epoch, last sequence number and
-the time of the last append. Any broker answers for any partition. Codes: 3 unknown topic or
-partition, 17 illegal name.
+the time of the last append. Any broker answers for any partition.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_TOPIC_EXCEPTION (17): illegal name.
 
 Left out: nothing.
 """

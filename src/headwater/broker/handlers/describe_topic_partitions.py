@@ -3,7 +3,9 @@
 Behaviour: topics in the order of their names, page by page. A page has at most
 ``response_partition_limit`` partitions, bounded by ``max.request.partition.size.limit``, and a
 cursor to the next page. No topics in the request means all. Leaders are the same as in Metadata.
-Codes: 3 unknown topic, 17 illegal name, 42 an illegal cursor.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_TOPIC_EXCEPTION (17): illegal name; INVALID_REQUEST
+(42): an illegal cursor.
 
 Left out: eligible leader replicas, because there are no replicas.
 """

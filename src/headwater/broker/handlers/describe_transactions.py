@@ -1,7 +1,8 @@
 """DescribeTransactions, version 0.
 
-Behaviour: transactions are not served, so every transactional id is unknown. Codes: 42 an empty
-transactional id, 105 any other.
+Behaviour: transactions are not served, so every transactional id is unknown.
+
+Codes: INVALID_REQUEST (42): an empty transactional id; TRANSACTIONAL_ID_NOT_FOUND (105): any other.
 
 Left out: transactions.
 """

@@ -1,7 +1,8 @@
 """DescribeUserScramCredentials, version 0.
 
 Behaviour: no user has credentials. Kafka's tools send this request when they list users' quotas.
-Codes: 91 a named user, 92 a user who is named twice.
+
+Codes: RESOURCE_NOT_FOUND (91): a named user; DUPLICATE_RESOURCE (92): a user who is named twice.
 
 Left out: SCRAM credentials.
 """

@@ -1,8 +1,10 @@
 """ElectLeaders, versions 0-2.
 
 Behaviour: there are no leaders to elect. A named partition gets 84, as in Kafka if the preferred
-leader leads already. A request for all partitions gets an empty reply. Codes: 3 unknown topic or
-partition, 42 unknown type of election, 84.
+leader leads already. A request for all partitions gets an empty reply.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_REQUEST (42): unknown type of election;
+ELECTION_NOT_NEEDED (84).
 
 Notes by version: types of election, and an error at the top level, from 1.
 

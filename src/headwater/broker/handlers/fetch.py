@@ -1,12 +1,16 @@
 """Fetch, versions 4-18.
 
-Behaviour: returns whole batches from the one that contains the fetch offset, within
-``max_bytes`` of the request and of each partition. The first partition with data always returns at
-least one batch. A reply with less than ``min_bytes`` waits up to ``max_wait`` for more; a change of
-its partitions wakes it, not a timer. ``read_committed`` reads up to the last stable offset, and the
+Behaviour: returns whole batches from the one that contains the fetch offset, within ``max_bytes``
+of the request and of each partition. The first partition with data always returns at least one
+batch. A reply with less than ``min_bytes`` waits up to ``max_wait`` for more; a change of its
+partitions wakes it, not a timer. ``read_committed`` reads up to the last stable offset, and the
 reply names the aborted transactions. A client over its byte rate gets no records, and a throttle
-time. Codes: 1 offset out of range, 3, 6 this broker drains, or is not the owner while
-``enforce_owner`` is set, 29, 70, 71, 74, 75, 100, 106.
+time.
+
+Codes: OFFSET_OUT_OF_RANGE (1); UNKNOWN_TOPIC_OR_PARTITION (3); NOT_LEADER_OR_FOLLOWER (6): this
+broker drains, or is not the owner while ``enforce_owner`` is set; TOPIC_AUTHORIZATION_FAILED (29);
+FETCH_SESSION_ID_NOT_FOUND (70); INVALID_FETCH_SESSION_EPOCH (71); FENCED_LEADER_EPOCH (74);
+UNKNOWN_LEADER_EPOCH (75); UNKNOWN_TOPIC_ID (100); FETCH_SESSION_TOPIC_ID_ERROR (106).
 
 Notes by version: incremental sessions (KIP-227) from 7 (70, 71, 106); leader epochs from 9 (74,
 75); the client's rack from 11: if it has a broker, the reply names it as the preferred read replica

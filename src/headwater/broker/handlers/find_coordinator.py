@@ -2,8 +2,10 @@
 
 Behaviour: for a group or a transactional id, the broker that holds the lease of its shard. If no
 broker holds it, the reply names the rendezvous choice among all live brokers. The client's zone has
-no influence. Codes: 15 that broker is not registered, or has no listener with the name of the
-client's listener; clients retry. 42 an unknown type of key.
+no influence.
+
+Codes: COORDINATOR_NOT_AVAILABLE (15): that broker is not registered, or has no listener with the
+name of the client's listener; clients retry; INVALID_REQUEST (42): an unknown type of key.
 
 Notes by version: only groups in 0; one key up to 3, several from 4.
 

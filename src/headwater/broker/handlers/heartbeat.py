@@ -1,7 +1,11 @@
 """Heartbeat, versions 0-4.
 
 Behaviour: keeps a member of a classic group alive. The reply says whether the group rebalances
-(27). Codes: 15, 16, 22, 24 no group id, 25, 27, 82.
+(27).
+
+Codes: COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16); ILLEGAL_GENERATION (22);
+INVALID_GROUP_ID (24): no group id; UNKNOWN_MEMBER_ID (25); REBALANCE_IN_PROGRESS (27);
+FENCED_INSTANCE_ID (82).
 
 Notes by version: static members from 3.
 

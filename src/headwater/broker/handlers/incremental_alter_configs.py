@@ -3,10 +3,12 @@
 Behaviour: changes configurations of a topic, a group, this broker or (with an empty name) all
 brokers: SET, DELETE (back to the default), and for lists APPEND and SUBTRACT, which start from the
 default if nothing is set. It also sets and deletes the levels of this broker's loggers, which are
-lost when the broker stops. ``validate_only`` checks and changes nothing. Codes: 3 unknown topic, 40
-unknown name or illegal value of a topic, group or logger, or a list operation on another type, 42
-the same of a broker, a configuration that needs a restart, another broker's id, a null value, an
-unknown operation, a resource or name given twice, or a type of resource that is not served.
+lost when the broker stops. ``validate_only`` checks and changes nothing.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_CONFIG (40): unknown name or illegal value of a
+topic, group or logger, or a list operation on another type; INVALID_REQUEST (42): the same of a
+broker, a configuration that needs a restart, another broker's id, a null value, an unknown
+operation, a resource or name given twice, or a type of resource that is not served.
 
 Left out: client metrics.
 """

@@ -1,8 +1,10 @@
 """InitProducerId, versions 0-5.
 
 Behaviour: an idempotent producer gets a new id with epoch 0, even if it names its old id, as in
-Kafka. Codes: 42 a producer id without an epoch or an epoch without an id, or a transactional id:
-with this code clients fail at once and do not retry.
+Kafka.
+
+Codes: INVALID_REQUEST (42): a producer id without an epoch or an epoch without an id, or a
+transactional id: with this code clients fail at once and do not retry.
 
 Notes by version: the present id and epoch from 3.
 

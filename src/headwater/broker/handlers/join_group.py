@@ -2,8 +2,13 @@
 
 Behaviour: a member joins a classic group. The reply is sent when all members have joined, or when
 the rebalance timeout is over. Until then later requests of this connection wait, as in Kafka; other
-connections are not affected. Codes: -1 the member or the group would be too large, 14, 15, 16, 22,
-23, 24 no group id, or more than 512 bytes, 25, 26 session timeout, 79, 81, 82.
+connections are not affected.
+
+Codes: UNKNOWN_SERVER_ERROR (-1): the member or the group would be too large;
+COORDINATOR_LOAD_IN_PROGRESS (14); COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16);
+ILLEGAL_GENERATION (22); INCONSISTENT_GROUP_PROTOCOL (23); INVALID_GROUP_ID (24): no group id, or
+more than 512 bytes; UNKNOWN_MEMBER_ID (25); INVALID_SESSION_TIMEOUT (26); MEMBER_ID_REQUIRED (79);
+GROUP_MAX_SIZE_REACHED (81); FENCED_INSTANCE_ID (82).
 
 Notes by version: a rebalance timeout from 1 (before, the session timeout). From 4 on a new dynamic
 member gets an id (79) and joins again with it. Static members from 5; the protocol type from 7; a

@@ -1,7 +1,9 @@
 """LeaveGroup, versions 0-5.
 
-Behaviour: members leave a classic or consumer group at once. Codes: 15, 16, 24 no group id; of each
-member 25 and 82.
+Behaviour: members leave a classic or consumer group at once.
+
+Codes: COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16); INVALID_GROUP_ID (24): no group id; of
+each member UNKNOWN_MEMBER_ID (25) and FENCED_INSTANCE_ID (82).
 
 Notes by version: one member up to 2, whose error is at the top level. From 3 on several members, by
 member id or instance id, each with its own error. A reason from 5.

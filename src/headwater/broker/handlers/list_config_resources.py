@@ -1,8 +1,9 @@
 """ListConfigResources, versions 0-1.
 
 Behaviour: the resources that DescribeConfigs can describe: all topics, the live brokers and their
-loggers, and the groups with configurations. All types are listed, or the requested ones. Codes: 35
-a type of resource that Kafka does not list.
+loggers, and the groups with configurations. All types are listed, or the requested ones.
+
+Codes: UNSUPPORTED_VERSION (35): a type of resource that Kafka does not list.
 
 Notes by version: version 0 lists only client metrics, and there are none.
 

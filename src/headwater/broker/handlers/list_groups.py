@@ -1,8 +1,9 @@
 """ListGroups, versions 0-5.
 
 Behaviour: the groups that this broker coordinates; a client asks every broker to list all groups.
-Filters ignore case; an unknown state or type matches nothing. Code: 15 the metadata store does not
-answer.
+Filters ignore case; an unknown state or type matches nothing.
+
+Code: COORDINATOR_NOT_AVAILABLE (15): the metadata store does not answer.
 
 Notes by version: states, and a filter by state, from 4; types (``classic``, ``consumer``), and a
 filter by type, from 5.

@@ -3,8 +3,11 @@
 Behaviour: the first offset whose record has the given timestamp or a later one. Special timestamps:
 -1 latest (the last stable offset for ``read_committed``), -2 earliest, -3 largest timestamp, -4
 earliest local (the earliest, because there is no tiered storage), -5 latest tiered and -6 earliest
-pending upload (none). Answers are read from the store, not from a cache. Codes: 3, 35 a special
-timestamp that the version does not have, 42 a partition named twice, 74, 75.
+pending upload (none). Answers are read from the store, not from a cache.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); UNSUPPORTED_VERSION (35): a special timestamp that the
+version does not have; INVALID_REQUEST (42): a partition named twice; FENCED_LEADER_EPOCH (74);
+UNKNOWN_LEADER_EPOCH (75).
 
 Notes by version: the isolation level from 2; leader epochs from 4; -3 from 7, -4 from 8, -5 from 9,
 -6 from 11.

@@ -1,7 +1,9 @@
 """ListTransactions, versions 0-2.
 
 Behaviour: transactions are not served, so the list is empty; filters are checked. The reply names
-states that Kafka does not have. Codes: 128 a pattern that RE2 refuses, or that is longer than a
+states that Kafka does not have.
+
+Codes: INVALID_REGULAR_EXPRESSION (128): a pattern that RE2 refuses, or that is longer than a
 consumer group's pattern may be.
 
 Notes by version: a minimum duration from 1; a pattern for transactional ids from 2.

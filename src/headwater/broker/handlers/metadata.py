@@ -6,9 +6,11 @@ all topics; from 1 on an empty list means none. A missing topic is created if
 which rendezvous hashing chooses; any other broker would serve it too. If brokers are in several
 zones, each zone has a replica, so that consumers can fetch from their own rack. The leader epoch is
 the cluster's restore epoch. A client that names its zone in ``client.id`` sees only the brokers of
-that zone, if there are any. Codes: 3 unknown topic, 5 a topic that is not created yet, because the
-client is over its quota on mutations or the request creates too many partitions, 17 illegal name,
-42, 100 unknown id.
+that zone, if there are any.
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); LEADER_NOT_AVAILABLE (5): a topic that is not created yet,
+because the client is over its quota on mutations or the request creates too many partitions;
+INVALID_TOPIC_EXCEPTION (17): illegal name; INVALID_REQUEST (42); UNKNOWN_TOPIC_ID (100).
 
 Notes by version: the request decides about automatic creation from 4; authorized operations from 8;
 topic ids from 10 in the reply, and from 12 in the request.

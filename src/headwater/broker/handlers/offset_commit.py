@@ -1,9 +1,13 @@
 """OffsetCommit, versions 2-10.
 
 Behaviour: the offsets are durable before the reply. A commit without a member creates a missing
-group, even the group "", as in Kafka. Codes of each partition: 3 unknown, 12 metadata too long, 28
-the offset cannot be stored, 100 unknown topic id; of the group: 14, 15, 16, 22, 24, 25, 27, 82, 110
-and 113.
+group, even the group "", as in Kafka.
+
+Codes of each partition: UNKNOWN_TOPIC_OR_PARTITION (3); OFFSET_METADATA_TOO_LARGE (12);
+INVALID_COMMIT_OFFSET_SIZE (28): the offset cannot be stored; UNKNOWN_TOPIC_ID (100). Codes of the
+group: COORDINATOR_LOAD_IN_PROGRESS (14); COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16);
+ILLEGAL_GENERATION (22); INVALID_GROUP_ID (24); UNKNOWN_MEMBER_ID (25); REBALANCE_IN_PROGRESS (27);
+FENCED_INSTANCE_ID (82); FENCED_MEMBER_EPOCH (110); STALE_MEMBER_EPOCH (113).
 
 Notes by version: a retention time up to 4; leader epochs from 6; static members from 7; the member
 epoch of consumer groups from 9; topic ids from 10.

@@ -1,8 +1,10 @@
 """OffsetDelete, version 0.
 
-Behaviour: deletes a group's offsets of partitions that no member subscribes to. Codes: 15, 16, 24
-no group id, 68 its members are not consumers, 69 no such group; of each partition 3, and 86 a
-member subscribes to the topic.
+Behaviour: deletes a group's offsets of partitions that no member subscribes to.
+
+Codes: COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16); INVALID_GROUP_ID (24): no group id;
+NON_EMPTY_GROUP (68): its members are not consumers; GROUP_ID_NOT_FOUND (69); of each partition
+UNKNOWN_TOPIC_OR_PARTITION (3) and GROUP_SUBSCRIBED_TO_TOPIC (86): a member subscribes to the topic.
 
 Left out: nothing.
 """

@@ -1,9 +1,12 @@
 """OffsetFetch, versions 1-10.
 
 Behaviour: the committed offsets of the requested partitions, or of all; -1 without a commit, even
-if the group or the partition does not exist. Codes: 14 the metadata store does not answer, because
-all clients retry after 14 and several fail after 15 here, 16, 25 and 113 of a member of a consumer
-group, 42 a group named twice, 100 unknown topic id.
+if the group or the partition does not exist.
+
+Codes: COORDINATOR_LOAD_IN_PROGRESS (14): the metadata store does not answer. All clients retry
+after 14, and several fail after 15; NOT_COORDINATOR (16); UNKNOWN_MEMBER_ID (25) and
+STALE_MEMBER_EPOCH (113): a wrong member of a consumer group; INVALID_REQUEST (42): a group named
+twice; UNKNOWN_TOPIC_ID (100).
 
 Notes by version: all partitions (null), and an error of the group, from 2. Up to 7 that error
 stands at each partition too: aiokafka looks only there, and takes Kafka's reply without partitions

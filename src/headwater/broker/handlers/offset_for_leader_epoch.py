@@ -2,7 +2,9 @@
 
 Behaviour: the leader epoch is the cluster's restore epoch. The current epoch ends at the high
 watermark. An older epoch ends at the offset that the cluster was restored to: a client beyond it
-learns that records it has read may be gone. A future epoch has no end (-1). Codes: 3, 74, 75.
+learns that records it has read may be gone. A future epoch has no end (-1).
+
+Codes: UNKNOWN_TOPIC_OR_PARTITION (3); FENCED_LEADER_EPOCH (74); UNKNOWN_LEADER_EPOCH (75).
 
 Left out: nothing.
 """

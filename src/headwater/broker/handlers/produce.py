@@ -8,10 +8,14 @@ behind it. A missing topic is not created, because clients send Metadata first, 
 the store does not answer, the connection closes: a later request could otherwise be appended before
 this one.
 
-Codes: 2, 3, 6 this broker drains, or is not the owner while ``enforce_owner`` is set, 7, 10, 21
-acks that are not -1, 0 or 1, 29, 32, 45, 47, 48, 53, 56, 76, 87, 100. A batch that leaves a gap in
-its producer's sequence numbers gets 56 for one minute, because the missing batch may be in flight
-at another broker, and 45 after that.
+Codes: CORRUPT_MESSAGE (2); UNKNOWN_TOPIC_OR_PARTITION (3); NOT_LEADER_OR_FOLLOWER (6): this broker
+drains, or is not the owner while ``enforce_owner`` is set; REQUEST_TIMED_OUT (7); MESSAGE_TOO_LARGE
+(10); INVALID_REQUIRED_ACKS (21): acks that are not -1, 0 or 1; TOPIC_AUTHORIZATION_FAILED (29);
+INVALID_TIMESTAMP (32); OUT_OF_ORDER_SEQUENCE_NUMBER (45); INVALID_PRODUCER_EPOCH (47);
+INVALID_TXN_STATE (48); TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53); KAFKA_STORAGE_ERROR (56);
+UNSUPPORTED_COMPRESSION_TYPE (76); INVALID_RECORD (87); UNKNOWN_TOPIC_ID (100). A batch that leaves
+a gap in its producer's sequence numbers gets 56 for one minute, because the missing batch may be in
+flight at another broker, and 45 after that.
 
 Notes by version: zstd from 7 (76 before). From 8 on the reply names the invalid records of a batch,
 at most 1,000; none of its records is appended. Topic ids in place of names from 13 (100 unknown

@@ -1,8 +1,12 @@
 """SyncGroup, versions 0-5.
 
 Behaviour: the leader sends the assignment of every member, and each member waits for its own. Later
-requests of its connection wait; other connections are not affected. Codes: -1 the assignments are
-too large, 14, 15, 16, 22, 23, 24 no group id, or more than 512 bytes, 25, 27, 82.
+requests of its connection wait; other connections are not affected.
+
+Codes: UNKNOWN_SERVER_ERROR (-1): the assignments are too large; COORDINATOR_LOAD_IN_PROGRESS (14);
+COORDINATOR_NOT_AVAILABLE (15); NOT_COORDINATOR (16); ILLEGAL_GENERATION (22);
+INCONSISTENT_GROUP_PROTOCOL (23); INVALID_GROUP_ID (24): no group id, or more than 512 bytes;
+UNKNOWN_MEMBER_ID (25); REBALANCE_IN_PROGRESS (27); FENCED_INSTANCE_ID (82).
 
 Notes by version: static members from 3; from 5 on the request must have the group's protocol type
 and name (23).

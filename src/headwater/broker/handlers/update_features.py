@@ -2,8 +2,10 @@
 
 Behaviour: raises ``headwater.version``, the cluster's feature level (``headwater cluster
 finalize``), to a level that every live broker supports. ``group.version`` has one level. All
-updates of a request are applied, or none. Codes: 95 another feature, a lower level, or a level that
-a broker does not support.
+updates of a request are applied, or none.
+
+Codes: INVALID_UPDATE_VERSION (95): another feature, a lower level, or a level that a broker does
+not support.
 
 Notes by version: ``validate_only`` and the type of upgrade from 1; results for each feature up to
 1.
