@@ -71,7 +71,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a chunk and its block index stand in the section."""
+    """The positions of a chunk and its block index in the section."""
 
     position: int
     blocks_position: int
@@ -139,7 +139,7 @@ def encode_section(
     """The section's parts, ready to be written, and each chunk's placement.
 
     ``chunks`` are sorted by stream; their buffers are not copied and must not change before
-    the object is written. ``starts`` are their first offsets, where they are known.
+    the object is written. ``starts`` are their first offsets, if they are known.
     """
     blocks = [_blocks(chunk.batches) for chunk in chunks]
     block_count = sum(map(len, blocks))
@@ -190,7 +190,7 @@ def _blocks(batches: Sequence[Batch]) -> list[Block]:
 
 
 def parse_blocks(data: bytes | bytearray) -> list[Block]:
-    """A chunk's block index as it stands in the object."""
+    """Decode a chunk's block index."""
     return [Block(*fields) for fields in BLOCK.iter_unpack(data)]
 
 
@@ -198,7 +198,7 @@ def parse_section(data: bytes | bytearray) -> Iterator[ChunkInfo]:
     """Check a whole section and list its chunks, their positions being in the section.
 
     Raises ``CorruptMessage`` where its checksum or lengths do not agree, ``UnknownFormat``
-    where it is of a newer version.
+    if it has a newer version.
     """
     if len(data) < HEADER.size + FOOTER.size:
         raise CorruptMessage(f"{len(data)} bytes are too few for a WAL object")

@@ -63,7 +63,7 @@ class DataFile(msgspec.Struct, kw_only=True):
     end: int
     min_timestamp: int
     max_timestamp: int
-    """Milliseconds; -1 where there is no row."""
+    """Milliseconds; -1 if there is no row."""
     stats: bytes = b""
     """The table's column statistics; opaque to the log."""
     kind: int = PARQUET
@@ -77,7 +77,7 @@ class Job(Value):
 
     id: str
     kind: str
-    """What it does: ``compact``, ``rewrite`` and so on."""
+    """``compact``, ``rewrite`` and so on."""
     stream: int
     topic: str
     topic_id: str
@@ -142,7 +142,7 @@ def job_of_file(key: str) -> str | None:
 def check_manifest(
     job: Job, files: Sequence[DataFile], set_aside: Sequence[tuple[int, int, str]]
 ) -> None:
-    """Raises ``ValueError`` unless files and what is set aside make up the job's range."""
+    """Raises ``ValueError`` unless files and quarantined ranges cover the job's range."""
     parts = sorted(
         [(file.start, file.end) for file in files] + [(start, end) for start, end, _ in set_aside]
     )
@@ -235,8 +235,8 @@ def creation_keys(stream: int) -> list[str]:
 def fix_manifest(job: Job, manifest: Manifest, now_ms: int) -> Decide[Job | None]:
     """CREATED → PARQUET_WRITTEN with this manifest; reads the job's key.
 
-    The job ends where its manifest does. Results in the job as it stands, whose manifest may be a
-    rival's; None where the job is gone.
+    The job ends where its manifest ends. Returns the job as it is stored, which may have the
+    manifest of another attempt; None if the job is over.
     """
     end = manifest.end
     check_manifest(msgspec.structs.replace(job, end=end), manifest.files, manifest.set_aside)

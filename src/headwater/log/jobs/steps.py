@@ -132,7 +132,7 @@ class JobSteps:
         await transact(self._meta, [keys.job(0, job.stream)], finish_job(job))
 
     async def give_up(self, job: Job) -> Job | None:
-        """Close a job without a manifest; the result is the job where it has one by now."""
+        """Close a job without a manifest. Returns the job if it has a manifest by now."""
         return await transact(self._meta, [keys.job(0, job.stream)], give_up_job(job))
 
     async def discard(self, job: Job, files: Collection[DataFile], reclaimer: Reclaimer) -> int:

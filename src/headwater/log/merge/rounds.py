@@ -1,4 +1,4 @@
-"""When small entries are merged, and those of which streams together.
+"""When small entries are merged, and which streams are merged together.
 
 Every merge writes an object, and streams that are merged together are read with one request for
 each object of a flush (``plans``). So a broker merges in rounds. A round begins

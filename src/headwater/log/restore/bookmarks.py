@@ -1,16 +1,16 @@
-"""Detecting a metadata store that went back to an earlier state.
+"""Detects a metadata store that went back to an earlier state.
 
-A metadata store that is brought back from its own backup (an etcd snapshot, a PostgreSQL dump, a
-copy of the SQLite file) does not know the objects that were written since. To such a store they
-are garbage, and their offsets would be given to other records.
+A metadata store that is restored from its own backup (an etcd snapshot, a PostgreSQL dump, a copy
+of the SQLite file) does not name the objects that were written since. It would take them for
+garbage, and assign their offsets to other records.
 
-A counter in the metadata store grows with every start of a broker and every snapshot of the
-metadata, and each of its values is noted in the object store. The counter is ours because revisions
-of the backends are no measure: a restored etcd bumps them, PostgreSQL counts per schema.
+A counter in the metadata store is incremented with every start of a broker and every metadata
+snapshot, and each value is written to the object store as a bookmark. Revisions of the backends
+cannot be used instead: a restored etcd raises them, PostgreSQL counts them per schema.
 
 Invariant: the counter has a value before the object store has it. So a store whose counter is below
-the newest bookmark went back. A store that went back by less than the time since the last bookmark
-is not recognised.
+the newest bookmark went back. If a store went back by less than the time since the last bookmark,
+this is not detected.
 """
 
 import json
@@ -32,7 +32,7 @@ BOOKMARKS: Final = "bookmarks/"
 async def add_bookmark(
     meta: MetadataStore, objects: ObjectStore, reclaimer: Reclaimer, cluster: ClusterRecord
 ) -> None:
-    """Note in the object store how far the metadata store is.
+    """Increment the counter, and write a bookmark to the object store.
 
     Raises ``ConfigurationError`` if the metadata store went back.
     """
@@ -54,7 +54,7 @@ async def add_bookmark(
 
 async def check_bookmark(meta: MetadataStore, objects: ObjectStore, cluster: ClusterRecord) -> None:
     """Raises ``ConfigurationError`` if the metadata store went back to an earlier state."""
-    # In this order: a bookmark that is added meanwhile is in the counter, too.
+    # In this order, so that the counter includes a bookmark that is added meanwhile.
     known = await _bookmarks(objects)
     await require_not_behind(meta, _newest(known, cluster), cluster)
 

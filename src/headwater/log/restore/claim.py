@@ -178,7 +178,7 @@ async def check_claim(
         raise ConfigurationError(
             f"the cluster was restored to epoch {restored} with another metadata store, and this "
             f"one is at epoch {cluster.epoch} and out of date: name the other with --metadata, or "
-            "run headwater restore again where it was broken off"
+            "run headwater restore again if it was interrupted"
         )
 
 

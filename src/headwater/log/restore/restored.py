@@ -248,7 +248,7 @@ class Restored:
         self._values[keys.tail(0, stream)] = encode(tail)
 
     def _settle_files(self, now_ms: int) -> dict[int, list[IndexEntry]]:
-        """Record files; returns, by stream, those whose records stand elsewhere."""
+        """Write records of files; returns, by stream, the files whose records are elsewhere."""
         redundant: dict[int, list[IndexEntry]] = defaultdict(list)
         listed = self._files.keys()
         for job in self._jobs:

@@ -70,7 +70,7 @@ class SqliteStore:
     async def open(
         cls, path: Path, clock: Clock, *, busy_seconds: float = BUSY_SECONDS
     ) -> "SqliteStore":
-        """Open the file, creating it where it is absent.
+        """Open the file; creates it if it is absent.
 
         Raises ``ConfigurationError``, ``UnknownFormat``, ``StorageFull`` or
         ``StoreUnavailable``, each with one line that says what is wrong and what to do.
