@@ -12,7 +12,7 @@ from rich.console import Console
 
 from bench import report
 from bench.clients import perf
-from bench.cluster_rig import METADATA, Rig, running_rig
+from bench.cluster_rig import METADATA, MeasuredCluster, running_rig
 from bench.yardstick import yardstick
 
 ALL = "acks=all"
@@ -36,7 +36,7 @@ Row = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Slowness:
+class AddedLatency:
     """What is added to every answer of the object store, in milliseconds."""
 
     least: int
@@ -50,14 +50,14 @@ class Slowness:
     def p99(self) -> float:
         return self.least + (self.most - self.least) * 0.99
 
-    def apply(self, rig: Rig) -> None:
+    def apply(self, rig: MeasuredCluster) -> None:
         rig.slow_down((self.least + self.most) // 2, (self.most - self.least) // 2)
 
 
-SLOW = (Slowness(0, 0), Slowness(40, 40), Slowness(200, 400))
+SLOW = (AddedLatency(0, 0), AddedLatency(40, 40), AddedLatency(200, 400))
 
 
-def produce(rig: Rig, metadata: str, seconds: float) -> list[Row]:
+def produce(rig: MeasuredCluster, metadata: str, seconds: float) -> list[Row]:
     """The acknowledgement at 20 MB/s from many producers, and what one of them reaches alone."""
     rows: list[Row] = []
     for slowness in SLOW:
@@ -92,7 +92,7 @@ def produce(rig: Rig, metadata: str, seconds: float) -> list[Row]:
     return rows
 
 
-def inline(rig: Rig, metadata: str, seconds: float) -> list[Row]:
+def inline(rig: MeasuredCluster, metadata: str, seconds: float) -> list[Row]:
     """The acknowledgement of small records that travel inside the metadata transaction."""
     rows: list[Row] = []
     for slowness in SLOW:
@@ -121,7 +121,7 @@ def inline(rig: Rig, metadata: str, seconds: float) -> list[Row]:
     return rows
 
 
-def _small_beside_many(rig: Rig, small: str, seconds: float) -> Any:
+def _small_beside_many(rig: MeasuredCluster, small: str, seconds: float) -> Any:
     """The same while other topics take 20 MB/s."""
     many = rig.create_topic(PARTITIONS)
     with ThreadPoolExecutor(1) as threads:
@@ -137,7 +137,7 @@ def _small_beside_many(rig: Rig, small: str, seconds: float) -> Any:
     return answer["ack_us"]
 
 
-def puts(rig: Rig, metadata: str, seconds: float) -> list[Row]:
+def puts(rig: MeasuredCluster, metadata: str, seconds: float) -> list[Row]:
     """Objects written a second by each broker, merges too, by the number of partitions."""
     rows: list[Row] = []
     seconds *= PUT_ROUNDS
@@ -167,7 +167,7 @@ def puts(rig: Rig, metadata: str, seconds: float) -> list[Row]:
 
 
 @dataclass(frozen=True, slots=True)
-class Processor:
+class ProcessorUse:
     """The brokers' processor seconds for a gigabyte (10^9) taken in, and how slow they were."""
 
     seconds: float
@@ -175,7 +175,7 @@ class Processor:
     """Milliseconds that a fixed piece of work took at the same time."""
 
 
-def processor(rig: Rig, seconds: float) -> Processor:
+def processor(rig: MeasuredCluster, seconds: float) -> ProcessorUse:
     topic = rig.create_topic(PARTITIONS)
     before = rig.cpu_seconds()
     with yardstick() as slowness:
@@ -183,7 +183,7 @@ def processor(rig: Rig, seconds: float) -> Processor:
             "steady", rig.bootstrap, topic, PARTITIONS, seconds, RECORD_BYTES, RATE, PRODUCERS, ALL
         )
     sent = answer["mb_per_second"] * answer["seconds"] * (seconds + 3) / seconds
-    return Processor((rig.cpu_seconds() - before) / (sent / 1e3), slowness())
+    return ProcessorUse((rig.cpu_seconds() - before) / (sent / 1e3), slowness())
 
 
 def cluster_produce(console: Console, directory: Path, *, quick: bool) -> object:
@@ -207,7 +207,7 @@ def cluster_processor(console: Console, directory: Path, *, quick: bool) -> obje
     """Processor seconds by metadata store and by the number of brokers."""
     rows: list[Row] = []
     for metadata in METADATA:
-        by_brokers: dict[int, list[Processor]] = {1: [], 2: []}
+        by_brokers: dict[int, list[ProcessorUse]] = {1: [], 2: []}
         for number in range(ROUNDS):
             for brokers, took in by_brokers.items():
                 place = directory / f"processor-{metadata}-{brokers}-{number}"
@@ -234,7 +234,7 @@ def cluster_processor(console: Console, directory: Path, *, quick: bool) -> obje
 
 
 def _by_metadata(
-    directory: Path, measure: Callable[[Rig, str, float], list[Row]], *, quick: bool
+    directory: Path, measure: Callable[[MeasuredCluster, str, float], list[Row]], *, quick: bool
 ) -> list[Row]:
     """One broker with each metadata store."""
     rows: list[Row] = []

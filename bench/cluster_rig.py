@@ -50,7 +50,7 @@ class MeasuredBroker:
 
 
 @dataclass(frozen=True, slots=True)
-class Rig:
+class MeasuredCluster:
     """A running cluster; ``objects`` is what lies between its brokers and the object store."""
 
     brokers: tuple[MeasuredBroker, ...]
@@ -119,7 +119,7 @@ METADATA: Mapping[str, Callable[[Path, ExitStack], str]] = {
 
 
 @contextmanager
-def running_rig(directory: Path, *, metadata: str, brokers: int) -> Iterator[Rig]:
+def running_rig(directory: Path, *, metadata: str, brokers: int) -> Iterator[MeasuredCluster]:
     """``brokers`` with every setting at its default, over empty stores."""
     directory.mkdir(parents=True)
     with ExitStack() as ending:
@@ -148,7 +148,7 @@ def running_rig(directory: Path, *, metadata: str, brokers: int) -> Iterator[Rig
             ending.callback(server.stop)
             running.append(MeasuredBroker(server, metrics_port))
         _wait_until_all_know_all(running)
-        yield Rig(tuple(running), proxy)
+        yield MeasuredCluster(tuple(running), proxy)
 
 
 def _wait_until_all_know_all(brokers: list[MeasuredBroker]) -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 
 from bench.clients import perf
-from bench.harness import Bench, Figure, Size
+from bench.harness import Bench, Figure, TurnSize
 from bench.latency import PRODUCERS
 from bench.peer import HEADWATER, Peer
 from bench.throughput import ALL, PARTITIONS, RECORD_BYTES, drain, load
@@ -16,7 +16,7 @@ PUT_RATE = 10_000
 SETTLE_SECONDS = 5.0
 
 
-def resources(peer: Peer, size: Size) -> Mapping[str, float]:
+def resources(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     """The process is new; then it is idle, takes bulk, serves it, and takes small requests."""
     peer.restart()
     started_in = peer.server.started_in
@@ -33,7 +33,7 @@ def resources(peer: Peer, size: Size) -> Mapping[str, float]:
     return {"peak memory": memory, "start to listening": started_in, "idle processor": idle}
 
 
-def puts(peer: Peer, size: Size) -> Mapping[str, float]:
+def puts(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     values: dict[str, float] = {}
     for partitions in PARTITION_COUNTS:
         topic = peer.create_topic(partitions)

@@ -24,7 +24,7 @@ from bench.clients.members import (
     wait_for_coordinator,
 )
 from bench.clients.wire import BenchConnection, parse
-from bench.harness import Bench, Figure, Size
+from bench.harness import Bench, Figure, TurnSize
 from bench.peer import HEADWATER, KAFKA, KAFKA_FLUSH, Peer
 from bench.throughput import MB_PER_SECOND, PARTITIONS, load
 from tests.support.broker.running import request_frame
@@ -46,7 +46,7 @@ T = TypeVar("T")
 numbers = itertools.count()
 
 
-def consume_java(peer: Peer, size: Size) -> Mapping[str, float]:
+def consume_java(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     """A group of one Java member reads what was just written."""
     topic = peer.create_topic(PARTITIONS)
     load(peer, topic, size)
@@ -55,11 +55,11 @@ def consume_java(peer: Peer, size: Size) -> Mapping[str, float]:
     return {"consume, Java": rates.whole, "consume, Java, joined": rates.joined}
 
 
-def join(peer: Peer, size: Size) -> Mapping[str, float]:
+def join(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     return {f"{name}, all join": seconds * 1e3 for name, (seconds, _) in _rebalances(peer).items()}
 
 
-def leave(peer: Peer, size: Size) -> Mapping[str, float]:
+def leave(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     return {
         f"{name}, one leaves": seconds * 1e3 for name, (_, seconds) in _rebalances(peer).items()
     }
@@ -87,7 +87,7 @@ async def _rebalance(
             connection.close()
 
 
-def commit(peer: Peer, size: Size) -> Mapping[str, float]:
+def commit(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     topic = peer.create_topic(PARTITIONS)
     values = _run(_commits(peer, topic, size.seconds))
     peer.delete_topic(topic)

@@ -13,15 +13,15 @@ Better = Literal["more", "less"]
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class TurnSize:
     """How much one turn does."""
 
     records: int
     seconds: float
 
 
-FULL = Size(records=500_000, seconds=10)
-QUICK = Size(records=100_000, seconds=3)
+FULL = TurnSize(records=500_000, seconds=10)
+QUICK = TurnSize(records=100_000, seconds=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Figure:
         return f"{sign} {self.bar:g} {f'x {self.against}' if self.against else self.unit}"
 
 
-Turn = Callable[[Peer, Size], Mapping[str, float]]
+Turn = Callable[[Peer, TurnSize], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def run(
     *,
     peers: Sequence[str],
     rounds: int,
-    size: Size,
+    size: TurnSize,
     say: Callable[[str], None],
 ) -> Result:
     """All rounds of one bench. Every peer stays up; the one that is not measured is idle."""

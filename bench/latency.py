@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from bench.clients import perf
-from bench.harness import Bench, Figure, Size
+from bench.harness import Bench, Figure, TurnSize
 from bench.peer import HEADWATER, KAFKA, KAFKA_FLUSH, Peer
 from bench.throughput import ALL, PARTITIONS, RECORD_BYTES
 
@@ -14,7 +14,7 @@ BUSY_RATE, QUIET_RATE = 1000, 100
 PRODUCERS = 32
 
 
-def one_record(peer: Peer, size: Size, *, rate: int) -> Mapping[str, float]:
+def one_record(peer: Peer, size: TurnSize, *, rate: int) -> Mapping[str, float]:
     topic = peer.create_topic(PARTITIONS)
     answer = perf(
         "latency", peer.bootstrap, topic, PARTITIONS, size.seconds + 1, RECORD_BYTES,
@@ -29,7 +29,7 @@ def one_record(peer: Peer, size: Size, *, rate: int) -> Mapping[str, float]:
     }
 
 
-def small_requests(peer: Peer, size: Size) -> Mapping[str, float]:
+def small_requests(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     topic = peer.create_topic(PARTITIONS)
     answer = perf(
         "small", peer.bootstrap, topic, PARTITIONS, size.seconds, RECORD_BYTES, PRODUCERS, ALL

@@ -23,7 +23,7 @@ CONNECTOR = "Spark's Kafka connector"
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class RoundSize:
     """What one round moves."""
 
     records: int
@@ -35,11 +35,11 @@ class Amount:
         return self.records * self.size / 1e6
 
 
-LARGE, SMALL = Amount(1_000_000, 1000), Amount(3_000_000, 100)
-QUICK_LARGE, QUICK_SMALL = Amount(100_000, 1000), Amount(500_000, 100)
+LARGE, SMALL = RoundSize(1_000_000, 1000), RoundSize(3_000_000, 100)
+QUICK_LARGE, QUICK_SMALL = RoundSize(100_000, 1000), RoundSize(500_000, 100)
 
 
-def filled(peer: Peer, amount: Amount) -> str:
+def filled(peer: Peer, amount: RoundSize) -> str:
     topic = peer.create_topic(PARTITIONS)
     fill(peer.bootstrap, topic, partitions=PARTITIONS, records=amount.records, size=amount.size)
     # What is left to the kernel to write must not slow the one down that reads it.
@@ -168,6 +168,6 @@ def run_rounds(ways: Sequence[Callable[[], None]], *, quick: bool) -> None:
             way()
 
 
-def check(records: int, amount: Amount) -> None:
+def check(records: int, amount: RoundSize) -> None:
     if records != amount.records:
         raise RuntimeError(f"{amount.records} records wanted, {records} there")

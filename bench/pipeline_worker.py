@@ -30,7 +30,7 @@ Answer = dict[str, Any]
 Way = Callable[[Answer], Answer]
 
 
-class Plain:
+class RunnerWithoutSpark:
     """Runs tasks here, one after the other: the limit that Spark is held against."""
 
     def run(self, tasks: Sequence[bytes], done: Done) -> list[bytes]:
@@ -39,7 +39,7 @@ class Plain:
     def close(self) -> None: ...
 
 
-class Repeating:
+class RepeatingRunner:
     """Runs the tasks of a job again and again while a file is there."""
 
     def __init__(self, runner: Runner, while_there: Path) -> None:
@@ -97,7 +97,7 @@ def compaction(data: str) -> Iterator[Way]:
     def answer(question: Answer) -> Answer:
         chosen: Runner = runner
         if flag := question.get("while_there"):
-            chosen = Repeating(runner, Path(flag))
+            chosen = RepeatingRunner(runner, Path(flag))
         return asyncio.run(compact(address_of(Path(data)), question["topic"], chosen))
 
     try:
@@ -110,7 +110,9 @@ def compaction(data: str) -> Iterator[Way]:
 def plain(data: str) -> Iterator[Way]:
     """The same without Spark."""
     warm_up()
-    yield lambda question: asyncio.run(compact(address_of(Path(data)), question["topic"], Plain()))
+    yield lambda question: asyncio.run(
+        compact(address_of(Path(data)), question["topic"], RunnerWithoutSpark())
+    )
 
 
 @contextmanager

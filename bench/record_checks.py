@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 
 from bench.clients import perf
-from bench.harness import Bench, Figure, Size
+from bench.harness import Bench, Figure, TurnSize
 from bench.peer import HEADWATER, Peer
 from bench.throughput import ALL, AS_FAST_AS_IT_GOES, PARTITIONS
 from headwater.broker.records.record_checks import RecordChecks
@@ -20,7 +20,7 @@ MOST_PERCENT = 5
 NOW = 1_700_000_000_000
 
 
-def share(peer: Peer, size: Size) -> Mapping[str, float]:
+def share(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     values: dict[str, float] = {}
     for record_bytes, name in RECORD_SIZES.items():
         topic = peer.create_topic(PARTITIONS)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bench.clients import perf, producer_performance
-from bench.harness import Bench, Figure, Size
+from bench.harness import Bench, Figure, TurnSize
 from bench.peer import Peer
 
 PARTITIONS = 3
@@ -13,7 +13,7 @@ ALL = "acks=all"
 AS_FAST_AS_IT_GOES = 0
 
 
-def load(peer: Peer, topic: str, size: Size) -> float:
+def load(peer: Peer, topic: str, size: TurnSize) -> float:
     """Fill a topic through librdkafka; the rate at which it went."""
     answer = perf(
         "produce", peer.bootstrap, topic, PARTITIONS, size.records, RECORD_BYTES,
@@ -22,28 +22,28 @@ def load(peer: Peer, topic: str, size: Size) -> float:
     return float(answer["mb_per_second"])
 
 
-def drain(peer: Peer, topic: str, size: Size) -> float:
+def drain(peer: Peer, topic: str, size: TurnSize) -> float:
     answer = perf("consume", peer.bootstrap, topic, PARTITIONS, size.records)
     return float(answer["mb_per_second"])
 
 
-def produce_java(peer: Peer, size: Size) -> Mapping[str, float]:
+def produce_java(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     topic = peer.create_topic(PARTITIONS)
     rate = producer_performance(peer.bootstrap, topic, size.records, RECORD_BYTES)
     peer.delete_topic(topic)
     return {"produce, Java": rate}
 
 
-def produce_librdkafka(peer: Peer, size: Size) -> Mapping[str, float]:
+def produce_librdkafka(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     topic = peer.create_topic(PARTITIONS)
     rate = load(peer, topic, size)
     peer.delete_topic(topic)
     return {"produce, librdkafka": rate}
 
 
-def consume_cached(peer: Peer, size: Size) -> Mapping[str, float]:
+def consume_cached(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     """What was just written is still in the server's memory, or in the system's page cache."""
-    cached = Size(min(size.records, MOST_CACHED_RECORDS), size.seconds)
+    cached = TurnSize(min(size.records, MOST_CACHED_RECORDS), size.seconds)
     topic = peer.create_topic(PARTITIONS)
     load(peer, topic, cached)
     rate = drain(peer, topic, cached)
@@ -55,7 +55,7 @@ MOST_CACHED_RECORDS = 100_000
 """100 MB: less than what Headwater's own cache holds by default."""
 
 
-def consume_files(peer: Peer, size: Size) -> Mapping[str, float]:
+def consume_files(peer: Peer, size: TurnSize) -> Mapping[str, float]:
     """After a restart the server has nothing in memory; the page cache is left to both alike."""
     topic = peer.create_topic(PARTITIONS)
     load(peer, topic, size)

@@ -25,7 +25,7 @@ WEEK_HOURS = 7 * 24
 
 
 @dataclass(frozen=True, slots=True)
-class Week:
+class WeekOfRecords:
     hours: int
     records: int
     index_entries: int
@@ -61,12 +61,12 @@ async def _week(loop: SimulatedLoop, hours: int) -> tuple[int, int, int]:
     return total, held, objects.traffic.puts
 
 
-def run(hours: int = WEEK_HOURS) -> Week:
+def run(hours: int = WEEK_HOURS) -> WeekOfRecords:
     """Simulate and count."""
     started = time.perf_counter()
     loop = SimulatedLoop()
     entries, objects, puts = run_simulated(_week(loop, hours), loop)
-    return Week(
+    return WeekOfRecords(
         hours=hours,
         records=hours * 3600 * PARTITIONS * RECORDS_PER_BATCH,
         index_entries=entries,
