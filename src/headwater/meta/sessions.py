@@ -11,7 +11,7 @@ memory store, and so the simulation, uses the time of its event loop.
 
 With a ``RenewalThread`` the session is renewed even while a request blocks the owner's event
 loop. A process whose loop is blocked for good must lose its keys, however: if the loop has not
-run for ``MAX_HELD_TTLS`` times ``ttl``, renewals stop and the store ends the session within
+run for ``MAX_BLOCKED_TTLS`` times ``ttl``, renewals stop and the store ends the session within
 ``ttl`` seconds.
 """
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 RENEWALS_PER_TTL = 3
 RETRIES_PER_TTL = 20
-MAX_HELD_TTLS: Final = 3
+MAX_BLOCKED_TTLS: Final = 3
 """Renewals stop if the owner's event loop has not run for this many times ``ttl``."""
 
 
@@ -103,10 +103,10 @@ class RenewedSession:
         pause = self._ttl / RENEWALS_PER_TTL
         while True:
             await asyncio.sleep(min(pause, max(0.0, self.remaining)))
-            if self._pulse and self._pulse.held_seconds() >= MAX_HELD_TTLS * self._ttl:
+            if self._pulse and self._pulse.blocked_seconds() >= MAX_BLOCKED_TTLS * self._ttl:
                 log.error(
                     "The event loop is blocked; giving up the session of this process",
-                    extra={"blocked_seconds": MAX_HELD_TTLS * self._ttl},
+                    extra={"blocked_seconds": MAX_BLOCKED_TTLS * self._ttl},
                 )
                 break
             started = self._now()
@@ -140,7 +140,7 @@ class LoopPulse:
         self._now = now
         self._scheduled_at: float | None = None
 
-    def held_seconds(self) -> float:
+    def blocked_seconds(self) -> float:
         """Seconds since a callback was scheduled that has not run yet; schedules one if none is."""
         scheduled_at = self._scheduled_at
         if scheduled_at is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headwater.errors import StoreUnavailable
 from headwater.meta.renewal_thread import RenewalThread
-from headwater.meta.sessions import MAX_HELD_TTLS, LoopPulse, RenewedSession
+from headwater.meta.sessions import MAX_BLOCKED_TTLS, LoopPulse, RenewedSession
 from tests.support.meta.conformance_sessions import hold_loop
 
 TTL = 0.3
@@ -82,7 +82,7 @@ async def test_renewals_end_when_the_loop_has_been_blocked_for_too_long() -> Non
     host, thread = SuspendableHost(), RenewalThread()
     session = host.session(thread=thread)
     await asyncio.sleep(TTL)
-    hold_loop((MAX_HELD_TTLS + 1) * TTL)
+    hold_loop((MAX_BLOCKED_TTLS + 1) * TTL)
     assert session.lost
     renewed = host.renewed
     await session.wait_lost()
@@ -102,8 +102,8 @@ async def test_a_session_is_lost_if_the_store_is_unreachable_for_its_ttl() -> No
 async def test_a_running_loop_is_blocked_for_zero_seconds() -> None:
     loop, seconds = asyncio.get_running_loop(), [0.0]
     pulse = LoopPulse(loop, lambda: seconds[0])
-    assert pulse.held_seconds() == 0
+    assert pulse.blocked_seconds() == 0
     seconds[0] = 5
-    assert pulse.held_seconds() == 5
+    assert pulse.blocked_seconds() == 5
     await asyncio.sleep(0)
-    assert pulse.held_seconds() == 0
+    assert pulse.blocked_seconds() == 0
