@@ -1,4 +1,7 @@
-"""The loop that encodes columns as records, compiled by numba."""
+"""The loop that encodes columns as records, compiled by numba.
+
+It is the reverse of ``kernel``. ``encoder`` writes the headers of the batches afterwards.
+"""
 
 from typing import Final, NamedTuple
 
