@@ -151,7 +151,7 @@ def test_a_flush_is_not_cut_anew_while_an_attempt_may_still_land() -> None:
 
 
 @pytest.mark.parametrize("last", [StorageFull("full"), TransactionTooLarge("too large")])
-def test_a_refusal_after_a_lost_answer_is_doubted(last: StoreError) -> None:
+def test_a_refusal_after_a_lost_answer_is_an_unknown_outcome(last: StoreError) -> None:
     """What may have landed is not known to readers until they look again."""
 
     async def work(bench: TroubledLogWriter) -> None:
@@ -166,7 +166,7 @@ def test_a_refusal_after_a_lost_answer_is_doubted(last: StoreError) -> None:
     simulate(work)
 
 
-def test_a_refusal_alone_is_no_doubt() -> None:
+def test_a_refusal_alone_is_a_known_outcome() -> None:
     async def work(bench: TroubledLogWriter) -> None:
         bench.meta_faults.strike(range(1), StorageFull("full"))
         assert await outcomes([bench.append()]) == ["KafkaStorageError"]

@@ -131,7 +131,7 @@ async def test_a_change_between_read_and_wait_is_not_lost() -> None:
     waiter.close()
 
 
-async def test_a_repeated_change_wakes_nobody() -> None:
+async def test_a_repeated_change_wakes_no_long_poll() -> None:
     state = StreamState()
     state.committed(entry(0, 5), 10, last_stable=5)
     waiter = waiting_for(state)
@@ -178,7 +178,7 @@ async def test_a_cancelled_wait_leaves_the_waiter_usable() -> None:
     assert not state.waiters
 
 
-async def test_distrust_and_deletion_wake_who_waits() -> None:
+async def test_missed_changes_and_deletion_wake_long_polls() -> None:
     streams = Streams()
     streams[1].loaded = True
     waiter = waiting_for(streams[1])
