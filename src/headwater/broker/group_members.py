@@ -18,7 +18,7 @@ def client_of(context: RequestContext) -> ClientIdentity:
 
     >>> from headwater.broker.network.client_session import ClientSession
     >>> client_of(RequestContext(9, "app", ClientSession("PLAINTEXT", 1, peer="127.0.0.1:40000")))
-    Client(id='app', host='/127.0.0.1')
+    ClientIdentity(id='app', host='/127.0.0.1')
     """
     return ClientIdentity(context.client_id or "", "/" + context.session.peer.rpartition(":")[0])
 
