@@ -141,6 +141,10 @@ class WorkingMember:
         for each in starts:
             self._floors[each.partition] = start = max(0, each.offset)
             self._write("started", partition=each.partition, start=start if told else None)
+            if told:
+                # Without an offset librdkafka would look it up again. If that failed, it would
+                # report an error and never fetch the partition.
+                each.offset = start
         if self._eager:
             consumer.assign(starts)
         else:
