@@ -1,8 +1,12 @@
 """What writes under a name, and how all of it gives way to the next name's."""
 
+import asyncio
+
 from headwater.log.formats.metadata_values import INLINE
 from headwater.log.reclaim.orphans import fence
+from headwater.log.settings import LogSettings
 from tests.support.log.harness import append, make_batch, memory_stores, read_all, running_engine
+from tests.support.simulation.loop import on_simulated_time
 
 
 async def test_a_fenced_incarnation_is_replaced_as_a_whole() -> None:
@@ -21,6 +25,23 @@ async def test_a_fenced_incarnation_is_replaced_as_a_whole() -> None:
         assert not second.fenced.is_set()
         await append(engine, "t", [make_batch(b"b")])
         assert await read_all(engine, "t") == [(0, b"a"), (1, b"b")]
+    await meta.close()
+
+
+@on_simulated_time
+async def test_a_fence_that_only_a_merge_notices_ends_the_incarnation_too() -> None:
+    meta, objects = memory_stores()
+    async with running_engine(meta, objects) as engine:
+        topic = await engine.topics.create("t", 1, {})
+        for number in range(2 * LogSettings().merge_fan_in):
+            await append(engine, "t", [make_batch(b"%d" % number)])
+        first = engine._current.active
+        await fence(meta, first.name)
+        await first.merger.merge(topic.streams, thorough=True)
+        while engine.incarnation == first.name:
+            await asyncio.sleep(0.01)
+        await append(engine, "t", [make_batch(b"after")])
+        assert (await read_all(engine, "t"))[-1][1] == b"after"
     await meta.close()
 
 

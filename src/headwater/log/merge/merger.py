@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from headwater.clock import Clock
 from headwater.errors import CorruptMessage, KafkaError, StoreError
+from headwater.log.append.commit import Fenced
 from headwater.log.formats.metadata_values import INLINE, WAL, IndexEntry, Layout
 from headwater.log.formats.wal_object import Chunk, concatenate_chunks, encode_section
 from headwater.log.jobs.jobs import Job
@@ -47,9 +48,8 @@ from headwater.objects.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 READ_OBJECTS = 4
-"""On a remote store, the objects that are made from one batch of reads. The more streams are read
-together, the fewer requests are needed. All of it is in memory, with the gaps between the
-chunks."""
+"""On a remote store, the objects that are made from one batch of reads. More streams read together
+need fewer requests. All of it is in memory, with the gaps between the chunks."""
 STEP_OBJECTS, STEP_ENTRIES = 16, 65_536
 """On a remote store, the objects or small entries whose streams are merged in step."""
 NEWEST = 4
@@ -103,6 +103,7 @@ class Merger:
         loader: PieceLoader,
         clock: Clock,
         budget: InlineBudget,
+        on_fenced: Callable[[], None],
     ) -> None:
         self._meta = meta
         self._objects = objects
@@ -114,6 +115,7 @@ class Merger:
         self._loader = loader
         self._clock = clock
         self._budget = budget
+        self._on_fenced = on_fenced
         self._remote = settings.flush_interval_ms > 0
         self._next_object = 0
         self._run_entries = min(RUN_ENTRIES, meta.limits.range_keys or RUN_ENTRIES)
@@ -332,7 +334,11 @@ class Merger:
             MergedRun(chunk.stream, planned.run, planned.generation, chunk.length, placement)
             for (chunk, planned), placement in zip(read, placements, strict=True)
         ]
-        swapped = set(await self._swap(key, sum(map(len, data)), merged))
+        try:
+            swapped = set(await self._swap(key, sum(map(len, data)), merged))
+        except Fenced:
+            self._on_fenced()
+            raise
         if not swapped:
             await self._reclaimer.delete([key], Reason.UNUSED_MERGE)
         for one in merged:
