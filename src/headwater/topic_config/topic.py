@@ -1,7 +1,6 @@
 """The topic configurations of Apache Kafka 4.3, typed: names, defaults, validators, synonyms.
 
-Names that begin with ``headwater.`` are Headwater's own: the target of compaction, the table, and
-the latency of small records.
+Names that begin with ``headwater.`` are Headwater's own.
 
 ``Topic.configs`` holds the configurations that a user set, as text. Functions here take such a
 mapping and fall back to the default. Unknown names are refused. Configurations for Kafka's files on
@@ -158,6 +157,10 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = dict(
             None,
             "How small amounts of records are made durable: low, inside a metadata transaction; "
             "cheap, in an object with others, which waits for the next flush.",
+        ),
+        _define(
+            "headwater.replication.factor", _T.INT, "1", _int(1), None,
+            "The factor that the topic was created with. " + _UNUSED, effective=False,
         ),
         _define(
             "headwater.table.name", _T.STRING, "", check_table_name, None,

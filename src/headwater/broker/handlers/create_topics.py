@@ -1,15 +1,16 @@
 """CreateTopics, versions 2-7.
 
 Behaviour: each topic is checked and created by itself. -1 stands for the cluster's default number
-of partitions and replication factor. The replication factor and manual assignments are checked as
-in Kafka and have no further effect: the object store replicates, and each partition shows one
-replica. ``validate_only`` checks and creates nothing.
+of partitions and replication factor. Any replication factor from 1 is accepted, so that code which
+was written for a larger cluster works. It is stored as ``headwater.replication.factor`` and has no
+other effect: the object store replicates, and each partition shows one replica. Manual assignments
+are checked as in Kafka and have no effect either. ``validate_only`` checks and creates nothing.
 
 Codes: INVALID_TOPIC_EXCEPTION (17): illegal or colliding name; TOPIC_ALREADY_EXISTS (36);
-INVALID_PARTITIONS (37); INVALID_REPLICATION_FACTOR (38): replication factor (higher than the number
-of live brokers); INVALID_REPLICA_ASSIGNMENT (39); INVALID_CONFIG (40); INVALID_REQUEST (42): a name
-twice in one request, or an assignment beside a number; POLICY_VIOLATION (44): more partitions than
-one request may create; THROTTLING_QUOTA_EXCEEDED (89): over the client's quota.
+INVALID_PARTITIONS (37); INVALID_REPLICATION_FACTOR (38): 0 or below -1;
+INVALID_REPLICA_ASSIGNMENT (39); INVALID_CONFIG (40); INVALID_REQUEST (42): a name twice in one
+request, or an assignment beside a number; POLICY_VIOLATION (44): more partitions than one request
+may create; THROTTLING_QUOTA_EXCEEDED (89): over the client's quota.
 
 Notes by version: from 5 on the reply has the topic's configurations, from 7 on its id. 89 from 6
 on; a client with an older version is served and then throttled.
@@ -49,8 +50,7 @@ from headwater.work_budget import MAX_PARTITIONS_PER_REQUEST, in_turns
 
 _STRICT: Final = 6
 """From this version on a client over its quota is refused (89); before, it is throttled."""
-REPLICATION_FACTOR: Final = 1
-"""The replication factor of every topic in replies."""
+_REPLICATION_FACTOR: Final = "headwater.replication.factor"
 _HIDDEN_CONFIGS: Final[Values] = {
     "num_partitions": -1,
     "replication_factor": -1,
@@ -110,7 +110,7 @@ async def _create(
     result: Values = {
         "name": asked.name,
         "num_partitions": partitions,
-        "replication_factor": REPLICATION_FACTOR,
+        "replication_factor": int(configs.get(_REPLICATION_FACTOR, "1")),
         "configs": LazyRows(len(TOPIC_CONFIGS), partial(_shown_configs, configs, layers)),
     }
     if not validate_only:
@@ -136,6 +136,8 @@ def _configs(asked: Any) -> dict[str, str]:
     if nulls:
         raise InvalidConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
     configs = {config.name: config.value for config in asked.configs}
+    if asked.replication_factor > 1:
+        configs.setdefault(_REPLICATION_FACTOR, str(asked.replication_factor))
     check_configs(configs)
     return configs
 
@@ -150,13 +152,6 @@ def check_size(services: Services, asked: Any) -> int:
         )
     if asked.num_partitions < -1 or asked.num_partitions == 0:
         raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
-    live = len(services.cluster.brokers())
-    if asked.replication_factor > live:
-        raise InvalidReplicationFactor(
-            f"Unable to replicate the partition {asked.replication_factor} time(s): The target "
-            f"replication factor of {asked.replication_factor} cannot be reached because only "
-            f"{live} broker(s) are registered."
-        )
     return int(
         services.settings.num_partitions if asked.num_partitions == -1 else asked.num_partitions
     )

@@ -49,7 +49,8 @@ async def metadata(
         ({"num_partitions": -2}, Code.INVALID_PARTITIONS),
         ({"num_partitions": 2**31 - 1}, Code.POLICY_VIOLATION),
         ({"replication_factor": 0}, Code.INVALID_REPLICATION_FACTOR),
-        ({"replication_factor": 2}, Code.INVALID_REPLICATION_FACTOR),
+        ({"replication_factor": -2}, Code.INVALID_REPLICATION_FACTOR),
+        ({"replication_factor": 3}, Code.NONE),
         ({"replication_factor": -1}, Code.NONE),
         ({"configs": [{"name": "nope", "value": "1"}]}, Code.INVALID_CONFIG),
         ({"configs": [{"name": "retention.ms", "value": "x"}]}, Code.INVALID_CONFIG),
@@ -90,6 +91,16 @@ async def test_the_reply_describes_a_created_topic(broker: RunningBroker) -> Non
     assert shown["cleanup.policy"] == ("delete", 5)
     topic = await broker.engine.topics.find("t")
     assert (topic.id, len(topic.streams)) == (result.topic_id, 3)
+
+
+async def test_any_replication_factor_is_kept_and_one_replica_shown(broker: RunningBroker) -> None:
+    (result,) = await create(broker, {"num_partitions": 1, "replication_factor": 3})
+    assert (result.error_code, result.replication_factor) == (Code.NONE, 3)
+    shown = {config.name: (config.value, config.config_source) for config in result.configs}
+    assert shown["headwater.replication.factor"] == ("3", 1)
+    found = await metadata(broker, 7, ["t"], allow_auto_topic_creation=False)
+    ((partition,),) = [topic.partitions for topic in found.topics]
+    assert list(partition.replica_nodes) == [1]
 
 
 async def test_name_given_twice_is_refused_and_the_others_created(broker: RunningBroker) -> None:
