@@ -1,4 +1,4 @@
-"""The HTTP pages beside a broker: telemetry and the REST catalog, each on a port of its own."""
+"""The HTTP pages beside a broker: telemetry and the REST catalog, each on a separate port."""
 
 import logging
 import os

@@ -119,8 +119,8 @@ def refusal(
 def allowed_operations(
     authorizer: Authorizer, session: ClientSession, resource: Resource, name: str
 ) -> int:
-    """The operations that the session may do on a resource, as Kafka's bit field: bit n stands
-    for operation n.
+    """The operations that the session may do on a resource, as Kafka's bit field: bit n is
+    operation n.
 
     >>> allowed_operations(AllowAll(), ClientSession("PLAINTEXT", 1), Resource.GROUP, "group")
     3400

@@ -6,7 +6,7 @@
 - ``writes``: writes to shards, folded into transactions and split over several.
 - ``writer``: makes writes durable, one transaction at a time, comparing the leases.
 - ``timers``: one timer for the deadlines of all entries.
-- ``deadlines``: many deadlines within one entry, few of which ever expire.
+- ``deadlines``: the deadlines within one entry; most are extended before they expire.
 
 To add a kind of state, define a ``ShardKind`` and create a ``ShardOwner``, as ``groups`` does.
 """

@@ -1,8 +1,8 @@
-"""Many deadlines, few of which ever expire.
+"""Many deadlines, most of them extended before they expire.
 
-A heartbeat only changes the deadline of its member. The heap keeps the earlier alarm; when it is
-due, it is replaced by one for the new deadline. A heartbeat therefore costs the same in a group of
-ten thousand members as in a group of one.
+A heartbeat only changes the deadline of its member. The heap keeps the earlier alarm. When that
+alarm is due, an alarm for the current deadline replaces it. A heartbeat therefore costs the same in
+a group of ten thousand members as in a group of one.
 """
 
 import heapq

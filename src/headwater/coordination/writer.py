@@ -13,9 +13,9 @@ A transaction can fail in these ways:
 - The store does not answer for ``timeout`` seconds: the shards of the transaction resign, and
   entries that are ahead of the store are dropped with them. The next request takes the lease
   anew, which voids attempts that are still running, and loads the entries again.
-- The transaction is too large for the store: its writes are written one by one. A write that is
-  too large by itself fails for good. Its shard resigns, because its entry in memory is ahead of
-  the store; other shards are not affected.
+- The transaction is too large for the store: its writes are written one by one. A single
+  write that is too large fails permanently. Its shard resigns, because its entry in memory is
+  ahead of the store; other shards are not affected.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_TRANSACTION_OPERATIONS: Final = 5_000
-"""For stores without a limit of their own."""
+"""For stores without a limit."""
 BACKOFF: Final = Backoff(first=0.01, longest=0.2)
 
 
@@ -288,7 +288,7 @@ class ShardWriter:
                 shard.leases = {shard.lease}
 
     def _drop_shards(self, batch: WriteBatch, shards: list[Shard[Any]]) -> WriteBatch:
-        """Make those shards resign; returns the other writes as a batch of their own."""
+        """Make these shards resign; returns the writes of the other shards as a new batch."""
         rest = WriteBatch()
         error = NotCoordinator(f"another broker coordinates this {self._noun} or will take it over")
         for write in batch.writes:

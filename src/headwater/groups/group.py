@@ -16,7 +16,8 @@ OFFSETS_MARK: Final = "+offsets"
 TORN_MARK: Final = "+torn"
 """The name of a record that exists while one change is written in several transactions.
 
-If a coordinator finds it on loading, only a part of the change was written, and no client was told.
+If a coordinator loads this record, only a part of the change was written, and no client has
+received the change.
 """
 
 

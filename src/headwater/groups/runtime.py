@@ -269,8 +269,8 @@ class CoordinatorRuntime:
         now = self._loop.time()
         for group in load_groups(shard, found.entries, self._settings, self._rng, now):
             if group.machine is None and group.records:
-                # A change of the group's kind was written only in part. No client was told, and
-                # the remaining records would later appear as members of a new group.
+                # A change of the group's kind was written only in part, and no client has received
+                # it. The remaining records would later appear as members of a new group.
                 prefix, records = group.records_prefix, group.records
                 group.records = set()
                 changes: dict[str, bytes | None] = {prefix + name: None for name in records}

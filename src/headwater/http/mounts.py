@@ -1,4 +1,4 @@
-"""A mount: routes below one prefix, with an error format of their own.
+"""A mount: routes below one prefix that share one error format.
 
 The server answers errors before and beside a route (a malformed request, an unknown path, a method
 that a path does not have, a bug in a handler) in the format of the mount that the path belongs to.

@@ -273,7 +273,7 @@ class LastReply(HttpReply):
 
 
 class _Sent(web.Response):
-    """Stands for a reply that was sent without aiohttp."""
+    """A placeholder for a reply that was sent without aiohttp."""
 
     def __init__(self, connection: HttpConnection) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ class NoRoute(Refused):
 class _Target:
     route: Route
     positions: Mapping[str, int]
-    """In which segment of a path each variable stands."""
+    """By variable: the number of its segment in the path."""
 
 
 class Router:

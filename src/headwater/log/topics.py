@@ -150,8 +150,8 @@ class TopicStore:
     async def _close_deleted(self, name: str) -> None:
         """Close the streams of deleted topics of this name that are still open.
 
-        The broker that deleted them may have died before. A broker whose cache lags would append
-        records for the new topic to them.
+        The broker that deleted a topic may have died before it closed the streams. Then a broker
+        whose cache is out of date would append records for the new topic to the old streams.
         """
         try:
             found = await self._meta.scan(keys.DELETED_TOPICS, prefix_end(keys.DELETED_TOPICS))

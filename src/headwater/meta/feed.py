@@ -88,7 +88,7 @@ class ChangeFeed:
                     if revision == self._newest + 1:
                         self._add(revision, items)
                 self._wake()
-        except WatchTrimmed:  # this process was paused; each watch raises it by itself
+        except WatchTrimmed:  # this process was paused; each watch raises the error separately
             self._start_over(await self._last())
             self._wake()
 

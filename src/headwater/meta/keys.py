@@ -180,7 +180,7 @@ def committed_offset(group_prefix: str, topic: str, partition: int) -> str:
 
 
 def broker_configs(broker_id: int | None) -> str:
-    """A broker's dynamic configs; with None, those that apply to all brokers."""
+    """A broker's dynamic configs; with None, the configs that apply to all brokers."""
     return f"{BROKER_CONFIGS}{'default' if broker_id is None else f'{broker_id:010d}'}"
 
 

@@ -1,6 +1,6 @@
 """Prefetch of object ranges.
 
-A GET takes tens of milliseconds whatever its size, and a range may consist of thousands of small
+Even a small GET takes tens of milliseconds, and a range may consist of thousands of small
 chunks. Without prefetch a core would mostly wait.
 """
 

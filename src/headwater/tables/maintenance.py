@@ -1,6 +1,6 @@
 """Expiry of table snapshots, and deletion of metadata that only these used.
 
-Data files are not deleted here; ``live_files.unreferenced`` finds those that no snapshot needs.
+Data files are not deleted here; ``live_files.unreferenced`` finds unneeded ones.
 """
 
 import logging

@@ -92,7 +92,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people, with colours if asked for; text with spaces stands in quotes.
+    """One line for people, with colours if asked for; text with spaces is quoted.
 
     ``12:34:56.789 WARNING log.append  Could not write  object=wal/1.wo  error="disk full"``
     """

@@ -25,7 +25,7 @@ POLL_SECONDS: Final = 0.5
 QUIET_SECONDS: Final = 3.0
 """A draining broker without a data request for this long has no clients left."""
 STOP_QUIET_SECONDS: Final = 0.3
-"""The same before a stop: a client that sends a request later finds another broker by itself."""
+"""The same before a stop. A client whose request comes later must find another broker by itself."""
 
 DATA_APIS: Final = (
     "Produce", "Fetch", "ListOffsets", "OffsetCommit", "OffsetFetch", "JoinGroup", "SyncGroup",

@@ -43,7 +43,7 @@ class BrokerAddress:
         return self.listeners or (ListenerAddress(PLAINTEXT, self.host, self.port),)
 
     def at(self, listener: str) -> "BrokerAddress | None":
-        """The broker with a listener's address as its own; None if it has no such listener."""
+        """The broker at its address for this listener; None if it has no such listener."""
         for own in self.advertised:
             if own.listener == listener:
                 return replace(self, host=own.host, port=own.port)

@@ -156,7 +156,7 @@ def check_broker_id(services: Services, name: str, what: str, expected: str | No
 
 
 def topic_rules(defaults: Mapping[str, str]) -> ConfigRules:
-    """``defaults`` are the cluster's configurations for topics without a value of their own."""
+    """``defaults`` are the cluster's configurations, for topics that do not set them."""
 
     def list_value(configs: Mapping[str, str], name: str, operation: str) -> str:
         config = TOPIC_CONFIGS.get(name)

@@ -1,7 +1,7 @@
 """AlterClientQuotas, versions 0-1.
 
 Behaviour: sets or removes limits of users, client ids, both together, and IP addresses. All brokers
-enforce them (see ``quotas``). Each entity is changed by itself. ``validate_only`` checks and
+enforce them (see ``quotas``). Each entity is changed independently. ``validate_only`` checks and
 changes nothing.
 
 Codes: INVALID_REQUEST (42): an illegal entity (without parts, of an unknown kind, with an empty

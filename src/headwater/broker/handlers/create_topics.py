@@ -1,8 +1,8 @@
 """CreateTopics, versions 2-7.
 
-Behaviour: each topic is checked and created by itself. -1 stands for the cluster's default number
-of partitions and replication factor. Any replication factor from 1 is accepted, so that code which
-was written for a larger cluster works. It is stored as ``headwater.replication.factor`` and has no
+Behaviour: each topic is checked and created independently. -1 means the cluster's default number of
+partitions and replication factor. Any replication factor from 1 is accepted, so that code which was
+written for a larger cluster works. It is stored as ``headwater.replication.factor`` and has no
 other effect: the object store replicates, and each partition shows one replica. Manual assignments
 are checked as in Kafka and have no effect either. ``validate_only`` checks and creates nothing.
 

@@ -1,6 +1,6 @@
 """DeleteRecords, versions 0-2.
 
-Behaviour: advances a partition's log start to the given offset; -1 stands for the high watermark.
+Behaviour: advances a partition's log start to the given offset; -1 means the high watermark.
 The reply has the new log start.
 
 Codes: OFFSET_OUT_OF_RANGE (1): above the high watermark; UNKNOWN_TOPIC_OR_PARTITION (3);

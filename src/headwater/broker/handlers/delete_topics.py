@@ -1,7 +1,7 @@
 """DeleteTopics, versions 1-6.
 
-Behaviour: each topic is deleted by itself. Produce requests in flight to a deleted topic get 3 or
-100.
+Behaviour: each topic is deleted independently. Produce requests in flight to a deleted topic
+get 3 or 100.
 
 Codes: UNKNOWN_TOPIC_OR_PARTITION (3); INVALID_REQUEST (42): a topic that is named twice, by name
 and id, or not at all; THROTTLING_QUOTA_EXCEEDED (89): over the client's quota; UNKNOWN_TOPIC_ID

@@ -7,7 +7,7 @@ partition once; a named partition is answered by any broker. Unknown topics and 
 out, as in Kafka.
 
 Notes by version: an error at the top level from 3; the total and usable bytes of the file system
-from 4 (-1 if the directory is not local); cordoned directories from 5, of which there are none.
+from 4 (-1 if the directory is not local); cordoned directories from 5; none is ever cordoned.
 
 Left out: nothing.
 """

@@ -32,7 +32,7 @@ _FIRST_VERSION_WITH_KEYS: Final = 4
 
 
 def handle(services: Services, request: Any, context: RequestContext) -> Values | Awaitable[Values]:
-    """Answered from memory; in turns if the request has more keys than fit into one turn."""
+    """Answers from memory; yields to the event loop if the request has many keys."""
     kind = optional_field(request, "key_type", default=_GROUP)
     if context.version >= _FIRST_VERSION_WITH_KEYS:
         if len(request.coordinator_keys) > TURN_ELEMENTS:

@@ -24,8 +24,8 @@ from headwater.work_budget import in_turns
 
 
 async def handle(services: Services, request: Any, context: RequestContext) -> Values:
-    """An empty filter matches every group. A client that may describe the cluster sees all groups,
-    and other clients see those that they may describe.
+    """An empty filter matches every group. A client that may describe the cluster sees all groups.
+    Other clients see only the groups that they may describe.
     """
     states = _filter(request, "states_filter")
     kinds = _filter(request, "types_filter")

@@ -178,7 +178,7 @@ async def _reply(
     found: Sequence[Found],
     throttle_ms: int = 0,
 ) -> Reply:
-    """Built in turns, because a topic may have thousands of partitions."""
+    """Yields to the event loop, because a topic may have thousands of partitions."""
     view = _view(services, request, context)
     turn, rows = Turn(), 0
     topics = []

@@ -9,10 +9,10 @@ STALE_MEMBER_EPOCH (113): a wrong member of a consumer group; INVALID_REQUEST (4
 twice; UNKNOWN_TOPIC_ID (100).
 
 Notes by version: all partitions (null), and an error of the group, from 2. Up to 7 that error
-stands at each partition too: aiokafka looks only there, and takes Kafka's reply without partitions
-for "no commit". Leader epochs from 5; stable offsets on request from 7; several groups from 8; the
-member's id and epoch from 9; topic ids in place of names from 10, where "all" leaves out deleted
-topics.
+is repeated at each partition, because aiokafka looks only there, and takes Kafka's reply without
+partitions for "no commit". Leader epochs from 5; stable offsets on request from 7; several groups
+from 8; the member's id and epoch from 9; topic ids in place of names from 10, where "all" leaves
+out deleted topics.
 
 Left out: waiting for offsets of open transactions (88), because transactions are not served.
 """

@@ -12,7 +12,7 @@ MAX_WAITING_REQUESTS: Final = 128
 
 
 class Backlog:
-    """Requests in order of arrival: those that wait to be started, and those in flight.
+    """A connection's requests in order of arrival: waiting, or started and unanswered.
 
     ``max_unanswered_bytes`` bounds the bytes of the started requests that have no reply.
     """

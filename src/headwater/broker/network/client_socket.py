@@ -81,7 +81,7 @@ class ClientSocket(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _start_requests(self) -> None:
-        """Start every waiting request whose turn has come."""
+        """Start the waiting requests that may be started now."""
 
     @abstractmethod
     def _awaits_flush(self) -> bool:

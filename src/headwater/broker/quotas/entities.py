@@ -1,7 +1,7 @@
 """Quota entities: their names, the precedence of their quotas, and checks of changes.
 
 An entity is a user, a client id, both together, or an IP address. Each part may be the default of
-its kind, which applies to all without a quota of their own.
+its kind, which applies to all without a specific quota.
 """
 
 from collections.abc import Mapping, Sequence

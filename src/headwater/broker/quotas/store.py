@@ -47,7 +47,7 @@ class QuotaStore:
     async def change(
         self, entity: Entity, limits: Mapping[str, float | None], *, refresh: bool = True
     ) -> None:
-        """Set limits, or remove those that are None. All brokers follow the change.
+        """Set limits; None removes a limit. All brokers follow the change.
 
         This broker's copy has the change at return, or without ``refresh`` after the next call of
         ``refresh``. Raises a ``KafkaError`` if the store does not answer.

@@ -79,7 +79,7 @@ def read_cached(
 async def read_all(
     services: Services, partitions: Iterable[FetchPartition], limits: FetchLimits
 ) -> list[FetchOutcome]:
-    """Read all partitions; those that are not in memory are read from the stores concurrently."""
+    """Read all partitions; records that are not in memory are read from the stores concurrently."""
     reads: list[FetchOutcome | Awaitable[Read]] = []
     asked = list(partitions)
     topics: list[Topic | None] = []

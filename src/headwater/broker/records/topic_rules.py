@@ -34,7 +34,7 @@ class TopicRulesCache:
         self._rules: dict[str, tuple[Topic, Mapping[str, str], TopicRules]] = {}
 
     def rules(self, topic: Topic, defaults: Mapping[str, str]) -> TopicRules:
-        """``defaults`` are the cluster's configurations for topics without a value of their own."""
+        """``defaults`` are the cluster's configurations, for topics that do not set them."""
         known = self._rules.get(topic.name)
         if known is not None and known[0] is topic and known[1] is defaults:
             return known[2]

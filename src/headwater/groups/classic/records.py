@@ -3,7 +3,7 @@
 There is one record for the group and one for each member, so that a generation that changes few
 assignments writes little. The group's record has a checksum of the members' records. A large
 generation may be written in several transactions. If the coordinator dies between them, the
-checksum is wrong. No client was told of that generation then, and the members join again.
+checksum is wrong. No client has received that generation yet, and the members join again.
 """
 
 from collections.abc import Iterable, Mapping

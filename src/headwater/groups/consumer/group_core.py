@@ -55,7 +55,7 @@ class ConsumerGroupCore:
         self._awaiting_join: set[str] = set()
         """Classic members with a running ``JOIN`` timer."""
         self._converted: Effects | None = None
-        """Set when the group is converted to a classic one; this machine is not used afterwards."""
+        """Set when the group is converted to a classic one; this machine is then no longer used."""
 
     @classmethod
     def restore(

@@ -1,4 +1,4 @@
-"""The stored form of a consumer group: one small record for each part that changes by itself.
+"""The stored form of a consumer group: one small record for each part that changes.
 
 ========================== =====================================================
 ``consumer/group``         epochs, fingerprint of the topics, time at which it became empty

@@ -51,7 +51,7 @@ class FlushCommitter:
     """Makes flushes part of the log. The caller commits one flush at a time.
 
     ``on_unknown_outcome`` is called if a transaction may have been applied and its outcome stays
-    unknown. ``gaps`` must have been told of every failed batch before a commit begins.
+    unknown. The caller reports every failed batch to ``gaps`` before it begins a commit.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Writes the section of a flush: as an object of its own, or at the end of a growing object.
+"""Writes the section of a flush: as a new object, or at the end of a growing object.
 
 In a directory objects can grow. Appending to a file costs a write and a sync. A new file also costs
 a directory entry, an inode and a second sync, which is several times slower. In other stores every

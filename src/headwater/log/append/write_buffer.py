@@ -8,7 +8,7 @@ from headwater.engine import Appended
 from headwater.wire.batches.batch import Batch
 
 APPEND_BYTES = 3 * 1024
-"""Approximate memory of one append besides its records: the request and what waits for it."""
+"""Approximate memory of one append besides its records: the request and its waiters."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class WriteBuffer:
         self.added += 1
 
     def take_inline_eligible(self) -> "WriteBuffer":
-        """Move the streams that may be committed inline into a buffer of their own."""
+        """Move the streams that may be committed inline into a separate buffer."""
         taken = WriteBuffer(added=self.added)
         for stream in [stream for stream in self.batches if stream not in self.objects_only]:
             taken.batches[stream] = self.batches.pop(stream)

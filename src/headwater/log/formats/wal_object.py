@@ -105,7 +105,7 @@ class ChunkInfo:
 
 
 def join_batches(stream: int, batches: Sequence[Batch]) -> Chunk:
-    """The chunk of these batches, in a buffer of its own."""
+    """The chunk of these batches, in a new buffer."""
     data = bytearray().join([batch.data for batch in batches])
     return Chunk(stream, batches, [data], len(data))
 

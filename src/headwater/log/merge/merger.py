@@ -128,7 +128,7 @@ class Merger:
         thorough: bool = False,
         counts: MergeCounts = NO_COUNTS,
     ) -> list[int]:
-        """Merge the streams; returns those that may have more to merge at once.
+        """Merge the streams; returns the streams that may have more to merge at once.
 
         ``relieve`` moves inline entries to objects, even if a merge is not worth it, until the
         metadata store is no longer crowded. A ``thorough`` merge also looks for small entries

@@ -56,9 +56,9 @@ class MergePlan:
 def in_step(
     plans: Sequence[MergePlan], *, by_ms: int, fan_in: int, max_bytes: int, max_entries: int
 ) -> list[MergePlan]:
-    """The plans with runs that end at the same time, no later than ``by_ms``.
+    """Change the plans so that all runs end at the same commit time, at most ``by_ms``.
 
-    A plan stays as it is if its changed run would not be worth a merge.
+    A plan keeps its run if the changed run would be too small to merge.
     """
     ends = sorted(planned.run[-1].created_ms for planned in plans)
     end = min(ends[min(int(len(ends) * REACHED_BY), len(ends) - 1)], by_ms)

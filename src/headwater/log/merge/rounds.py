@@ -73,13 +73,13 @@ class MergeRounds:
             small.size = max(0, small.size - size)
 
     def foreign(self) -> list[int]:
-        """The streams that another broker should merge; they are counted anew."""
+        """The streams that another broker should merge. Resets their counts."""
         streams = [stream for stream in self._mergeable() if not self._share(stream)]
         self.forget(streams)
         return streams
 
     def next(self) -> list[int]:
-        """The streams of the next round, in order; empty if none is due. They are counted anew."""
+        """The streams of the next round, in order; empty if none is due. Resets their counts."""
         waiting = {
             stream: small for stream, small in self._mergeable().items() if self._share(stream)
         }

@@ -59,7 +59,7 @@ class IndexReader:
     ) -> list[IndexEntry]:
         """The last ``count`` entries that reach above ``offset``, in order, without their data.
 
-        The search goes back from the end, up to a page in which no entry is ``wanted``.
+        Pages are read from the end backwards, until one has no entry that is ``wanted``.
         """
         newest: list[IndexEntry] = []
         start, end = keys.index_entry(0, stream, offset + 1), prefix_end(keys.index(0, stream))

@@ -1,7 +1,7 @@
 """Which chunks of an object are read with one request.
 
-The object of a flush has the chunks of many streams next to each other. Reading each chunk by
-itself would cost a merge more requests than the flushes did.
+The object of a flush has the chunks of many streams next to each other. If a merge read each chunk
+with a separate request, it would make more requests than the flushes did.
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ its ``Reason`` says how. Most parts of a broker get an ``ObjectStore``, which ca
 that must delete get a ``Reclaimer``.
 
 A data file of a table is an object like the others: its table releases it first (``releases``).
-The metadata files of tables are deleted through pyiceberg (``tables.snapshots``).
+The metadata files of tables are deleted through pyiceberg (``tables.commit.snapshots``).
 """
 
 from collections.abc import Iterable

@@ -11,10 +11,9 @@ Invariants:
   starts. An interrupted restore is simply run again.
 - Before any other key is written, the restore takes the epoch in the object store. From then on
   brokers of another metadata store, and an earlier restore, neither write nor delete. The record is
-  written first: if the metadata store takes no writes, brokers elsewhere go on undisturbed.
-- A restore ends with a snapshot of its own. A later restore starts from it, and does not look again
-at
-  the same objects.
+  written first: if the metadata store takes no writes, brokers elsewhere are not disturbed.
+- A restore ends with a new snapshot. A later restore starts from it, and does not look at the same
+  objects again.
 - Offsets that an object states are used only if it was written in the snapshot's epoch, because a
   later restore may have given them to other records.
 """

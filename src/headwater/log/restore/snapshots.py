@@ -72,7 +72,7 @@ class Snapshot(msgspec.Struct, array_like=True):
 
 
 class Snapshots(Value):
-    """The snapshots that are kept, oldest first, and those that are being taken."""
+    """The complete snapshots that are kept, oldest first, and the snapshots being taken."""
 
     listed: list[Snapshot] = msgspec.field(default_factory=list)
 

@@ -139,8 +139,9 @@ class EtcdStore:
         return scan
 
     async def scan_pages(self, start: str, end: str, *, size: int) -> AsyncGenerator[Scan, None]:
-        # For each answer etcd counts all keys of the requested range, whatever the limit is.
-        # Therefore many keys are read without values first, and then one exact range per page.
+        # etcd counts all keys of the requested range for each answer, even if the limit is small.
+        # To avoid this, the scan reads many keys without values first, and then requests one exact
+        # range for each page.
         first, after, revision = self._keys.path(start), self._keys.path(end), 0
         more = True
         while more:

@@ -122,7 +122,7 @@ class OxiaCommitter:
         return transaction.result()
 
     async def _commit_batch(self, first: PendingTransaction) -> None:
-        """Commit a transaction together with those that wait behind it."""
+        """Commit a transaction together with waiting transactions whose keys do not overlap."""
         transactions, keys = self._batchable(first)
         if (seen := self._cache.get(keys)) and await self._try_cached(seen, transactions):
             return

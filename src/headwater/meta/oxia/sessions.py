@@ -35,7 +35,10 @@ class OxiaSessions:
         self._committer = committer
 
     async def open(self, ttl: float) -> tuple[str, int]:
-        """Open a session; returns its name and Oxia's id. If the answer is lost, it expires."""
+        """Open a session; returns its name and Oxia's id.
+
+        If Oxia's answer is lost, nothing renews the session, and it expires.
+        """
         name = uuid4().hex
         request = pb.CreateSessionRequest(
             shard=self._shard.number,

@@ -42,7 +42,7 @@ class OxiaStore:
     """A ``MetadataStore`` in one shard of an Oxia cluster; open it with ``OxiaStore.open``.
 
     Any number of stores, in any number of processes, may share a prefix. All commits of a prefix
-    are serialised, whatever their domain.
+    are serialised, even across domains.
     """
 
     def __init__(

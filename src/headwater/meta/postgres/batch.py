@@ -41,7 +41,7 @@ class DecidedTransaction:
 
 @dataclass(slots=True)
 class PostgresBatch:
-    """The transactions of one commit, and those that are deferred to the next one."""
+    """The transactions of one commit, and the transactions deferred to the next commit."""
 
     transactions: list[DecidedTransaction] = field(default_factory=list)
     deferred: list[QueuedTransaction] = field(default_factory=list)

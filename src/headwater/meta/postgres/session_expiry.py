@@ -31,7 +31,7 @@ class SessionExpiry:
         self._since: dict[tuple[str, str], float] = {}
 
     def expired(self, sessions: Iterable[SessionRow]) -> list[SessionRow]:
-        """Take all current sessions; returns those that have expired."""
+        """Take all current sessions; returns the expired ones."""
         now = self._now()
         since: dict[tuple[str, str], float] = {}
         expired = []

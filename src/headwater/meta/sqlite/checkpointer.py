@@ -107,7 +107,10 @@ class SqliteCheckpointer:
         return 0
 
     def _trim_changes(self) -> None:
-        """Delete the oldest changes beyond the bounds. The last one stays: it is the revision."""
+        """Delete the oldest changes beyond the bounds, but never the newest.
+
+        The newest change holds the store's revision.
+        """
         if self._idle:
             return
         blocks: list[tuple[Any, ...]] = self._connection.execute(

@@ -131,7 +131,7 @@ class TableCommits:
         return len(expire_snapshots(self.table(topic), self._settings, now_ms=now_ms).expired)
 
     def remove(self, topic: StoredTopic, files: Sequence[str], now_ms: int) -> frozenset[str]:
-        """Remove files from a table; returns those that no kept snapshot refers to."""
+        """Remove files from a table; returns the files that no kept snapshot refers to."""
         from headwater.tables.commit.changes import remove_files
         from headwater.tables.commit.live_files import unreferenced
         from headwater.tables.maintenance import expire_snapshots

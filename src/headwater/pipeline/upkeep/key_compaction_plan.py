@@ -5,7 +5,7 @@ it was cleaned once. Among the cleaned files each key occurs once. A tombstone (
 value) stays until its file's *delete horizon*, so that consumers can read it.
 
 A run of neighbouring files is cleaned from its start. If another entry, such as a chunk that was
-set aside, separates two runs, each is cleaned by itself; then a key may remain in both.
+set aside, separates two runs, each run is cleaned separately, and a key may remain in both.
 """
 
 from collections.abc import Iterator, Sequence

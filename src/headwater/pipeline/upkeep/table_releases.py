@@ -53,7 +53,7 @@ async def release_table_files(
 def _by_topic(
     waiting: Sequence[TableRelease], owners: dict[int, StoredTopic]
 ) -> list[tuple[StoredTopic | None, list[TableRelease]]]:
-    """The entries by topic; None stands for all deleted topics."""
+    """The entries grouped by topic; entries of all deleted topics have None."""
     topics: dict[str, StoredTopic | None] = {}
     notes: dict[str, list[TableRelease]] = {}
     for noted in waiting:

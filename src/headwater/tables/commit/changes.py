@@ -36,7 +36,7 @@ BACKOFF: Final = Backoff(first=0.01, longest=1.0)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The files that a settlement added to a table, and those that it removed."""
+    """The files that a settlement added to a table, and the files that it removed."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class Settlement:
     """The content that a table gets after a restore."""
 
     files: Mapping[str, DataFile | None]
-    """By key: the files of the table. Those that it may lack have statistics."""
+    """By key: the files of the table. A file that may be missing in the table has statistics."""
     copied_jobs: Collection[str] = ()
     """Jobs whose segments are in the log; the table keeps the copies that they wrote."""
     watermarks: Mapping[int, int]

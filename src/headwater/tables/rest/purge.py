@@ -1,4 +1,4 @@
-"""Deletes the files of a dropped table: those that are its own."""
+"""Deletes the files below a dropped table's own location."""
 
 import logging
 import time

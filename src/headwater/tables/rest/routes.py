@@ -1,7 +1,7 @@
 """The routes of the catalog, and what the path and query of a request name.
 
-Routes are written as in the specification, and as ``GET /v1/config`` lists those that this
-catalog serves. It has one warehouse, so the optional prefix is not part of any path.
+Routes are written as in the specification, because ``GET /v1/config`` lists the served routes in
+this form. The catalog has one warehouse, so the optional prefix is not part of any path.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What an engine needs to reach the files of a table by itself."""
+"""What an engine needs to reach the files of a table without the catalog."""
 
 from dataclasses import dataclass
 from typing import Final

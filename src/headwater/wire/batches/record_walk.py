@@ -1,12 +1,12 @@
 """Checks that a produced batch contains the records that its header states.
 
 ``walk_kernel.walk`` is compiled (extra ``table``); ``walk`` here is the same in Python.
-``walk_lengths`` checks only the lengths of the first records. All follow Kafka's
-``DefaultRecord``, except that offset deltas must be 0, 1, 2 and so on. Kafka renumbers the records
-of a compressed batch if they are not, and accepts them in others.
+``walk_lengths`` checks only the lengths of the first records. All three follow Kafka's
+``DefaultRecord``, except that offset deltas must be 0, 1, 2 and so on. With other deltas Kafka
+renumbers the records of a compressed batch, and accepts those of an uncompressed batch unchanged.
 
-A walk can continue an earlier walk of a shorter part of the same records. So a compressed batch is
-refused at its first invalid record, before the rest is decompressed.
+A walk can continue where an earlier walk over the beginning of the same records stopped. So a
+compressed batch is refused at its first invalid record, before the rest is decompressed.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -132,7 +132,7 @@ def walk_lengths(
 
 
 def _after_long_record(payload: Buffer, size: int, number: int, position: int) -> Walked:
-    """Past one record, whatever its length."""
+    """Skip one record of any length; ``walk_lengths`` continues behind it."""
     try:
         end_of_length = min(size, position + MAX_LENGTH_BYTES)
         length, at = decode_signed(memoryview(payload), position, end_of_length)

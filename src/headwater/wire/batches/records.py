@@ -97,9 +97,10 @@ def encode_batch(
     base_sequence: int = NO_SEQUENCE,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Encode a batch. Records are in offset order; ``attributes`` are the flags except the codec.
+    """Encode a batch from records in offset order.
 
-    ``base_offset`` is the first record's offset unless given.
+    ``attributes`` are the batch's flags without the codec. ``base_offset`` defaults to the first
+    record's offset.
     """
     if not records:
         raise InvalidRecord("a batch needs at least one record")

@@ -186,7 +186,7 @@ class Compiler:
     def _tagged_fields(self, tagged: list[Field], variable: str, path: tuple[str, ...]) -> None:
         """Count and write the tagged fields that differ from their defaults, in tag order.
 
-        Entities mostly hold the very default object of their class, hence ``is`` before ``==``.
+        Most entities hold the default object of their class itself, so ``is`` is compared first.
         """
         self._flush()
         source, outer = self.source, self._append

@@ -168,7 +168,7 @@ def warm_up() -> None:
 
 
 class _Part(io.RawIOBase):
-    """A file of which only the bytes from ``start`` on are in memory."""
+    """A file with only the bytes from ``start`` on in memory."""
 
     def __init__(self, start: int, data: bytearray) -> None:
         super().__init__()
@@ -224,9 +224,10 @@ def _batches(rows: Any, start: int, end: int) -> Iterator[memoryview | bytes]:
 
 
 def _stamped(rows: Any, start: int, end: int) -> Iterator[memoryview | bytes]:
-    """Batches with the timestamp type of the produced ones.
+    """Encode rows as batches with the timestamp types that the produced batches had.
 
-    All records of a batch with log append time have the same time.
+    A batch with log append time has one timestamp for all its records, so it ends where the
+    timestamp changes.
     """
     stamped = _append_times(rows)
     if not stamped.any():
