@@ -294,7 +294,7 @@ class ShardOwner(Generic[E]):
         """Give shards to the brokers that should own them.
 
         Shards without entries move at once and together. The others move one at a time, after
-        ``HAND_OVER_SECONDS`` with the same outcome.
+        another broker has been the choice for ``HAND_OVER_SECONDS``.
         """
         now, node = self._loop.time(), self._members.node_id
         idle: list[Shard[E]] = []

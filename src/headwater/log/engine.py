@@ -56,7 +56,7 @@ IN_MEMORY = LogDirectory("memory://")
 async def open_cluster(meta: MetadataStore, rng: Random) -> ClusterRecord:
     """The cluster's record. The first broker creates it, at the highest level that it speaks.
 
-    Raises ``UnknownFormat`` where this release does not speak the cluster's level, and
+    Raises ``UnknownFormat`` if this release does not support the cluster's level, and
     ``ConfigurationError`` where a restore of it was not finished.
     """
     proposed = encode(ClusterRecord(id=_random_id(rng), level=SUPPORTED_LEVELS.highest))

@@ -20,7 +20,7 @@ RECENT_REVISIONS = 1024
 RECENT_BYTES = 8 * 2**20
 
 Item = tuple[str, bytes | None]
-"""A key and its value; None where it was deleted."""
+"""A key and its value; None if it was deleted."""
 
 Revisions = list[tuple[int, list[Item]]]
 

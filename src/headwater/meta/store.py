@@ -44,7 +44,7 @@ class Scan:
 
 
 class KeyChange(Struct, frozen=True):
-    """One key's change as a watch delivers it; ``value`` is None where it was deleted."""
+    """One key's change as a watch delivers it; ``value`` is None if it was deleted."""
 
     key: str
     value: bytes | None

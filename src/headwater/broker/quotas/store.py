@@ -49,8 +49,8 @@ class QuotaStore:
     ) -> None:
         """Set limits; None removes a limit. All brokers follow the change.
 
-        This broker's copy has the change at return, or without ``refresh`` after the next call of
-        ``refresh``. Raises a ``KafkaError`` if the store does not answer.
+        This broker's copy has the change when this returns; with ``refresh=False``, only after the
+        next call of ``refresh``. Raises a ``KafkaError`` if the store does not answer.
         """
         key = keys.quota(entity_text(entity))
 

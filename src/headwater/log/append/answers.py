@@ -32,7 +32,7 @@ NO_TIMESTAMP = -1
 
 
 class AppendAnswer(NamedTuple):
-    """The outcome of an append, and the future that is to get it."""
+    """The outcome of an append, and the future to resolve with it."""
 
     number: int
     done: asyncio.Future[Appended]

@@ -178,6 +178,6 @@ class FlushCommitter:
             await asyncio.sleep(next(pauses))
 
     def _raise_in_doubt(self, refusal: Exception) -> NoReturn:
-        """An earlier attempt than the refused one may have been applied, or may be later."""
+        """Raise: an attempt before the refused one may have been applied, or may still be."""
         self._on_unknown_outcome()
         raise CommitInDoubt(str(refusal)) from refusal

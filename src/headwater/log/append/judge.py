@@ -119,7 +119,7 @@ def judge(
         offset += batch.count
         size += batch.size
     tail.high_watermark = offset
-    # Only streams with transactions pay for a look at every producer.
+    # Only streams with transactions need a scan of all producers.
     tail.last_stable = last_stable_offset(tail) if unstable else offset
     tail.size = size
     return judgement

@@ -117,7 +117,7 @@ class SequenceGaps:
     ) -> Mapping[int, Mapping[int, SequencePosition]]:
         """By stream and producer, the batch with which a producer without state may begin.
 
-        Only for the producers of ``chunks``, however many other new producers there are.
+        Only the producers of ``chunks`` are looked at, to keep the cost small.
         """
         found: dict[int, dict[int, SequencePosition]] = {}
         if not self._new_producers:

@@ -195,9 +195,9 @@ def parse_blocks(data: bytes | bytearray) -> list[Block]:
 
 
 def parse_section(data: bytes | bytearray) -> Iterator[ChunkInfo]:
-    """Check a whole section and list its chunks, their positions being in the section.
+    """Check a whole section and list its chunks, with positions relative to the section.
 
-    Raises ``CorruptMessage`` where its checksum or lengths do not agree, ``UnknownFormat``
+    Raises ``CorruptMessage`` if its checksum or lengths do not agree, ``UnknownFormat``
     if it has a newer version.
     """
     if len(data) < HEADER.size + FOOTER.size:

@@ -96,7 +96,7 @@ class Job(Value):
 
 
 def data_file_key(job: Job, start: int, end: int, attempt: str, kind: int = PARQUET) -> str:
-    """A file's key; ``attempt`` (letters and digits) differs with every try to write it."""
+    """A file's key. ``attempt`` (letters and digits) is different for each attempt to write it."""
     folder, suffix = ("segments", SEGMENT_SUFFIX) if kind == SEGMENT else ("data", ".parquet")
     name = f"{start:020d}-{end:020d}-{job.id}-{attempt}{suffix}"
     return f"{TABLES}{job.topic_id}/{folder}/{job.partition}/{name}"
@@ -120,11 +120,11 @@ class FileName:
     job: str
     suffix: str
     is_copy: bool
-    """Whether it has a part of its range's records, for a table that is a copy of the log."""
+    """Whether it has only some records of its range, for a table that is a copy of the log."""
 
 
 def parse_file_key(key: str) -> FileName | None:
-    """None where no job writes such keys."""
+    """The parts of a file's key; None if it is not the key of a job's file."""
     found = _FILE.fullmatch(key)
     if found is None:
         return None
@@ -134,7 +134,7 @@ def parse_file_key(key: str) -> FileName | None:
 
 
 def job_of_file(key: str) -> str | None:
-    """The id of the job that a file was written for; None where no job writes such keys."""
+    """The id of the job that a file was written for; None if it is not a job's file."""
     found = parse_file_key(key)
     return None if found is None else found.job
 
@@ -172,7 +172,7 @@ class Manifest:
 def fit_manifest(manifest: Manifest, operations: int | None) -> Manifest:
     """The first parts of a manifest that every step of its job can write in one transaction.
 
-    Raises ``ManifestTooLarge`` where its first part cannot.
+    Raises ``ManifestTooLarge`` if not even the first part fits.
     """
     if operations is None:
         return manifest
@@ -204,8 +204,8 @@ def fit_manifest(manifest: Manifest, operations: int | None) -> Manifest:
 def create_job(job: Job, generation: int) -> Decide[Job | None]:
     """Open a job planned under this generation of the layout; reads ``creation_keys``.
 
-    Results in the stream's open job, this one or another's; None where the plan is stale: the
-    index was rearranged, the topic deleted, or the range is not stable yet.
+    The result is the stream's open job, which may be another process's. It is None if the plan is
+    stale: the index was rearranged, the topic was deleted, or the range is not stable yet.
     """
 
     def decide(values: Values) -> tuple[Writes, Job | None]:
@@ -251,7 +251,7 @@ def fix_manifest(job: Job, manifest: Manifest, now_ms: int) -> Decide[Job | None
         there.files = list(manifest.files)
         there.set_aside = list(manifest.set_aside)
         there.copies = list(manifest.copies)
-        # What lies behind an early end stays in the table too.
+        # If the job ends early, the input files behind its end also stay in the table.
         there.inputs = [key for key in there.inputs if not _starts_at(key, end)]
         writes.put(keys.job(0, job.stream), encode(there))
         for file in (*manifest.files, *manifest.copies):

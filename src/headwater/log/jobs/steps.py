@@ -77,7 +77,7 @@ class JobSteps:
         The caller must ``discard`` its files that are not in the result. If the store takes only
         the first part of a manifest, the job ends early with that part. Raises
         ``ManifestTooLarge``, and ``ValueError`` if files and quarantined ranges do not cover the
-        job's range, or an entry would be in quarantine in part.
+        job's range, or if a quarantined range covers only a part of an entry.
         """
         if await self._cuts_an_entry(job, set_aside):
             there = await self.get(job.stream)
@@ -104,7 +104,7 @@ class JobSteps:
         )
 
     async def mark_committed(self, job: Job) -> Job | None:
-        """The table holds the manifest, or this job's files are in no table."""
+        """Call it when the table has the manifest, or if the job's files go into no table."""
         return await transact(self._meta, [keys.job(0, job.stream)], mark_committed(job))
 
     async def swap(self, job: Job) -> Job | None:
@@ -132,11 +132,11 @@ class JobSteps:
         await transact(self._meta, [keys.job(0, job.stream)], finish_job(job))
 
     async def give_up(self, job: Job) -> Job | None:
-        """Close a job without a manifest. Returns the job if it has a manifest by now."""
+        """Close a job without a manifest. Returns the job if another process has fixed one."""
         return await transact(self._meta, [keys.job(0, job.stream)], give_up_job(job))
 
     async def discard(self, job: Job, files: Collection[DataFile], reclaimer: Reclaimer) -> int:
-        """Delete those of the files that no manifest names; returns how many.
+        """Delete the given files that no manifest names; returns how many.
 
         While the job is CREATED nothing is deleted, because a manifest may still name them.
         """

@@ -19,7 +19,7 @@ from headwater.meta.values import decode, encode
 
 
 class Rearranged(KafkaStorageError):
-    """Raised if the index changed since it was read: then it must be read again."""
+    """Raised if the index has changed since it was read; read it again."""
 
 
 def swap_keys(stream: int) -> list[str]:

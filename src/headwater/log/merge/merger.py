@@ -56,7 +56,7 @@ NEWEST = 4
 """On a remote store, the newest entries of a stream that are not merged: tail readers have them
 cached."""
 MAX_FAILURES = 3
-"""Failures in a row after which a merge ends: then the store itself fails."""
+"""After this many failures in a row a merge ends, because the store itself fails."""
 CONCATENATED_BYTES = 2**19
 """Bytes of a run that are concatenated in one turn of the event loop."""
 PLAN_ENTRIES = 4096
@@ -132,8 +132,8 @@ class Merger:
 
         ``relieve`` moves inline entries to objects, even if a merge is not worth it, until the
         metadata store is no longer crowded. A ``thorough`` merge also looks for small entries
-        before large ones. A stream that cannot be merged is left to the sweep. The others go on,
-        unless all fail.
+        before large ones. A stream that cannot be merged is left to the sweep. An
+        error is raised only after ``MAX_FAILURES`` failures in a row.
         """
         enough: int | None = None
         if self._remote and not thorough:

@@ -100,7 +100,7 @@ def plan_merge(
 def plan_relief(
     entries: Sequence[IndexEntry], max_bytes: int, max_entries: int = RUN_ENTRIES
 ) -> Sequence[IndexEntry]:
-    """The first run of inline entries, however short, to relieve the metadata store."""
+    """The first run of inline entries of any length, to relieve the metadata store."""
     run: list[IndexEntry] = []
     size = 0
     for entry in entries:

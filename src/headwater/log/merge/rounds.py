@@ -63,11 +63,11 @@ class MergeRounds:
             self._next_round_ms = 0
 
     def found(self, stream: int, entries: int, size: int) -> None:
-        """The stream's index has this many small entries, which a merge begins with."""
+        """A merge begins and has found this many small entries in the stream's index."""
         self._small[stream] = _Small(entries, size)
 
     def taken(self, stream: int, entries: int, size: int) -> None:
-        """This many of the entries found are merged, or cannot be."""
+        """This many of the entries found are merged, or cannot be merged."""
         if (small := self._small.get(stream)) is not None:
             small.entries = max(0, small.entries - entries)
             small.size = max(0, small.size - size)

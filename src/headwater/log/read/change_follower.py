@@ -25,9 +25,9 @@ RETRY = 0.5
 class ChangeFollower:
     """Applies watched changes to a broker's caches.
 
-    ``own`` is the name of this broker's incarnation, whose commits the caches have already, unless
-    an outcome is unknown. ``added`` is called with stream and length of every entry of the other
-    brokers, ``gone`` with deleted streams.
+    ``own`` returns the name of this broker's incarnation. The caches already have its commits,
+    unless an outcome is unknown. ``added`` is called with the stream and length of each entry of
+    another broker, and ``gone`` with deleted streams.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class ChangeFollower:
         self._gone = gone
         self._numbers: dict[str, int] = {}
         self._has_unknown_commit = False
-        """Whether an own commit may be applied without an answer to it."""
+        """Whether a commit of this broker may have been applied although its answer was lost."""
 
     def mark_unknown(self) -> None:
-        """The outcome of an own commit is unknown; only the watch will show it."""
+        """The outcome of this broker's commit is unknown; only the watch will show it."""
         self._has_unknown_commit = True
         self._streams.invalidate_bounds()
 
     def mark_resolved(self) -> None:
-        """An own commit succeeded: an unknown one before it is applied by now, or never."""
+        """A commit of this broker succeeded, so any unknown one before it is decided."""
         if self._has_unknown_commit:
             self._has_unknown_commit = False
             self._streams.invalidate_bounds()

@@ -63,7 +63,7 @@ class LogTrimmer:
         return log_start
 
     async def clean(self, stream: int) -> int:
-        """Remove the index entries that lie wholly below log start; returns how many."""
+        """Remove the index entries that are completely below the log start; returns how many."""
         removed = 0
         while True:
             stored = await self._meta.get(keys.layout(0, stream))

@@ -222,7 +222,7 @@ async def owner_of(objects: ObjectStore) -> str | None:
 
 async def store_id(objects: ObjectStore) -> str | None:
     """The id of the object store; None if no cluster has claimed it with one."""
-    # Listed first: S3 does not tell a missing object to a user who may list a prefix alone.
+    # Listed first: S3 hides that an object is missing from a user who may only list a prefix.
     for key in [info.key async for info in objects.list(MARKS)]:
         found: str | None = json.loads(await objects.get(key)).get("objects")
         if found is not None:

@@ -62,7 +62,7 @@ class KnownRange:
     live: bool = False
     """Whether it is a file of the table."""
     has_chunks: bool = False
-    """Whether its note covers its range by chunks, which could be placed instead."""
+    """Whether the chunks in its note cover its range, so that they could be placed instead."""
 
     @property
     def start(self) -> int:
@@ -139,7 +139,7 @@ class PlacedStream:
     kept: list[IndexEntry] = field(default_factory=list)
     """Entries of the snapshot that are changed."""
     known_to: int = 0
-    """Every offset below has the same record as before the metadata store was lost."""
+    """Offsets below this have the same records as before the metadata store was lost."""
 
 
 class StreamPlacement:
@@ -242,7 +242,7 @@ class StreamPlacement:
                     offsets.append(each.offset)
 
     def place_chunk(self, chunk: KnownRange) -> bool:
-        """Place the batches of a chunk that are nowhere else; returns whether there are any."""
+        """Place the batches of a chunk that are not placed yet; returns whether there are any."""
         parts = list(_outside(chunk, self.covered))
         for part in parts:
             self._known.append(part)
@@ -250,7 +250,7 @@ class StreamPlacement:
         return bool(parts)
 
     def find(self, batch: FoundBatch) -> int | None:
-        """The offset of an equal batch that is placed already; each is found once."""
+        """The offset of an equal batch that is placed already; returns each placed batch once."""
         offsets = self._offsets.get((batch.crc, batch.size)) if batch.crc is not None else None
         return offsets.pop(0) if offsets else None
 

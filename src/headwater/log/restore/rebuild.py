@@ -89,7 +89,7 @@ class Rebuild:
         if target == "segment":
             return placement.place_segments([file.known for file in own])
         wanted = [
-            # If the table lacks the copies of a segment, its records would never get there.
+            # If the table lacks a segment's copies, the records would never get into the table.
             file.known
             for file in own
             if target != "both" or _in_table(file.name, holding)

@@ -94,7 +94,7 @@ def incarnation_of(key: str) -> str:
 
 
 def is_merged(key: str) -> bool:
-    """Whether a merge wrote an object, from chunks that were committed before."""
+    """Whether a merge wrote the object, from chunks that were already committed."""
     return key.rpartition("/")[2].startswith(MERGED)
 
 
@@ -134,7 +134,7 @@ def newer_sections(
     for position, created_ms, chunks in find_sections(data, of.position):
         unknown = incarnation_of(of.info.key) not in known
         if unknown and old and created_ms < taken_ms - SKEW_MS:
-            continue  # An incarnation that was fenced before the snapshot left it.
+            continue  # An incarnation that was fenced before the snapshot wrote the object.
         new = chunks[of.committed :] if position == of.position else chunks
         if new:
             found = [FoundChunk(info, found_batches(_chunk(data, position, info))) for info in new]

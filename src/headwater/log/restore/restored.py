@@ -260,7 +260,7 @@ class Restored:
                 continue
             stream = self.stream_of(name)
             if name.is_copy and name.job in self.used.jobs and stream is not None:
-                owner = stream  # The table has it, besides the segment in the log.
+                owner = stream  # The records are in the table and in the segment.
             elif stream is not None and self._is_redundant(key, stream, name):
                 redundant[stream].append(_file_entry(key, name.start, name.end))
                 owner = stream

@@ -48,7 +48,7 @@ class Commits:
     tables: Tables
 
     def commit(self, name: TableName, request: CommitTableRequest) -> Loaded:
-        """Raises ``Conflict`` where a requirement fails, or another commit came first."""
+        """Raises ``Conflict`` if a requirement fails, or if another commit came first."""
         guard = self.tables.guard
         creates = any(isinstance(needed, AssertCreate) for needed in request.requirements)
         table = self.tables.find(name)

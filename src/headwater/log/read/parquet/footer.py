@@ -126,7 +126,7 @@ class _Fields:
     binaries: frozenset[int] = frozenset()
     structs: "dict[int, _Fields]" = field(default_factory=dict)
     lists: "dict[int, _Fields | None]" = field(default_factory=dict)
-    """Lists of structs, or of binaries where there is None."""
+    """By number, the lists: the fields of their structs; None for a list of binaries."""
 
 
 _STATISTICS: Final = _Fields(numbers=frozenset({3}), binaries=frozenset({*_LEAST, *_GREATEST}))
@@ -155,7 +155,7 @@ class _ThriftReader:
             kind, step = header & 15, header >> 4
             name = name + step if step else self._zigzag()
             if name in found:
-                # Arrow takes the one in with the other, so that both could differ from either.
+                # Arrow merges the two, so its result could differ from both.
                 raise FooterDamage("a field is there twice")
             if name in wanted.numbers and kind in _VARINTS:
                 found[name] = self._zigzag()
@@ -210,7 +210,7 @@ class _ThriftReader:
             raise FooterDamage(f"no value has type {kind}")
 
     def _skip_element(self, kind: int, depth: int) -> None:
-        """As ``_skip``; a boolean that is no field of a struct has a byte."""
+        """As ``_skip``, for an element of a list: there a boolean takes one byte."""
         self._skip(_BYTE if kind in (_TRUE, _FALSE) else kind, depth + 1)
 
     def _byte(self) -> int:
@@ -233,7 +233,7 @@ class _ThriftReader:
         return (value >> 1) ^ -(value & 1)
 
     def _bounded(self, size: int) -> int:
-        """A count of bytes, or of elements that have a byte each at least."""
+        """A count of bytes, or of elements; each element has at least one byte."""
         if size > len(self._data) - self._at:
             raise FooterDamage("a value is longer than the footer")
         return size
