@@ -13,6 +13,7 @@ from typing import Self
 from urllib.parse import unquote, urlsplit
 
 from headwater.app.object_store import (
+    OBJECT_STORE,
     PAUSE,
     absent_store,
     open_object_store,
@@ -99,7 +100,10 @@ class BrokerProcess:
                 if store is None:
                     raise
                 # Start again from the beginning: what was read so far may be out of date later.
-                logger.warning("Waiting for the %s", store, extra={"error": error})
+                if store == OBJECT_STORE:
+                    logger.warning("Waiting for the object store", extra={"error": error})
+                else:
+                    logger.warning("Waiting for the metadata store", extra={"error": error})
                 await asyncio.sleep(PAUSE)
             else:
                 return self

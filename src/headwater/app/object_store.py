@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 PAUSE = 1.0
 """Seconds between two attempts of a broker that waits for a store."""
+OBJECT_STORE, METADATA_STORE = "object store", "metadata store"
 TRANSIENT = (StoreUnavailable, UnknownOutcome)
 """Errors of a metadata store that may be over soon."""
 
@@ -70,10 +71,10 @@ def absent_store(error: BaseException, *, embedded: bool) -> str | None:
     the metadata store runs in this process.
     """
     if isinstance(error, TransientFailure | StoreSuspended):
-        return "object store"
+        return OBJECT_STORE
     if embedded or isinstance(error, ObjectStoreUnavailable) or not isinstance(error, TRANSIENT):
         return None
-    return "metadata store"
+    return METADATA_STORE
 
 
 async def unreadiness(store: ObjectStore, health: StoreHealth, seconds: float) -> str | None:

@@ -70,15 +70,20 @@ class _Failures:
         self._in_a_row = 0
 
     @contextmanager
-    def tolerated(self, message: str) -> Iterator[None]:
-        """Log an error instead of raising it, except the last one of ``MAX_FAILURES`` in a row."""
+    def tolerated(self, step: str) -> Iterator[None]:
+        """Log an error instead of raising it, except the last one of ``MAX_FAILURES`` in a row.
+
+        ``step`` says in the log what failed.
+        """
         try:
             yield
         except (StoreError, KafkaError) as error:
             self._in_a_row += 1
             if self._in_a_row == MAX_FAILURES:
                 raise
-            logger.warning(message, extra={"error": error})
+            logger.warning(
+                "Streams are not merged in this round", extra={"step": step, "error": error}
+            )
         else:
             self._in_a_row = 0
 
@@ -175,11 +180,11 @@ class Merger:
         size = self._settings.merge_bytes
         for part in divide_by_read(window, READ_OBJECTS * size) if step else [window]:
             read: list[_Read] = []
-            with reads.tolerated("Some streams are not merged in this round"):
+            with reads.tolerated("read"):
                 read = await self._read(part)
             for group in divide_by_object(read, [planned.weight(size) for _, planned in read]):
                 merged: list[int] = []
-                with swaps.tolerated("Some streams are not merged in this round"):
+                with swaps.tolerated("swap"):
                     merged = await self._merge_group(group)
                 yield merged
 
@@ -208,7 +213,7 @@ class Merger:
         weight, entries, began_ms = 0.0, 0, self._clock.now_ms()
         for plan in plans:
             planned: MergePlan | None = None
-            with failures.tolerated("A stream is not merged in this round"):
+            with failures.tolerated("plan"):
                 planned = await plan
             if planned is None or not planned.run:
                 continue
