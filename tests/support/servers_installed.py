@@ -11,7 +11,7 @@ CLIENT_PROGRAMS = ("kafka", "kcat", "java", "newest-java", "go", "node")
 
 
 def install_servers(session: pytest.Session, always: Collection[str] = ()) -> None:
-    """Install those that tests are named after, and what all of them need, if any will run."""
+    """Install the servers that the collected tests are named after, and ``always`` if any runs."""
     if session.config.option.collectonly:
         return
     for name in (*SERVERS, *(each for each in always if each not in SERVERS)):

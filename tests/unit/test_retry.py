@@ -9,7 +9,7 @@ QUICK = Backoff(first=0.0, longest=0.0, attempts=3)
 
 
 class Failing:
-    """Fails a number of times; ``failed`` collects the errors that a retry told of."""
+    """Fails a number of times; ``failed`` collects the errors that the retry reported."""
 
     def __init__(self, failures: int, error: type[Exception] = OSError) -> None:
         self.left = failures

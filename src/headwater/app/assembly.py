@@ -99,7 +99,7 @@ class BrokerProcess:
                 store = absent_store(error, embedded=is_embedded(self._settings.metadata_url))
                 if store is None:
                     raise
-                # Start again from the beginning: what was read so far may be out of date later.
+                # Start again from the beginning, because values read so far may be out of date.
                 if store == OBJECT_STORE:
                     logger.warning("Waiting for the object store", extra={"error": error})
                 else:

@@ -1,6 +1,6 @@
 """Ending the process without finalizing the interpreter while native threads may call into it.
 
-obstore passes a result to the event loop from a thread of its own. That thread releases the GIL
+obstore passes a result to the event loop from its own thread. That thread releases the GIL
 while it wakes the loop and acquires it again afterwards. If the main thread has finalized the
 interpreter by then, CPython before 3.14 ends the thread with ``pthread_exit``, which must not
 unwind Rust's frames: the process dies with SIGABRT or SIGBUS after it printed a correct result.

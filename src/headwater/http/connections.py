@@ -43,8 +43,8 @@ class Connections:
     def admit(self, connection: OpenConnection) -> bool:
         """Add a connection. False if all others are being answered, so that it must be refused.
 
-        If the limit is reached, the connection goes that has been silent for longest, then the
-        one that has been receiving or sending for longest.
+        If the limit is reached, the connection that has been silent for longest is closed. If
+        none is silent, it is the one that has been receiving or sending for longest.
         """
         served = sum(phase is not Phase.CLOSING for phase in self._phases.values())
         admitted = served < self._limit or self._evict(*self._EVICTION_ORDER)

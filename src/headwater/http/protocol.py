@@ -72,7 +72,7 @@ class HttpConnection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         socket = cast("asyncio.Transport", transport)  # uvloop's is of another class
         self._socket = socket
-        # Sending then waits until all is sent, so that a client that reads nothing is noticed.
+        # A send then waits until all bytes are sent, which detects a client that reads nothing.
         socket.set_write_buffer_limits(high=0)
         if self._open_connections.admit(self):
             self.enter(Phase.SILENT)
@@ -95,7 +95,7 @@ class HttpConnection(web.RequestHandler):
             self._parse(data)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # aiohttp closes at once
-        """Keep a connection whose client has sent all until every request is answered."""
+        """Keep a connection open until every request is answered, if its client sends no more."""
         self.is_half_closed = True
         self._closed.set()
         if self.phase in (Phase.SILENT, Phase.RECEIVING):
@@ -166,19 +166,19 @@ class HttpConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what aiohttp's parser refuses. The handler of requests raises nothing."""
+        """Answer a request that aiohttp's parser refuses; request handlers raise no errors."""
         refused, reason = _parse_error(exc)
         logger.debug("Refused what is not an HTTP request", extra={"reason": reason})
         self._refuse(refused, reason)
         return _Sent(self)
 
     def _resume_transport_reading(self) -> None:
-        """Read on after aiohttp has parsed or passed on what it had, if nothing else is waiting."""
+        """Continue to read after aiohttp has used its bytes, if no other bytes are waiting."""
         if not self._unparsed and self.phase not in _NOT_READ:
             super()._resume_transport_reading()
 
     def _read_on(self) -> None:
-        """Parse and read on, unless aiohttp has enough for now."""
+        """Continue to parse and read, unless aiohttp has paused reading."""
         if self._unparsed:
             self._parse_soon()
         elif not self._reading_paused and not self._buffer_paused:

@@ -127,7 +127,7 @@ def _without_route(mount: Mount, error: NoRoute) -> Response:
 
 
 def check_request(request: web.Request, hosts: AllowedHosts) -> None:
-    """Raises ``Refused`` for a head that aiohttp lets through and this server does not."""
+    """Raises ``Refused`` for a request head that aiohttp accepts and this server does not."""
     if tuple(request.version) not in _VERSIONS:
         raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.1 is served")
     if not _TARGET.fullmatch(request.raw_path):
@@ -147,7 +147,7 @@ def check_request(request: web.Request, hosts: AllowedHosts) -> None:
 
 
 async def read_body(request: web.Request, max_bytes: int) -> bytes:
-    """The whole body. Raises ``Refused`` for one that is too long, as early as that is known."""
+    """The whole body. Raises ``Refused`` as soon as it is known to be too long."""
     if (request.content_length or 0) > max_bytes:
         raise _too_long(max_bytes)
     expects = request.headers.get("Expect", "").lower()

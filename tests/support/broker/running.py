@@ -66,7 +66,7 @@ class RunningBroker:
         return topic.id
 
     async def call(self, api: int, version: int, /, **fields: Any) -> Any:
-        """One request on a connection of its own."""
+        """One request on a new connection."""
         client = await self.connect()
         try:
             return await client.call(api, version, **fields)

@@ -44,7 +44,7 @@ def port_of(address: str) -> int:
 
 
 async def call(address: str, api: int, version: int, **fields: Any) -> Any:
-    """One request on a connection of its own."""
+    """One request on a new connection."""
     client = WireClient(*await asyncio.open_connection("127.0.0.1", port_of(address)))
     try:
         return await client.call(api, version, **fields)

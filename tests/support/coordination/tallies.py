@@ -60,7 +60,7 @@ class Tallies:
         self._task = asyncio.create_task(self.owner.run())
 
     async def stop(self) -> None:
-        """Hand all shards over, as a broker does that was told to stop."""
+        """Hand all shards over, like a broker that stops in an orderly way."""
         await self.owner.close()
         await self.crash()
 

@@ -140,7 +140,7 @@ class MembershipView:
 
 
 class Node:
-    """A coordinator with what it stands on."""
+    """A coordinator and the parts that it needs."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Node:
         self._task = asyncio.create_task(self.groups.run())
 
     async def stop(self) -> None:
-        """As a broker stops that was told to."""
+        """Stop in an orderly way, like a broker."""
         await self.groups.close()
         await self.crash()
         if self.member.session is not None:

@@ -24,7 +24,7 @@ Partition = tuple[UUID, int]
 
 
 class ConsumerClient:
-    """It reads ``owned``; it gives up what it was told to before it takes anything new."""
+    """A client that reads ``owned``, and revokes partitions before it takes new ones."""
 
     def __init__(self, member_id: str, instance_id: str | None = None) -> None:
         self.member_id = member_id
@@ -109,9 +109,10 @@ class ConsumerClient:
 
 
 class ClassicClient:
-    """A classic consumer in a consumer group: join, sync, and beat until told to join again.
+    """A classic consumer in a consumer group: join, sync, and heartbeats until it must rejoin.
 
-    An eager one stops reading before it joins; a cooperative one when it is told to.
+    An eager client revokes all partitions before it joins. A cooperative one revokes only the
+    partitions that its new assignment lacks.
     """
 
     def __init__(self, *, cooperative: bool) -> None:
@@ -144,7 +145,7 @@ class ClassicClient:
         world.store(effects)
 
     def reconcile(self) -> None:
-        """It does at once what it is told."""
+        """Nothing to do: the client follows each reply at once."""
 
     def _join(self, world: ConsumerGroupWorld, outcome: str) -> None:
         if not self._cooperative:

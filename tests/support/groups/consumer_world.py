@@ -168,7 +168,7 @@ class ConsumerGroupWorld:
 
 
 def settle(world: ConsumerGroupWorld, *member_ids: str) -> dict[str, Assignment]:
-    """Heartbeats of members that do at once what they are told, until the group is stable."""
+    """Send heartbeats of members that follow each reply at once, until the group is stable."""
     for _ in range(10):
         for member in world.group.describe(world.topics).members:
             if not member_ids or member.member_id in member_ids:

@@ -1,4 +1,4 @@
-"""Coordinators that crash, pause and lose answers, and clients that check what they are told."""
+"""Coordinators that crash, pause and lose answers, and clients that check the answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -37,7 +37,7 @@ SETTINGS = GroupSettings(
 
 
 class Process:
-    """Whether a process runs, stands still or is dead; only what runs reaches a store."""
+    """Whether a process runs, is paused or is dead; only a running one reaches a store."""
 
     def __init__(self) -> None:
         self._runs = asyncio.Event()
@@ -211,7 +211,7 @@ class CoordinatingBroker:
         await self.end_tasks()
 
     async def stop(self) -> None:
-        """As a broker ends that was told to."""
+        """Stop in an orderly way, like a broker."""
         await self.groups.close()
         self.process.kill()
         await self.end_tasks()
@@ -259,7 +259,7 @@ class GroupsWorld:
                 broker.notify()
 
     def holder(self, group: str) -> int | None:
-        """Who has the lease as the store says, sessions that are due included."""
+        """The broker with the lease in the store, even if its session has expired there."""
         entry = self.database.entries.get(GROUPS.lease_key(GROUPS.shard_of(group)))
         return None if entry is None else decode(Lease, entry.value).broker
 

@@ -40,7 +40,7 @@ class WholeObjects(MemoryObjects):
 
 
 class ClockByHand:
-    """Stands still unless a test moves it."""
+    """A clock that only the test advances."""
 
     def __init__(self) -> None:
         self.now = 1_700_000_000_000

@@ -17,7 +17,7 @@ class Crash(Exception):
 
 
 class Interruption:
-    """Counts the calls of the stores that share it, and strikes where it is told to."""
+    """Counts the calls of the stores that share it, and interrupts the chosen call."""
 
     def __init__(self) -> None:
         self.calls = 0

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class LateStore(MemoryStore):
-    """Holds one transaction back when it is told to, and tells nobody what became of it."""
+    """Holds one transaction back on request, and reports its outcome as unknown."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """A metadata store seen through a slow and unreliable network.
 
-Answers arrive late, so that what was read is old by then. Watches lag each by itself, fold the
-changes of a key, break with changes undelivered, and are told that their place is gone.
+Answers arrive late, so that they may be out of date. Each watch lags independently. Watches fold
+the changes of a key, break with changes undelivered, and fail because their revision was trimmed.
 
 Reordered are
 
@@ -12,9 +12,9 @@ Reordered are
   ``meta.store`` says nothing else; of several transactions' it does, and the log's caches shall
   not need it.
 
-The changes of one key stay in order, and deliveries do: revision order is what every backend
-proves of its watches, whoever keeps a key's last value relies on it (``meta.mirror``), and a watch
-that loses its place is not reordered but ends, with an error.
+The changes of one key stay in order, and so do the deliveries of one watch. Every backend is tested
+for revision order, and code that keeps a key's last value relies on it (``meta.mirror``). A watch
+that loses its place ends with an error.
 """
 
 import asyncio

@@ -147,7 +147,7 @@ class PipelineCluster:
     ) -> None:
         """Records of every kind, by idempotent producers of several codecs in turn.
 
-        With ``keys`` all of them have one of so many keys.
+        With ``keys``, each record has one of this many keys.
         """
         rng = random.Random(seed)
         for place, codec in enumerate(codecs):
@@ -285,7 +285,7 @@ def start_cluster(data: Path) -> PipelineCluster:
 
 
 def table_rows(place: ClusterStores, topic: StoredTopic) -> list[Row]:
-    """A table's records in order; what stands twice in it is there twice."""
+    """A table's records in order, duplicates included."""
     table = place.tables.table(topic)
     scanned = table.catalog.load_table(table.name).scan().to_arrow().to_pylist()
     rows = [

@@ -20,7 +20,7 @@ EXECUTOR: Final = "executor"
 
 
 class DeadlyRunner:
-    """Runs tasks on a Spark session, the first of which dies at ``moment`` with its ``victim``."""
+    """Runs tasks on a Spark session. The first one kills its ``victim`` at ``moment``."""
 
     def __init__(self, session: Any, moment: str, victim: str, done: Path) -> None:
         self._session = session

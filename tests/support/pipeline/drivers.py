@@ -1,4 +1,4 @@
-"""Drivers of the pipeline in processes of their own, which die by SIGKILL where they are told to.
+"""Drivers of the pipeline in separate processes, which die by SIGKILL at a chosen point.
 
 Processes are forked from one that has imported everything, so that each starts in a moment. A
 *point* says where a driver dies: one of the saga's ``STEPS``; inside of the step that writes

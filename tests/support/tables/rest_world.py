@@ -64,7 +64,7 @@ class Endpoint:
         return RestCatalog("remote", uri=self.url, **properties)
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> CatalogAnswer:
-        """One request on a connection of its own; a body that is no bytes is sent as JSON."""
+        """One request on a new connection; a body that is not bytes is sent as JSON."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         kind = {"Content-Type": "application/json"} if sent is not None else {}

@@ -24,7 +24,7 @@ def topic_with(bootstrap: str, producer: InteropClient, codec: str, feature: Fea
 
 
 def pairs(*partners: InteropClient) -> list[tuple[InteropClient, InteropClient]]:
-    """Every two clients of which one is a partner.
+    """All pairs of clients that contain a partner.
 
     The console tools start a Java machine for each call, so they have one partner only.
     """

@@ -14,7 +14,7 @@ PARTITIONS = 6
 
 
 async def serving(cluster: RunningCluster, count: int) -> None:
-    """Wait until so many brokers say that they serve."""
+    """Wait until ``count`` brokers report that they serve."""
     async with asyncio.timeout(20):
         while True:
             brokers = (await cluster.command("cluster", "status"))["brokers"]

@@ -16,7 +16,7 @@ RECORDS = 600
 
 
 def crossed(cluster: RunningCluster) -> dict[int, tuple[float, float]]:
-    """By broker: the bytes of records that stayed in their zone, and those that left it."""
+    """By broker: the bytes of records within its zone, and across zones."""
     lines = [f'headwater_zone_bytes_total{{where="{where}"}}' for where in ("within", "across")]
     return {
         broker: (cluster.metric(broker, lines[0]), cluster.metric(broker, lines[1]))

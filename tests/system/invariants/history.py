@@ -22,7 +22,7 @@ class Produced:
     ordered: bool = False
     """Its producer sends a batch only when the one before it was acknowledged."""
     retried: bool = False
-    """Its client may have sent it again by itself: this stands for all its attempts."""
+    """Its client may have retried it; this entry covers all attempts."""
     delivered: bool = False
     """Its client reported it as delivered, though it may not know where."""
 

@@ -65,7 +65,7 @@ async def run_schedule(
 ) -> History:
     """Produce, consume and do harm at once; then read everything through every broker.
 
-    Each of ``nemeses`` does one harm after another. It goes on for so many seconds, and until
+    Each of ``nemeses`` injects one fault after another, for the given seconds and until
     ``enough`` has happened.
     """
     history = History()

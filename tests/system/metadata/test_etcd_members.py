@@ -100,7 +100,7 @@ class CounterWriter:
             self.found[key] = attempt
 
     async def check(self, entries: list[Entry]) -> None:
-        """What it was told is what the store holds, of keys that are its own."""
+        """The answers that it got match the store's content of its own keys."""
         there = {entry.key: entry for entry in entries if entry.key.startswith(self.prefix)}
         counted = await self.store.get(self.counter)
         assert counted is not None
@@ -173,7 +173,7 @@ async def go_on(clients: list[StoreClient]) -> None:
 
 
 async def check(clients: list[StoreClient]) -> None:
-    """What every client was told and has seen, against what the store holds."""
+    """Compare the answers and changes that each client got with the store's content."""
     entries = (await clients[0].store.scan(*KEYS)).entries
     for writer in (writer for client in clients for writer in client.writers):
         await writer.check(entries)

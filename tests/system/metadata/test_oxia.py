@@ -65,7 +65,7 @@ async def other(url: str) -> AsyncIterator[OxiaStore]:
 
 
 class StoppedCommitter:
-    """A committer that stops between the two steps until it is let go."""
+    """A committer that stops between the two steps until it is released."""
 
     def __init__(self, store: OxiaStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.proposed = asyncio.Event()
@@ -126,7 +126,7 @@ async def test_a_committer_that_wakes_up_late_changes_nothing(
     await late
     assert await contents(other) == expected
     assert await contents(store) == expected
-    # The others had applied it before their own, and told of it once.
+    # The others had applied it before their own commits, and watches delivered it once.
     replayed = dict(before)
     revisions = []
     async with asyncio.timeout(20):

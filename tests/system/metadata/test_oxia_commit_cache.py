@@ -1,4 +1,4 @@
-"""What a committer on Oxia begins with after a commit of its own, and when it has to read."""
+"""The commit cache: which keys a committer on Oxia reads after its own last commit."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import count

@@ -111,7 +111,7 @@ async def test_those_that_touch_the_same_keys_follow_one_another(
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_many_at_once_are_as_if_one_after_another(server: Oxia, seed: int) -> None:
-    """Every number is given once, whoever asks, in two processes at once."""
+    """Two stores that commit at once give each number once."""
     url = f"{server.url()}/convoy-many-{seed}"
     async with opened(url) as one, opened(url) as two:
         keys = [f"c{number % 5}" for number in range(60)]
@@ -165,7 +165,7 @@ async def test_the_other_transactions_of_an_interrupted_commit_get_an_unknown_ou
     with pytest.raises(UnknownOutcome, match="was interrupted"):
         await taken
     held.go.set()
-    # It stands all the same, and the next one applies it before its own.
+    # It is committed nevertheless, and the next commit applies it first.
     assert (await store.transact(0, ["c"], increment("c"))).result == 2
     assert await store.get("d") is None
     assert not store._committer._waiting

@@ -50,7 +50,7 @@ def placed(cluster: CoordinatorCluster) -> dict[int, int]:
 
 
 class TallyClient:
-    """Adds to tallies wherever their coordinator is, and knows what it was told."""
+    """Adds to tallies at their coordinator, and remembers the answers."""
 
     def __init__(self, tallies: dict[int, Tallies]) -> None:
         self.tallies = tallies

@@ -25,7 +25,7 @@ from tests.support.simulation.loop import on_simulated_time
 
 
 class Troubled(MemoryStore):
-    """A store whose next transactions fail as they are told to; None lets one pass."""
+    """A store whose next transactions fail with the given errors; None lets one succeed."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         super().__init__(limits)

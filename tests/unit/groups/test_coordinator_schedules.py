@@ -1,8 +1,7 @@
 """Several coordinators on one store, in schedules of crashes, pauses and lost answers.
 
-What must hold in each: an answer from memory comes from who has the lease at that moment; what
-is read is never older than what was acknowledged; and nobody is told two assignments for one
-member of one generation.
+Checked in each: an answer from memory comes from the broker that has the lease at that moment; a
+read is never older than an acknowledged write; no member gets two assignments in one generation.
 """
 
 import asyncio
@@ -133,7 +132,7 @@ class EndlessMember:
 
 
 class NewConsumer:
-    """A member of a KIP-848 group: it owns what it is told, and says so with each heartbeat."""
+    """A member of a KIP-848 group: it owns its assignment, and reports it with each heartbeat."""
 
     def __init__(self, world: GroupsWorld, group: "Owned", number: int) -> None:
         self.world = world
@@ -190,7 +189,7 @@ class Owned:
 
 
 class Told:
-    """What all members of one group were told."""
+    """The replies that all members of one group got."""
 
     def __init__(self, name: str) -> None:
         self.name = name

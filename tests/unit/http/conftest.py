@@ -23,7 +23,7 @@ async def port() -> AsyncIterator[int]:
 
 @pytest.fixture(params=["native", "python"])
 def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of aiohttp's two parsers and serialisers, of which an installation has one or both."""
+    """Each of aiohttp's two parsers and serialisers, because an installation may have only one."""
     if request.param == "native":
         assert http_parser.HttpRequestParser is http_parser.HttpRequestParserC
         return

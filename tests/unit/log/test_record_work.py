@@ -1,4 +1,4 @@
-"""Work on records stays within one bound, whoever asks for it."""
+"""All work on records stays within one memory bound."""
 
 import asyncio
 import logging

@@ -242,9 +242,9 @@ async def test_a_put_fails_if_the_kernel_reported_its_directory_error_to_another
 
 
 class ErrorToldOnce:
-    """A sync as the kernel has it where two overlap: the first to come back is told of the error.
+    """A sync like the kernel's: of two overlapping ones only the first to return gets the error.
 
-    The other one finds no page that is not written, and no error.
+    The other one finds no dirty page and no error.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ Checked by consumers during every schedule and again after it:
 
 - A consumer sees no gap and no repeat, and an offset never holds another record; only records
   that compaction may drop can be missing.
-- It is told "out of range" only below a log start that somebody asked for.
+- It gets "out of range" only below a log start that was requested.
 - Afterwards every object that the index or the table names is there, no job is open, and no
   object, release or pin is left over.
 """
@@ -240,7 +240,7 @@ async def _check(
         if compactor.task.done():
             compactor.task.result()
         await compactor.kill()
-    # Whoever comes next finishes what they left.
+    # The next process finishes the jobs that they left.
     last = SimulatedCompactor(world, table, "last", only_finish=True)
     await asyncio.sleep(120)
     world.check_engines_live()

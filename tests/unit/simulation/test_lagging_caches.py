@@ -4,7 +4,7 @@ However much they lag, a cache never leads:
 
 - a read-to-end loop that asks any broker for the end and then fetches from any brokers gets to
   that end, with every record that was acknowledged before it began;
-- no fetch skips a record or goes back, and none is told "out of range" for an offset that the
+- no fetch skips a record or goes back, and none gets "out of range" for an offset that the
   log holds;
 - once the network is well again every broker knows the same topics, bounds and records.
 """

@@ -48,7 +48,7 @@ async def handle(services: Services, request: Any, context: RequestContext) -> V
 
 
 def _entity(entry: Any) -> Entity:
-    """The entity of an entry; of a kind that is named twice the last name counts, as in Kafka."""
+    """The entity of an entry. If a kind is named twice, the last name counts, as in Kafka."""
     return frozenset({part.entity_type: part.entity_name for part in entry.entity}.items())
 
 

@@ -94,7 +94,7 @@ class NoReply(Enum):
     SILENT = 0
     """The request succeeded."""
     CLOSE = 1
-    """The request failed: the connection closes, because no reply can say so."""
+    """The request failed. The connection closes, because no reply can report it."""
 
 
 def encode_reply(

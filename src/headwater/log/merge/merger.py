@@ -137,8 +137,8 @@ class Merger:
 
         ``relieve`` moves inline entries to objects, even if a merge is not worth it, until the
         metadata store is no longer crowded. A ``thorough`` merge also looks for small entries
-        before large ones. A stream that cannot be merged is left to the sweep. An
-        error is raised only after ``MAX_FAILURES`` failures in a row.
+        before large ones. A stream that cannot be merged is left to the sweep. An error is raised
+        only after ``MAX_FAILURES`` failures in a row.
         """
         enough: int | None = None
         if self._remote and not thorough:

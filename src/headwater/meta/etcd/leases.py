@@ -23,7 +23,7 @@ def lease_of(session: str) -> int:
 
 
 async def grant(members: EtcdMembers, ttl: float) -> int:
-    """Grant a lease and return its id. A lease whose answer is lost expires by itself."""
+    """Grant a lease and return its id. If the answer is lost, the lease expires."""
     answer = await members.read(LEASE_GRANT, pb.LeaseGrantRequest(TTL=math.ceil(ttl)))
     return answer.ID
 

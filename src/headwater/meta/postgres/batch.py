@@ -1,7 +1,7 @@
 """Group commit: decides which waiting transactions are committed together.
 
-The transactions of a batch share one commit in the database, and queued gets its own revision. A
-transaction that reads or writes a key that an earlier one of the batch writes is deferred to the
+The transactions of a batch share one commit in the database, and each gets its own revision. If a
+transaction reads or writes a key that an earlier one of the batch writes, it is deferred to the
 next batch. The code here is synchronous and does no I/O.
 """
 

@@ -30,7 +30,7 @@ SETTINGS = {
     # other brokers, and that timeout ends before their calls time out.
     "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_SECONDS}s",
     "lock_timeout": f"{LOCK_SECONDS}s",
-    # Every statement reads by key. A plan from when a table was small must not scan it later.
+    # Every statement reads by key. A plan that was made for a small table must not scan it later.
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",

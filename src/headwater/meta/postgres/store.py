@@ -45,7 +45,7 @@ class PostgresStore:
     """A ``MetadataStore`` in one schema of a database; open it with ``PostgresStore.open``.
 
     Any number of stores, on any number of hosts, may share the schema. All transactions of a
-    schema are serialised, whatever their domain.
+    schema are serialised, even across domains.
     """
 
     def __init__(self, address: PostgresAddress, revision: int) -> None:

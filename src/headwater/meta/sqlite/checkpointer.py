@@ -88,8 +88,8 @@ class SqliteCheckpointer:
         if (frames - copied) * PAGE_BYTES >= COPY_BYTES or (idle and copied < frames):
             frames, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         if frames * PAGE_BYTES >= RESTART_BYTES and frames != self._restarted:
-            # Concurrent commits keep the journal from restarting by itself. Most pages are copied
-            # beside them first, so that they are stopped only for the rest.
+            # Concurrent commits keep the journal from restarting. Most pages are copied while
+            # they run, so that they are stopped only for the remaining pages.
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             # The longer the journal, the longer this waits for a reader that still needs it.
             self._connection.set_busy_handler(

@@ -70,7 +70,7 @@ class SqliteThread:
         while (turn := self._jobs.get()) is not None:
             try:
                 turn()
-            except RuntimeError:  # The caller's loop was closed: nobody waits for the result.
+            except RuntimeError:  # The caller's loop was closed, so the result has no receiver.
                 if self._loop.is_closed():
                     return
 

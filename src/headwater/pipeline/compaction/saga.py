@@ -66,7 +66,7 @@ class SagaThreads(Protocol):
 
 
 class ProcessThreads:
-    """SagaThreads of this process: the loop's, and one thread for the catalog."""
+    """``SagaThreads`` of one process: the event loop's threads, and one thread for the catalog."""
 
     def __init__(self) -> None:
         self._catalog = ThreadPoolExecutor(1, "headwater-catalog")

@@ -75,7 +75,7 @@ class ClusterCheck:
         began = time.monotonic()
         report = Report()
         self._watcher.at("Listing objects", 0, 0)
-        # Before the index, so that a listed object without a reference is not one that is new.
+        # Before the index is read: then a listed object without a reference is no new object.
         inventory = Inventory(self._stores.objects)
         await inventory.read()
         checks = StreamChecks(self._stores, inventory, report)

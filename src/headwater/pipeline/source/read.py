@@ -36,7 +36,7 @@ class RangeReading:
     def batches(self, part: StreamRange) -> Iterator[Any]:
         """The records of a range as ``pyarrow.RecordBatch`` objects, in order.
 
-        Raises ``DamagedChunk``, ``StoreError``, and ``OffsetOutOfRange`` where records were
+        Raises ``DamagedChunk``, ``StoreError``, and ``OffsetOutOfRange`` if records were
         deleted during the query and ``failOnDataLoss`` is on.
         """
         if part.failure:

@@ -220,7 +220,7 @@ def epoch_of(table: "Table") -> int:
 
 
 def remove_files(target: TopicTable, keys: Sequence[str]) -> frozenset[str]:
-    """Remove files below the log start from the table; returns those that it had.
+    """Remove files below the log start from the table; returns the files that it had.
 
     A file that is not in the table is not an error. Raises as ``append_files``.
     """

@@ -59,7 +59,7 @@ class Commits:
         if table is None:
             return self._create(name, request)
         _check_files(guard, request.updates, table.location(), table.properties)
-        # The commit must apply to the table that was checked, and to none that has its name since.
+        # The commit must apply to the checked table, not to a later table of the same name.
         needed = (*request.requirements, AssertTableUUID(uuid=table.metadata.table_uuid))
         return self._apply(table, request.model_copy(update={"requirements": needed}))
 

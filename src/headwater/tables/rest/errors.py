@@ -95,9 +95,9 @@ def no_table(name: tuple[str, ...]) -> NotFound:
 
 
 def refusal(status: HTTPStatus, reason: str) -> Response:
-    """The error body of the specification, for what no operation has refused.
+    """The specification's error body for a request that the HTTP server refuses itself.
 
-    A request without a route is a bad one: 404 would say that a table does not exist.
+    A request without a route gets 400, because 404 would mean that a table does not exist.
     """
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
         return error_response(BadRequest(reason))

@@ -35,7 +35,7 @@ _UNUSUAL = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def checked_namespace(levels: Iterable[str]) -> tuple[str, ...]:
-    """A namespace that every catalog understands alike.
+    """A namespace that means the same in every catalog.
 
     pyiceberg joins levels by dots and strips blanks. Without this check two spellings would name
     one namespace, and a reserved one could pass as a user's.

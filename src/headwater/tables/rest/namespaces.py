@@ -94,7 +94,7 @@ class Namespaces:
     def drop(self, namespace: tuple[str, ...]) -> None:
         self.guard.check_namespace_change(namespace)
         try:
-            # A SQL catalog would drop the properties and keep the namespace, because of children.
+            # If there are children, a SQL catalog would drop the properties and keep the namespace.
             children = self.catalog.list_namespaces(namespace)
             if not children:
                 self.catalog.drop_namespace(namespace)

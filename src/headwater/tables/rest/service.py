@@ -164,6 +164,6 @@ def _timed_out(request: HttpRequest) -> RestError:
 
 
 def _is_json(request: HttpRequest) -> bool:
-    """Whether a body is sent as JSON, which a web page cannot do to another's server."""
+    """Whether a body is sent as JSON; browsers do not let a web page send it to other sites."""
     kind = request.headers.get("content-type", "").partition(";")[0]
     return kind.strip().lower() == "application/json"

@@ -41,7 +41,7 @@ class GroupClient(Protocol):
 
     @property
     def static_kinds(self) -> tuple[AssignmentKind, ...]:
-        """Those that it can use with ``group.instance.id``."""
+        """The kinds of assignment that it can use with ``group.instance.id``."""
         ...
 
     def join(self, joining: MemberSetup) -> InteropMember: ...

@@ -53,7 +53,7 @@ def received(members: Iterable[InteropMember]) -> list[str]:
 
 
 class GroupOfOneClient:
-    """A group of one client with a topic of its own; whoever is left at the end leaves."""
+    """A group of one client with its own topic; remaining members leave at the end."""
 
     def __init__(self, bootstrap: str, client: GroupClient, leaving: ExitStack) -> None:
         self.bootstrap, self.client = bootstrap, client
@@ -78,7 +78,7 @@ class GroupOfOneClient:
 
 
 def ends(topic: str, rounds: int, metadata: str = "") -> dict[str, InteropOffset]:
-    """The offsets of a group that has read so many rounds."""
+    """The offsets of a group that has read ``rounds`` rounds."""
     return {where: InteropOffset(rounds * EACH, metadata) for where in all_places(topic)}
 
 

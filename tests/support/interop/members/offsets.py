@@ -1,7 +1,7 @@
 """What a group has committed, as kafka-python's admin client reads it.
 
-confluent-kafka sends the zero byte at the end of its own string as a part of the metadata, and
-relies on it when it reads: what others committed it shows with whatever stands behind it.
+confluent-kafka sends the zero byte at the end of its string as a part of the metadata, and needs it
+when it reads: it shows metadata of other clients with the bytes that follow in memory.
 """
 
 import time

@@ -102,7 +102,7 @@ class Subject:
         return self.cluster.consume(self.topic)
 
     async def finish(self) -> None:
-        """Whoever runs next, and with whatever it was to do, finds the open job."""
+        """Finish the open job, as the next run of any kind does."""
         await run(self.cluster, "compact", self.topic)
         if self.kind.from_files:
             await run(self.cluster, self.kind.method, self.topic)

@@ -17,7 +17,7 @@ BINARY_KEYS: Final = (*TEXT_KEYS, b"\x00", b"k\x00k", b"\xff\xfe", bytes(range(2
 """Legal in the protocol, though not every client's library can show them."""
 
 COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
-"""What a record is, whoever reads it."""
+"""The columns of a record that every reader must return."""
 
 _NOW_MS: Final = 1_700_000_000_000
 _HEADER_COUNTS: Final = (0, 0, 0, 0, 1, 2, 5)

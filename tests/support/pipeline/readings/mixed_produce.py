@@ -27,7 +27,7 @@ NAMES: Final = {codec: codec.name.lower() for codec in CODECS}
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A block as it stands in a partition from ``base`` on."""
+    """A block that was written to a partition from offset ``base`` on."""
 
     partition: int
     base: int

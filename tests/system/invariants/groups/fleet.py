@@ -86,7 +86,7 @@ class Fleet:
     def add(
         self, directory: Path, bootstrap: str, topic: str, group: str, kind: str, count: int
     ) -> None:
-        """``count`` members of one group, of which every fourth is static; not started."""
+        """``count`` members of one group, every fourth one static; not started."""
         for number in range(count):
             name = f"{group}-{number}"
             instance = name if number % 4 == 0 else ""

@@ -1,4 +1,4 @@
-"""What members of groups did and were told: the only thing that the checker of groups looks at.
+"""The requests and replies of group members: the only input of the checker of groups.
 
 Times are of the system's monotonic clock, which all processes of a machine share.
 """

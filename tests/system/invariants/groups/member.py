@@ -1,4 +1,4 @@
-"""One member of a group as a process: librdkafka that writes down what it owns, does and is told.
+"""One member of a group as a process: librdkafka, with a record of its actions and the replies.
 
 ``python -m`` this module with ``BOOTSTRAP GROUP TOPIC KIND NAME INSTANCE FILE``, where KIND is an
 assignor of the classic protocol or ``consumer``, and INSTANCE is empty for a member that is not

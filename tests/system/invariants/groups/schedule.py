@@ -37,9 +37,9 @@ GROUPS: Mapping[str, int] = {
 async def running_groups(directory: Path, kinds: Mapping[str, int]) -> AsyncIterator[
     tuple[LocalCluster, Fleet]
 ]:  # fmt: skip
-    """Three brokers, a topic, and a group of so many members of each kind; all end with the block.
+    """Three brokers, a topic, and a group for each of ``kinds``; all end with the block.
 
-    A member's kind is the assignor of its classic group, or ``consumer``.
+    ``kinds`` has numbers of members. A kind is the assignor of a classic group, or ``consumer``.
     """
     cluster, fleet = LocalCluster(directory, SETTINGS), Fleet()
     try:

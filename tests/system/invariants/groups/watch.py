@@ -72,7 +72,7 @@ async def watch_offsets(
 ) -> None:
     """Read a group's committed offsets on and on, through any broker; no answer is no news.
 
-    Those that do not coordinate the group must say so, also one that did a moment ago.
+    A broker that does not coordinate the group must say so, even if it did a moment ago.
     """
     while not stop.is_set():
         with contextlib.suppress(Lost):

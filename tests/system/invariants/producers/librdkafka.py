@@ -122,7 +122,7 @@ class _View:
 def produce_anew(
     bootstrap: str, name: str, partitions: int, stop: threading.Event, *, pause: float = 0.002
 ) -> list[Produced]:
-    """Idempotent producers one after another, each of which is new to every partition."""
+    """Run idempotent producers one after another; each is new to every partition."""
     done: list[Produced] = []
     for number in itertools.count():
         if stop.is_set():

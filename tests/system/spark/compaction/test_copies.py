@@ -1,4 +1,4 @@
-"""Topics compacted to ``both``: segments are the log, and a table of its own cut is a copy."""
+"""Topics compacted to ``both``: segments are the log, and the partitioned table is a copy."""
 
 from headwater.log.formats.metadata_values import SEGMENT
 from headwater.log.settings import LogSettings

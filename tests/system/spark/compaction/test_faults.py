@@ -56,7 +56,7 @@ class Meanwhile(NoWatcher):
 
 
 def elsewhere(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Run something to its end on another loop, while this one stands still."""
+    """Run something to its end on another loop, while this loop is blocked."""
     failed: list[BaseException] = []
 
     def run() -> None:

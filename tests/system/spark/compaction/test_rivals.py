@@ -62,7 +62,7 @@ async def test_a_rival_that_overtakes_at_any_step_changes_nothing(
         if step not in kind.points:
             continue
         before = await subject.prepare()
-        # The loop stands still meanwhile, so that what this driver claims expires.
+        # This blocks the loop, so that the claims of this driver expire.
         overtaken = Meanwhile(step, lambda: elsewhere(subject.finish))
         async with cluster.open(FORGETFUL) as place:
             compactor = make_compactor(place, watcher=overtaken, claim_ms=CLAIM_MS)

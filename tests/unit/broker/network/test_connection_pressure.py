@@ -42,7 +42,7 @@ async def test_no_request_starts_while_the_client_does_not_read_its_replies(
 
 
 class FullEngine:
-    """A real engine that reports full write buffers until it is told otherwise."""
+    """A real engine that reports full write buffers until the test changes it."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner

@@ -265,7 +265,7 @@ class Schedule(RuleBasedStateMachine):
 
     @rule(calls=st.integers(0, 3))
     def die(self, calls: int) -> None:
-        """Another coordinator reads what was written; whoever waits has to ask it."""
+        """Another coordinator loads the written records; waiting members must ask it."""
         self.write(calls)
         self.queue.clear()
         self.asked.clear()

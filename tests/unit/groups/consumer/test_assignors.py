@@ -41,7 +41,7 @@ def subscribe(
 
 
 def flat(assignment: Mapping[str, Partitions]) -> dict[tuple[UUID, int], str]:
-    """Who has each partition; fails where two have it."""
+    """The owner of each partition; fails if two members have one."""
     owners: dict[tuple[UUID, int], str] = {}
     for member_id, partitions in assignment.items():
         for topic, numbers in partitions.items():

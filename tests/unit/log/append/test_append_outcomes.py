@@ -61,7 +61,7 @@ def test_failure_that_nobody_expected_leaves_the_outcome_open_once_the_commit_is
 async def append_under_faults(seed: int) -> tuple[int, int]:
     """Appends by a broker whose store fails and which is fenced; how many failed, and in doubt.
 
-    What another broker reads at the end is compared with what the first one was told.
+    The records that another broker reads at the end are compared with the first one's answers.
     """
     rng, database = Random(seed), MemoryDatabase()
     objects = MemoryObjects(clock=SystemClock())

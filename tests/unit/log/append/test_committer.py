@@ -31,7 +31,7 @@ LARGEST_OF_ONE = 1_500
 
 
 class NarrowStore(MemoryStore):
-    """Takes so many bytes in one transaction, as etcd does."""
+    """Limits the bytes of one transaction, as etcd does."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

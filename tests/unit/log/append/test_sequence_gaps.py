@@ -1,8 +1,8 @@
 """Batches that leave a gap: neither taken for the first, nor at once reason for a new epoch.
 
-A client has several batches under way and sends those that failed again, in their order. It takes
-an answer for one that all before it arrived (librdkafka does), and error 45 for a reason to begin a
-new epoch and to send all again that has no answer.
+A client has several batches in flight, and sends failed ones again in their order. Like librdkafka,
+it takes an answer for one batch as proof that all earlier ones arrived. After error 45 it begins a
+new epoch, and sends all unanswered batches again.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Stored values: nothing is lost on the way, whoever wrote them."""
+"""Stored values survive decoding and encoding, even if another release wrote them."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -172,7 +172,7 @@ def test_merges_leave_files_and_what_was_set_aside_alone() -> None:
 
 
 async def attempt(place: JobPlace, topic: Topic, compactor: StepwiseCompactor) -> None:
-    """One driver's try at the stream's job, from wherever it stands."""
+    """One driver's attempt to finish the stream's job from its present state."""
     steps = compactor.steps
     job = await steps.get(topic.streams[0])
     if job is None and (await place.index(topic))[0].kind != PARQUET:

@@ -15,7 +15,7 @@ LIMIT = 1_000
 
 
 class SlowSource:
-    """Answers when it is told to, and notes how many bytes are under way."""
+    """Answers when the test allows it, and counts the bytes in flight."""
 
     def __init__(self) -> None:
         self.answers = asyncio.Event()

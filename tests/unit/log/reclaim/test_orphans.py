@@ -1,4 +1,4 @@
-"""How often objects are listed to find those that dead brokers left."""
+"""How often objects are listed to find orphans of dead brokers."""
 
 from collections.abc import AsyncIterator
 from math import ceil

@@ -1,4 +1,4 @@
-"""Retention: whole entries go from the front, and only those that both rules let go."""
+"""Retention removes whole entries from the front, by time and by size."""
 
 from collections.abc import AsyncIterator, Sequence
 

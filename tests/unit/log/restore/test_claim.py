@@ -130,7 +130,7 @@ async def test_a_restored_cluster_keeps_its_object_store() -> None:
 
 
 async def test_a_cluster_restored_from_a_copy_takes_the_copys_id() -> None:
-    """A copy of the data alone, without the marks, is a store of its own."""
+    """A copy of the data without the marks is another store."""
     place = RestorePlace()
     await place.claim()
     async with place.engine():

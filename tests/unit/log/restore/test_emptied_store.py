@@ -106,7 +106,7 @@ async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.Monk
 async def test_it_is_noticed_where_no_change_tells_of_it(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server without its data counts revisions anew: those that are followed do not come."""
+    """A server that lost its data counts revisions from 0, so old watches get nothing."""
     monkeypatch.setattr("headwater.cluster_record.CHECK_SECONDS", 0.01)
     store, objects = memory_stores()
     async with running_engine(store, objects, housekeeping=False) as engine:

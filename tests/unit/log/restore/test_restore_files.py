@@ -180,7 +180,7 @@ async def test_a_file_behind_records_that_were_deleted_is_put_back(also_merged: 
     done = await place.restore()
     entries = await index_of(place, topic)
     if also_merged:
-        # The table would never get what was merged, so the file is kept and told of.
+        # The table would never get the merged records, so the file is kept and reported.
         assert [entry.kind for entry in entries] == [WAL]
         assert done.adopted == 1
         return

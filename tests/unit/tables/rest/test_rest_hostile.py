@@ -97,7 +97,7 @@ def test_a_purge_opens_no_file_of_others(endpoint: Endpoint, tmp_path: Path) -> 
     assert manifest_list is not None
     (manifest,) = manifest_list.manifests(table.io)
     pipe = tmp_path / "endless"
-    os.mkfifo(pipe)  # whoever opens it waits for ever
+    os.mkfifo(pipe)  # a process that opens it waits for ever
     path = Path(manifest_list.manifest_list.removeprefix("file://"))
     path.unlink()
     manifest[0] = f"file://{pipe}"

@@ -233,7 +233,7 @@ def test_mutated_requests_are_requests_or_refused(
 
 
 def test_tagged_fields_count_as_elements() -> None:
-    """ListOffsets with 200,000 topics would fit; so many tagged fields as well do not."""
+    """ListOffsets with 2,000 topics fits, but not with 150 tagged fields in each."""
     topics, tags = 2_000, 150
     topic = b"\2t\1" + encode_unsigned(tags) + b"\x63\0" * tags
     payload = struct.pack(">ib", -1, 0) + encode_unsigned(topics + 1) + topic * topics + b"\0"
