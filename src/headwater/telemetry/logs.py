@@ -14,11 +14,10 @@ import logging
 import math
 import re
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, Literal, TextIO
-
-from cachetools import LRUCache
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -54,18 +53,22 @@ class Repeats(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: LRUCache[tuple[str, ...], tuple[float, int]] = LRUCache(self.MAX_REMEMBERED)
+        # Any thread may log, and a destructor in the middle of a log call. Each operation on a dict
+        # is atomic. cachetools is not, and a lock would not help if a destructor logs.
+        self._seen: OrderedDict[tuple[str, ...], tuple[float, int]] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
         values = (f"{key}={value}" for key, value in _values(record))
         key = (record.name, record.getMessage(), *values)
-        since, repeated = self._seen.get(key, (-math.inf, 0))
-        if record.created < since + self.SECONDS:
-            self._seen[key] = since, repeated + 1
+        since, repeated = self._seen.pop(key, (-math.inf, 0))
+        passes = record.created >= since + self.SECONDS
+        self._seen[key] = (record.created, 0) if passes else (since, repeated + 1)
+        if len(self._seen) > self.MAX_REMEMBERED:
+            self._seen.popitem(last=False)
+        if not passes:
             return False
-        self._seen[key] = record.created, 0
         if repeated:
             record.repeated = repeated
         return True

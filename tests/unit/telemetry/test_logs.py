@@ -3,7 +3,9 @@
 import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -128,3 +130,20 @@ def test_lines_with_one_message_differ_by_their_values() -> None:
     assert all(repeats.filter(record("Stream is late", 100, stream=n)) for n in range(10))
     assert not repeats.filter(record("Stream is late", 101, stream=9))
     assert repeats.filter(record("Stream is late", 110, stream=9))
+
+
+def test_any_thread_may_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs.Repeats, "MAX_REMEMBERED", 8)
+    repeats = logs.Repeats()
+
+    def log_lines(first: int) -> None:
+        for n in range(first, first + 15_000):
+            repeats.filter(record(f"stream {n % 12} is late", 0))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(log_lines, range(0, 12, 3)))
+    finally:
+        sys.setswitchinterval(interval)
