@@ -48,13 +48,11 @@ from headwater.objects.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 READ_OBJECTS = 4
-"""On a remote store, the objects that are made from one batch of reads. More streams read together
-need fewer requests. All of it is in memory, with the gaps between the chunks."""
+"""Objects made from one batch of reads, all in memory, on a remote store. More need fewer GETs."""
 STEP_OBJECTS, STEP_ENTRIES = 16, 65_536
 """On a remote store, the objects or small entries whose streams are merged in step."""
 NEWEST = 4
-"""On a remote store, the newest entries of a stream that are not merged: tail readers have them
-cached."""
+"""On a remote store, the newest entries of a stream that stay: tail readers have them cached."""
 MAX_FAILURES = 3
 """After this many failures in a row a merge ends, because the store itself fails."""
 CONCATENATED_BYTES = 2**19
@@ -71,10 +69,7 @@ class _Failures:
 
     @contextmanager
     def tolerated(self, step: str) -> Iterator[None]:
-        """Log an error instead of raising it, except the last one of ``MAX_FAILURES`` in a row.
-
-        ``step`` says in the log what failed.
-        """
+        """Log an error of ``step``; raises only the last one of ``MAX_FAILURES`` in a row."""
         try:
             yield
         except (StoreError, KafkaError) as error:
