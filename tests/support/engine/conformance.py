@@ -256,9 +256,7 @@ class StorageEngineConformance:
 
     # Back-pressure.
 
-    async def test_there_is_room_where_nothing_waits(
-        self, engine: StorageEngine, topic: Topic
-    ) -> None:
+    async def test_an_idle_engine_has_room(self, engine: StorageEngine, topic: Topic) -> None:
         await append(engine, "t", [make_batch()])
         assert engine.room
         await asyncio.wait_for(engine.wait_for_room(), 1)

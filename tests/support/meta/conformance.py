@@ -198,7 +198,7 @@ class MetadataStoreConformance:
         assert seen.result is None
         assert [each.result for each in others] == [1, 1]
 
-    async def test_a_transaction_too_large_as_a_whole_does_no_harm(
+    async def test_a_store_works_after_a_transaction_that_is_too_large(
         self, store: MetadataStore, other: MetadataStore
     ) -> None:
         value = bytes(min(MIB, store.limits.value_bytes or MIB))
@@ -330,7 +330,7 @@ class MetadataStoreConformance:
             KeyChange("w/b", b"2", second),
         ]
 
-    async def test_a_watch_is_told_of_deletes(
+    async def test_a_watch_delivers_deletes(
         self, store: MetadataStore, other: MetadataStore
     ) -> None:
         start = await put(store, **{"w/a": b"", "w/b": b"", "w/c": b""})
@@ -363,7 +363,7 @@ class MetadataStoreConformance:
             assert revisions == sorted(revisions)
             assert len({change.key for change in changes}) == 120
 
-    async def test_a_watch_from_a_forgotten_revision_is_told_so(
+    async def test_a_watch_from_a_trimmed_revision_raises(
         self, backend: Backend, opened: Open, store: MetadataStore
     ) -> None:
         await put(store, **{"w/a": b"1"})

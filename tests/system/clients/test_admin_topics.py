@@ -66,7 +66,7 @@ def test_a_topics_configurations_are_read_and_changed(
 
 
 @pytest.mark.cell("confluent-kafka", "DescribeConfigs, AlterConfigs of topics")
-def test_defaults_are_told_from_what_was_set_and_unknown_names_are_refused(
+def test_describe_marks_defaults_and_unknown_configs_are_refused(
     bootstrap: str, topic: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})

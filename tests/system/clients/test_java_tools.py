@@ -189,7 +189,7 @@ def test_verifiable_producer_sees_every_record_acknowledged(bootstrap: str, topi
 
 @pytest.mark.cell(TOOLS, "ConsoleConsumer --partition --offset")
 @pytest.mark.parametrize(("offset", "first"), [("earliest", 0), ("25", 25)])
-def test_the_console_consumer_reads_from_where_it_is_told(
+def test_the_console_consumer_starts_at_the_requested_offset(
     bootstrap: str, topic: str, offset: str, first: int
 ) -> None:
     LIBRDKAFKA.produce(bootstrap, topic, numbered(30))

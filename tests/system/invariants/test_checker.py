@@ -53,7 +53,7 @@ def test_a_good_history_has_no_violations() -> None:
     assert violations(history) == []
 
 
-def test_a_retry_may_leave_a_batch_twice_where_no_producer_id_tells() -> None:
+def test_a_retry_without_a_producer_id_may_append_a_batch_twice() -> None:
     history = History([FIRST, SECOND], finals=[final(FIRST, SECOND, FIRST)])
     assert violations(history) == []
 

@@ -12,7 +12,7 @@ from tests.support.log.harness import append, make_batch, payloads, read_once, r
 SETTINGS = LogSettings(merge_fan_in=2)
 
 
-async def test_a_merged_entry_is_shown_only_up_to_the_high_watermark_that_is_told() -> None:
+async def test_a_merged_entry_is_read_only_up_to_the_replys_high_watermark() -> None:
     database, objects = MemoryDatabase(), MemoryObjects(clock=SystemClock())
     meta = MemoryStore(database=database)
     async with (

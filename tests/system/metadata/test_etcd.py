@@ -325,7 +325,7 @@ def test_the_brokers_own_event_loop_carries_it(server: Etcd, prefix: str) -> Non
     assert uvloop.run(main()) == 100
 
 
-async def test_what_was_seen_last_never_decides_by_itself(
+async def test_cached_values_alone_never_decide_a_transaction(
     server: Etcd, store: MetadataStore, prefix: str
 ) -> None:
     async with opened(server.url(prefix)) as other:

@@ -83,7 +83,7 @@ async def test_what_waits_for_a_turn_travels_as_one_commit(
         assert entry.value == b"1"
 
 
-async def test_those_that_touch_the_same_keys_follow_one_another(
+async def test_transactions_on_the_same_keys_run_in_order(
     store: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def move(seen: Values) -> tuple[Writes, bytes]:
@@ -110,7 +110,7 @@ async def test_those_that_touch_the_same_keys_follow_one_another(
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_many_at_once_are_as_if_one_after_another(server: Oxia, seed: int) -> None:
+async def test_concurrent_transactions_are_serialised(server: Oxia, seed: int) -> None:
     """Two stores that commit at once give each number once."""
     url = f"{server.url()}/convoy-many-{seed}"
     async with opened(url) as one, opened(url) as two:
@@ -126,7 +126,7 @@ async def test_many_at_once_are_as_if_one_after_another(server: Oxia, seed: int)
             assert sorted(got) == list(range(1, 13))
 
 
-async def test_one_that_fails_is_told_so_alone(
+async def test_only_the_failing_transaction_of_a_batch_raises(
     store: OxiaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = HeldCommits(store, monkeypatch)

@@ -158,9 +158,7 @@ def test_a_broker_waits_for_a_store_that_is_down_at_its_start(s3: S3Server, tmp_
         broker.server.stop()
 
 
-def test_a_broker_that_waits_for_its_store_stops_when_it_is_told_to(
-    s3: S3Server, tmp_path: Path
-) -> None:
+def test_a_broker_that_waits_for_its_store_stops_on_a_signal(s3: S3Server, tmp_path: Path) -> None:
     s3.kill()
     broker = start(s3, tmp_path / "data")
     until(lambda: "Waiting for the object store" in broker.server.log.read_text())

@@ -48,7 +48,7 @@ def test_a_wrong_java_is_refused_by_its_version(tmp_path: Path) -> None:
         find_java({"PATH": str(home / "bin")})
 
 
-def test_a_packaged_java_stands_in_where_the_machine_has_none_or_a_wrong_one(
+def test_a_packaged_java_is_used_if_the_machine_has_no_suitable_one(
     tmp_path: Path,
 ) -> None:
     packaged = fake_java(tmp_path / "packaged", "21.0.4")

@@ -41,7 +41,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
     running.stop()
 
 
-async def test_a_worker_killed_in_the_middle_costs_no_record_and_no_secret_is_told(
+async def test_a_killed_worker_loses_no_record_and_no_secret_is_shown(
     s3_cluster: PipelineCluster, standalone: Standalone
 ) -> None:
     topic = s3_cluster.create_topic(partitions=PARTITIONS)

@@ -136,7 +136,7 @@ def test_groups_are_listed_by_state_and_type(broker: Serving) -> None:
         (["--to-datetime", "2100-01-01T00:00:00Z"], 5),
     ],
 )
-def test_a_reset_shows_its_plan_and_changes_nothing_until_told(
+def test_a_reset_without_execute_only_shows_its_plan(
     broker: Serving, option: list[str], new: int
 ) -> None:
     name = f"reset{'-'.join(option)}".replace(":", ".")

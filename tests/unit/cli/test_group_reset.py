@@ -43,7 +43,7 @@ def test_a_rule_names_an_offset_within_the_partition(
     assert (move.current, move.new, move.lag) == (6, new, 9 - new)
 
 
-def test_offsets_that_do_not_exist_are_told_of() -> None:
+def test_offsets_out_of_range_are_reported() -> None:
     bounds = {("t", number): OffsetBounds(3, 9) for number in range(8)}
     moves = plan(ToOffset(11), {}, bounds)
     assert [(each.asked, each.new) for each in moves] == [(11, 9)] * 8

@@ -79,7 +79,7 @@ def test_a_file_is_produced_like_standard_input(broker: Serving, tmp_path: Path)
     assert broker.ok("consume", "from-file") == "a\nb\n"
 
 
-def test_consuming_starts_where_it_is_told(broker: Serving) -> None:
+def test_consuming_starts_at_the_requested_offset(broker: Serving) -> None:
     broker.ok("produce", "starts", stdin="0\n1\n2\n")
     time.sleep(0.01)
     middle = int(time.time() * 1000)

@@ -200,7 +200,7 @@ def test_a_copy_of_the_metadata_that_is_out_of_date_is_not_served(tmp_path: Path
         (["--objects", "ftp://x"], "'ftp://x' is not an object store's URL"),
     ],
 )
-def test_a_store_that_nobody_knows_is_one_line(
+def test_an_unknown_store_url_is_one_line(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     assert message in refused("--data", tmp_path, "--listen", "127.0.0.1:0", *arguments)

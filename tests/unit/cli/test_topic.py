@@ -30,7 +30,7 @@ def test_topics_are_listed_with_their_partitions(broker: Serving) -> None:
     assert {"topic": "listed", "partitions": 4} in json.loads(broker.ok("topic", "list", "--json"))
 
 
-def test_creating_again_fails_unless_told_otherwise(broker: Serving) -> None:
+def test_creating_an_existing_topic_fails_by_default(broker: Serving) -> None:
     broker.ok("topic", "create", "twice", "--if-not-exists")
     result = broker.headwater("topic", "create", "twice")
     assert result.exit_code == 1

@@ -76,7 +76,7 @@ async def test_connections_that_send_half_a_request_are_evicted_after_silent_one
                 assert await evicted.ended()
 
 
-async def test_one_connection_too_many_is_told_so(port: int) -> None:
+async def test_a_connection_over_the_limit_gets_a_reply(port: int) -> None:
     async with connect(port) as first, connect(port) as second, connect(port) as third:
         for client in (first, second, third):
             await client.ask("GET /hang")
@@ -125,7 +125,7 @@ async def test_a_server_that_closes_lets_a_request_finish() -> None:
         await closing
 
 
-async def test_a_server_that_closes_waits_for_nobody_for_long() -> None:
+async def test_a_closing_server_limits_its_wait_for_clients() -> None:
     server = HttpServer([MOUNT], AllowedHosts(), LIMITS)
     port = await server.start("127.0.0.1", 0)
     loop = asyncio.get_running_loop()

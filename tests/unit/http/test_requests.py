@@ -51,7 +51,7 @@ async def test_bodies_come_with_a_length_or_in_chunks(port: int) -> None:
         assert (await client.answer())[2] == b"POST /echo hello, world!"
 
 
-async def test_a_client_that_asks_first_is_told_to_go_on(port: int) -> None:
+async def test_a_client_that_expects_100_continue_gets_it(port: int) -> None:
     async with connect(port) as client:
         await client.send(POST + "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
         assert await client.status() == 100

@@ -21,7 +21,7 @@ def test_no_changed_byte_of_a_footer_ends_the_process(reading: str) -> None:
     assert refused > 500
 
 
-def test_statistics_are_those_that_the_writer_of_a_file_notes() -> None:
+def test_statistics_from_a_footer_equal_the_writers() -> None:
     content = file_of_a_table()
     found, metadata = read_footer(bytearray(content), "k")
     assert described_statistics(found, (0,)) == encode_statistics(metadata, (0,))

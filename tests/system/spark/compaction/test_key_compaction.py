@@ -66,7 +66,7 @@ def test_what_need_not_be_cleaned_is_left_alone(
     assert plan_clean(stream, rules, NOW) is None
 
 
-def test_tombstones_that_are_due_are_worth_a_job_only_where_nothing_lies_below() -> None:
+def test_due_tombstones_need_a_job_only_at_the_log_start() -> None:
     plan = plan_clean(view(NOW - 5, -1), ANY, NOW)
     assert plan is not None
     assert plan.end == 10

@@ -152,7 +152,7 @@ async def trimmed_and_let_go(cluster: PipelineCluster, topic: str, entry: IndexE
         assert not (await keep_tables(place, [topic], NoCheckWatcher())).failures
 
 
-async def test_a_damaged_file_is_told_and_keeps_nothing_else_waiting(
+async def test_a_damaged_file_is_reported_and_does_not_stop_other_jobs(
     cluster: PipelineCluster,
 ) -> None:
     topic = await small_files(cluster)

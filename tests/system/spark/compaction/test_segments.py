@@ -53,7 +53,7 @@ async def test_files_are_as_their_format_says(cluster: PipelineCluster) -> None:
         assert parse_index(index.read_bytes())[0] == (entry.start, HEADER.size)
 
 
-async def test_what_waits_is_told_without_a_table(cluster: PipelineCluster) -> None:
+async def test_the_backlog_is_reported_without_a_table(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic(configs=CONFIGS)
     kept_as_is = cluster.create_topic(configs={"headwater.compact-to": "none"})
     for each in (topic, kept_as_is):

@@ -56,7 +56,7 @@ def test_large_ranges_are_not_all_held_at_once() -> None:
     ahead.close()
 
 
-def test_a_range_that_nobody_expected_is_read_and_an_error_is_told_where_it_is_taken() -> None:
+def test_an_unexpected_range_is_read_and_an_error_is_raised_on_take() -> None:
     store = NotingStore()
     ahead = ReadAhead(store.read)
     ahead.expect([("a", 0, 1), ("gone", 0, 1), ("b", 0, 1)])

@@ -77,7 +77,7 @@ async def test_times_begin_at_the_first_record_that_is_as_late(cluster: Pipeline
     assert offsets(options(cluster, topic, startingTimestamp=late)) == []
 
 
-def test_deleted_records_are_a_loss_unless_told_otherwise(cluster: PipelineCluster) -> None:
+def test_deleted_records_are_a_loss_by_default(cluster: PipelineCluster) -> None:
     topic = cluster.create_topic()
     cluster.produce(topic, 100)
     cluster.delete_records(topic, 0, 40)
@@ -92,7 +92,7 @@ def test_deleted_records_are_a_loss_unless_told_otherwise(cluster: PipelineClust
         plan_batch(options(cluster, topic, endingOffsets=beyond), ReadFilter())
 
 
-async def test_records_deleted_under_a_query_are_a_loss_unless_told_otherwise(
+async def test_records_deleted_during_a_query_are_a_loss_by_default(
     cluster: PipelineCluster,
 ) -> None:
     topic = cluster.create_topic()

@@ -256,7 +256,7 @@ async def test_orphans_are_deleted_past_their_grace_time_only(
     assert ours.exists()
 
 
-async def test_a_job_that_nobody_works_on_is_carried_through(place: ClusterStores) -> None:
+async def test_an_abandoned_job_is_finished(place: ClusterStores) -> None:
     topic = await topic_of(place)
     stream, entry = await entry_of(place, WAL)
     waiting = [each for each in await entries_of(place, stream) if each.kind != PARQUET]

@@ -283,7 +283,7 @@ async def test_a_large_malformed_request_closes_its_connection(
     await still_serves(broker)
 
 
-async def test_a_large_request_that_fails_is_told_of_each_thing(
+async def test_a_large_request_that_fails_gets_an_error_for_each_topic(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def explode(*_: Any) -> None:

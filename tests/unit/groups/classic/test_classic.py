@@ -127,7 +127,7 @@ def test_a_repeated_request_replaces_the_first_one() -> None:
     assert group.synced(again) == b"f"
 
 
-def test_the_protocol_with_the_most_votes_wins_among_those_that_all_members_support() -> None:
+def test_the_common_protocol_with_the_most_votes_wins() -> None:
     group = DrivenGroup()
     tickets = [
         group.join(protocols=(("mine", b""), *BOTH)),

@@ -91,7 +91,7 @@ def test_no_single_move_improves_a_uniform_assignment(
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(wanted=subscriptions, partitions=counts)
-def test_nothing_moves_where_nothing_changed(
+def test_an_unchanged_group_keeps_its_assignment(
     name: str, wanted: dict[str, frozenset[UUID]], partitions: dict[UUID, int]
 ) -> None:
     assign = ASSIGNORS[name]

@@ -44,7 +44,7 @@ def test_fence_alone_says_that_nothing_landed() -> None:
     simulate(work)
 
 
-def test_failure_that_nobody_expected_leaves_the_outcome_open_once_the_commit_is_begun() -> None:
+def test_an_unexpected_failure_after_the_commit_began_leaves_the_outcome_open() -> None:
     async def work(bench: TroubledLogWriter) -> None:
         class FailingSubscriber:
             def part_committed(self, landed: Sequence[CommittedChunk]) -> None:
@@ -108,7 +108,7 @@ async def append_under_faults(seed: int) -> tuple[int, int]:
     return sum(error is not None for error in told.values()), len(in_doubt)
 
 
-def test_no_batch_is_there_of_which_the_producer_was_told_that_it_is_not() -> None:
+def test_no_batch_that_was_reported_as_failed_is_in_the_log() -> None:
     totals = [run_simulated(append_under_faults(seed), SimulatedLoop()) for seed in range(20)]
     assert sum(failed for failed, _ in totals) > 20
     assert sum(doubtful for _, doubtful in totals) > 0

@@ -136,7 +136,7 @@ def test_a_stream_that_alone_is_too_large_is_an_error_and_no_other_is(
     simulate(work, settings, store)
 
 
-def test_a_flush_is_not_cut_anew_while_an_attempt_may_still_land() -> None:
+def test_a_flush_is_not_split_while_an_attempt_may_still_be_applied() -> None:
     """Its parts would have numbers of their own, and land beside it."""
     store = NarrowStore(20_000)
 

@@ -50,7 +50,7 @@ def test_on_a_paid_store_small_flushes_wait_for_no_interval_and_no_upload() -> N
     simulate(work, PAID)
 
 
-def test_what_follows_a_large_flush_of_its_own_stream_waits_for_it() -> None:
+def test_an_append_waits_for_an_earlier_large_flush_of_its_stream() -> None:
     async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1))
         large = bench.append(b"x" * 2_000)

@@ -140,7 +140,7 @@ def test_only_idle_producers_without_a_transaction_are_forgotten() -> None:
     assert set(tail.producers) == {2, 3}
 
 
-def test_beyond_a_bound_those_that_wrote_longest_ago_are_forgotten() -> None:
+def test_beyond_the_bound_the_longest_idle_producers_are_forgotten() -> None:
     tail = Tail()
     for producer in range(10):
         judge(tail, [Sent(1, 0, producer_id=producer)], producer)

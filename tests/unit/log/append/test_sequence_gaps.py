@@ -199,7 +199,7 @@ def test_a_gap_that_stays_is_the_producers_own() -> None:
     simulate(work)
 
 
-def test_a_gap_is_another_one_where_nobody_came_for_a_while() -> None:
+def test_a_gap_is_a_new_one_after_a_pause() -> None:
     async def work(bench: TroubledLogWriter) -> None:
         assert await outcomes([send(bench, 0)]) == [0]
         for _ in range(3):

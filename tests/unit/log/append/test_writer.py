@@ -160,7 +160,7 @@ def test_buffered_bytes_are_bounded_by_closing_the_room() -> None:
     simulate(work, LogSettings(inline_bytes=0, buffer_bytes=30_000))
 
 
-def test_a_client_that_goes_away_disturbs_nobody() -> None:
+def test_a_client_that_disconnects_does_not_disturb_others() -> None:
     async def work(bench: TroubledLogWriter) -> None:
         bench.object_faults.strike(range(1))
         futures = [bench.append() for _ in range(4)]

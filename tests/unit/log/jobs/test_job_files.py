@@ -117,7 +117,7 @@ async def test_deleting_a_topic_ends_its_job(state: int) -> None:
         assert await place.index(topic) == []
 
 
-async def test_files_are_let_go_one_by_one_and_once() -> None:
+async def test_files_are_released_one_by_one_and_once() -> None:
     place = JobPlace()
     async with place.engine() as engine:
         topic = await place.fill(engine)

@@ -167,7 +167,7 @@ async def test_what_comes_while_a_merge_fails_is_counted(
         assert (small.entries, small.size) == (1, 300)
 
 
-async def test_streams_that_become_ripe_meanwhile_do_not_wait_for_those_that_have_more(
+async def test_streams_that_become_due_do_not_wait_for_streams_with_more_to_merge(
     meta: MemoryStore, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_engine(meta, objects, settings=DIRECT, housekeeping=False) as engine:

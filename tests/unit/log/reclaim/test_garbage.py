@@ -297,7 +297,7 @@ async def put_released(place: GarbagePlace, objects: list[str], *, parts: int = 
         await place.write({f"{keys.releases(0)}x/{key[-7:-3]}": release, **records})
 
 
-async def test_an_object_of_several_parts_is_never_left_looking_as_if_it_grew() -> None:
+async def test_an_object_of_several_parts_never_looks_like_a_growing_one() -> None:
     number, struck = 0, True
     while struck:
         place = GarbagePlace()

@@ -122,7 +122,7 @@ async def test_a_running_broker_notices_that_its_store_went_back(
 
 
 @on_simulated_time
-async def test_an_emptied_store_is_told_from_one_that_went_back() -> None:
+async def test_an_emptied_store_is_distinguished_from_one_that_went_back() -> None:
     place = RestorePlace()
     record = await place.claim()
     await add_bookmark(place.meta, place.objects, Reclaimer(place.objects), record)

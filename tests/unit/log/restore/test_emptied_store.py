@@ -103,7 +103,7 @@ async def test_a_broker_ends_whose_store_was_taken_away(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("loss", LOSSES)
 @on_simulated_time
-async def test_it_is_noticed_where_no_change_tells_of_it(
+async def test_a_lost_store_is_detected_without_a_change(
     loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that lost its data counts revisions from 0, so old watches get nothing."""

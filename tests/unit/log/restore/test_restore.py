@@ -233,7 +233,7 @@ async def test_each_restore_of_one_snapshot_has_an_epoch_of_its_own() -> None:
         assert (await place.restore()).epoch == epoch
 
 
-async def test_streams_of_newer_topics_are_told_of_and_their_ids_never_used_again() -> None:
+async def test_streams_of_newer_topics_are_reported_and_their_ids_never_reused() -> None:
     place = RestorePlace()
     async with place.engine() as engine:
         await engine.topics.create("t", 1, {})

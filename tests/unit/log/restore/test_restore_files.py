@@ -211,7 +211,7 @@ async def test_a_chunk_takes_the_gap_between_what_its_broker_wrote_before_and_af
         assert await log_of(engine) == before
 
 
-async def test_a_file_without_a_note_of_its_chunks_is_kept_and_told_of() -> None:
+async def test_a_file_without_a_note_of_its_chunks_is_kept_and_reported() -> None:
     place = RestorePlace()
     async with place.engine() as engine:
         topic = await engine.topics.create("t", 1, {})
@@ -260,7 +260,7 @@ async def test_a_file_of_a_later_epoch_is_kept_by_a_restore_of_an_older_snapshot
     assert [info.key async for info in place.objects.list("tables/")] == [file]
 
 
-async def test_objects_with_records_of_unknown_topics_are_kept_and_told_of() -> None:
+async def test_objects_with_records_of_unknown_topics_are_kept_and_reported() -> None:
     place = RestorePlace(whole=True)
     async with place.engine() as engine:
         await place.snapshot()
@@ -276,7 +276,7 @@ async def test_objects_with_records_of_unknown_topics_are_kept_and_told_of() -> 
         assert [info.key async for info in place.objects.list(wal[0])] == wal
 
 
-async def test_a_merged_object_that_does_not_state_its_offsets_is_kept_and_told_of(
+async def test_a_merged_object_without_offsets_is_kept_and_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from headwater.log.formats import wal_object

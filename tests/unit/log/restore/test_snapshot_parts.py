@@ -111,7 +111,7 @@ class Unscannable(FaultyStore):
             yield page
 
 
-async def test_snapshots_that_keep_failing_are_told_of_and_hold_garbage_back_for_a_day() -> None:
+async def test_failing_snapshots_are_reported_and_keep_garbage_for_a_day() -> None:
     place = RestorePlace(whole=True)
     store = Unscannable(place.meta, Random(1))
     settings = dataclasses.replace(OBJECTS_ONLY, snapshot_interval_ms=1)

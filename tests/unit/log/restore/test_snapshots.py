@@ -168,7 +168,7 @@ async def test_what_was_restored_is_kept_until_the_next_snapshots() -> None:
         assert await place.collector().collect_released() == 4
 
 
-async def test_where_none_are_taken_any_more_the_old_ones_go_after_a_day() -> None:
+async def test_old_snapshots_expire_after_a_day_without_new_ones() -> None:
     place = RestorePlace(whole=True)
     async with place.engine(settings=NO_SNAPSHOTS) as engine:
         topic = await engine.topics.create("t", 1, {})

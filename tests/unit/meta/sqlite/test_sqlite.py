@@ -169,7 +169,7 @@ async def test_a_file_that_another_took_the_place_of_is_not_written(path: Path, 
     await store.close()
 
 
-async def test_what_a_process_owned_that_nobody_outlived_is_gone_when_the_file_is_opened(
+async def test_opening_the_file_deletes_keys_of_sessions_that_expired_meanwhile(
     path: Path,
 ) -> None:
     first = await opened(path)

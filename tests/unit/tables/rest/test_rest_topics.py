@@ -96,7 +96,7 @@ CHANGES: dict[str, Callable[[RestCatalog], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_nobody_changes_a_log(endpoint: Endpoint, change: str) -> None:
+def test_no_client_changes_a_log(endpoint: Endpoint, change: str) -> None:
     catalog = endpoint.client()
     catalog.create_namespace("lake")
     before = catalog.load_table(ORDERS).metadata_location

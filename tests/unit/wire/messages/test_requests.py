@@ -188,7 +188,7 @@ def test_unknown_tagged_fields_of_the_header_are_skipped() -> None:
     assert parse_request(frame).payload.topics == ()
 
 
-def test_an_unknown_api_is_told_from_an_unsupported_version() -> None:
+def test_an_unknown_api_is_distinguished_from_an_unsupported_version() -> None:
     with pytest.raises(UnknownApi, match="999"):
         parse_request(struct.pack(">hhih", 999, 0, 1, -1))
     with pytest.raises(UnsupportedVersion, match="API 18 has no version 99"):
