@@ -87,4 +87,4 @@ def test_a_broker_compacts_beside_itself_when_asked(tmp_path: Path) -> None:
         [COMMAND, "serve", "--compact", "--metadata", "memory://", "--listen", "127.0.0.1:0"],
         capture_output=True, text=True, check=False, timeout=30, cwd=tmp_path,
     )  # fmt: skip
-    assert "--compact needs stores that another process can open" in refused.stderr
+    assert "--compact needs stores that other processes can open" in refused.stderr

@@ -268,7 +268,7 @@ async def test_a_table_that_someone_wrote_to_is_one_line_and_others_go_on(
             cluster.produce(each, 50, seed=1)
         (line,) = (await cluster.compact(topic, other)).failures
         assert "was changed by another writer" in line
-        assert "set the table back" in line
+        assert "roll the table back" in line
         assert "\n" not in line
         assert await cluster.table(other) == cluster.consume(other)
         ours = table.metadata.properties["headwater.snapshot"]
