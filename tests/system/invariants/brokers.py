@@ -17,8 +17,8 @@ class ServeProcess:
     """One broker id; its process may come and go, its port stays.
 
     Clients find their way back by the addresses that they were given, so a broker that is started
-    again must listen where it did. The port is below those that the system gives to connections,
-    or one of them might take it in between.
+    again must listen where it did. The port is below the range from which the system chooses
+    ports of connections, so that no connection takes it in between.
     """
 
     id: int

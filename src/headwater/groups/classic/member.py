@@ -70,7 +70,7 @@ def distinct_protocols(request: JoinRequest) -> Protocols:
 
 
 def choose_protocol(members: Iterable[ClassicMemberState], present: str | None = None) -> str:
-    """The protocol with the most votes among those that all members support.
+    """The protocol with the most votes, of the protocols that all members support.
 
     Each member votes for the first of its protocols that is a candidate. ``present`` wins a tie, so
     that the protocol does not change without need. The members must have a protocol in common;

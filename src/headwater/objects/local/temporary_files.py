@@ -64,7 +64,7 @@ class TemporaryArea:
 
 
 def remove_abandoned(above: Path) -> None:
-    """Delete the directories whose owners are dead: those that are not locked."""
+    """Delete the directories that are not locked, because their owners are dead."""
     for path in above.iterdir():
         try:
             directory = Descriptor(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))

@@ -56,7 +56,7 @@ def configuration(kind: str, instance: str, session_ms: int) -> dict[str, Any]:
 
 
 class WorkingMember:
-    """Owns, processes and commits until it is told to stop."""
+    """Owns, processes and commits until it must stop."""
 
     def __init__(
         self, bootstrap: str, group: str, topic: str, kind: str, name: str, instance: str,

@@ -70,7 +70,7 @@ class Given:
 
 
 class Schedule(RuleBasedStateMachine):
-    """The coordinator and five consumers, of which two are static."""
+    """The coordinator and five consumers; two of them are static."""
 
     @initialize(seed=st.integers(0, 3), max_size=st.sampled_from([3, 100]))
     def start(self, seed: int, max_size: int) -> None:
