@@ -54,6 +54,11 @@ class LibrdkafkaMember(_InThread):
 
     async def poll(self) -> list[bytes]:
         found = await asyncio.to_thread(self._consumer.consume, 500, 0.2)
+        if any("fetch committed offset" in str(message.error()) for message in found):
+            # Its coordinator had stopped. librdkafka does not try again and never fetches these
+            # partitions (confluentinc/librdkafka#5586), so that its user has to join again.
+            await asyncio.to_thread(self._consumer.unsubscribe)
+            await asyncio.to_thread(self._consumer.subscribe, [TOPIC])
         return [message.value() for message in found if not message.error()]
 
     async def assigned(self) -> set[int]:
