@@ -226,6 +226,6 @@ def make_incarnation(
         loader=reads.loader,
         clock=context.clock,
         budget=upkeep.budget,
-        on_fenced=writer.failed.set,
+        on_fenced=writer.fence_noticed,
     )
     return ActiveIncarnation(name=name, writer=writer, merger=merger, fenced=writer.failed)

@@ -364,6 +364,11 @@ class LogWriter:
             if left:
                 self._gaps.failed(stream, buffer.batches[stream])
 
+    def fence_noticed(self, error: Fenced) -> None:
+        """A merge was fenced. Pending appends fail when they commit, so none overtakes them."""
+        if not self._open.batches and not self._flushes:
+            self._fail_all(error)
+
     def _fail_all(self, error: KafkaError) -> None:
         """Fail all appends, pending and later: this incarnation may no longer write.
 

@@ -103,7 +103,7 @@ class Merger:
         loader: PieceLoader,
         clock: Clock,
         budget: InlineBudget,
-        on_fenced: Callable[[], None],
+        on_fenced: Callable[[Fenced], None],
     ) -> None:
         self._meta = meta
         self._objects = objects
@@ -336,8 +336,8 @@ class Merger:
         ]
         try:
             swapped = set(await self._swap(key, sum(map(len, data)), merged))
-        except Fenced:
-            self._on_fenced()
+        except Fenced as error:
+            self._on_fenced(error)
             raise
         if not swapped:
             await self._reclaimer.delete([key], Reason.UNUSED_MERGE)
