@@ -26,6 +26,8 @@ HALF_CLOSED_S: Final = 1.0
 READ_BYTES: Final = 64 * 1024
 PARSED_BYTES: Final = 8 * 1024
 """What is parsed in one turn of the event loop, so that small chunks do not block it for long."""
+MAX_CHUNK_OVERHEAD: Final = 8
+"""Bytes of a chunked body, with the sizes and extensions of its chunks, for each of its own."""
 
 _NOT_READ: Final = (Phase.ANSWERING, Phase.SENDING)
 _END_OF_HEAD: Final = b"\r\n\r\n"
@@ -38,7 +40,12 @@ class HttpConnection(web.RequestHandler):
     """
 
     def __init__(
-        self, server: web.Server, connections: Connections, limits: HttpLimits, refusal: Refusal
+        self,
+        server: web.Server,
+        connections: Connections,
+        limits: HttpLimits,
+        refusal: Refusal,
+        max_body_bytes: int,
     ) -> None:
         super().__init__(
             server,
@@ -63,6 +70,9 @@ class HttpConnection(web.RequestHandler):
         self._head_seen: int | None = 0
         """Bytes of a head that is not complete; None after its end."""
         self._head_tail = b""
+        self._body_seen = 0
+        """Bytes since the end of the head, whatever they are."""
+        self._max_body_seen = MAX_CHUNK_OVERHEAD * max_body_bytes + 2 * READ_BYTES
         self._unparsed = b""
         self._next_parse: asyncio.Handle | None = None
         self._closed = asyncio.Event()
@@ -127,6 +137,7 @@ class HttpConnection(web.RequestHandler):
     def begin_request(self) -> None:
         """A request's head is complete, and its body begins."""
         self._head_seen = None
+        self._body_seen = 0
         if self.phase is Phase.SILENT:
             self.enter(Phase.RECEIVING)
 
@@ -207,14 +218,23 @@ class HttpConnection(web.RequestHandler):
         if self.phase is Phase.SILENT and data.strip(b"\r\n"):  # some end a body with a line
             self._head_seen = 0
             self._head_tail = b""
+            self._body_seen = 0
             self.enter(Phase.RECEIVING)
-        if self.phase is Phase.RECEIVING and self._head_is_too_long(data):
+        if self.phase is Phase.RECEIVING and self._body_is_too_long(data):
+            self.abort()
+        elif self.phase is Phase.RECEIVING and self._head_is_too_long(data):
             self._refuse(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
                 f"request line and headers have more than {self._limits.head_bytes} bytes",
             )
         else:
             super().data_received(data)
+
+    def _body_is_too_long(self, data: bytes) -> bool:
+        """Whether far more arrives than a body: aiohttp does not bound the extensions of chunks."""
+        if self._head_seen is None:
+            self._body_seen += len(data)
+        return self._body_seen > self._max_body_seen
 
     def _head_is_too_long(self, data: bytes) -> bool:
         if self._head_seen is None:

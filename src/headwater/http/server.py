@@ -31,11 +31,13 @@ class HttpServer:
         self._connections = Connections(self._limits.connections)
         self._requests = RequestServer(mounts, hosts, keep_alive=self._limits.keep_alive)
         self._refusal = mounts[0].refusal
+        self._max_body_bytes = max(mount.max_body_bytes for mount in mounts)
         self._runner: web.ServerRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; raises ``OSError`` if that is not possible. Returns the bound port."""
-        server = _Server(self._requests, self._connections, self._limits, self._refusal)
+        connection_parts = (self._connections, self._limits, self._refusal, self._max_body_bytes)
+        server = _Server(self._requests, connection_parts)
         runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=_CLEANUP_S)
         await runner.setup()
         try:
@@ -71,13 +73,11 @@ class _Server(web.Server):
     def __init__(
         self,
         requests: RequestServer,
-        connections: Connections,
-        limits: HttpLimits,
-        refusal: Refusal,
+        connection_parts: tuple[Connections, HttpLimits, Refusal, int],
     ) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(requests.serve, request_factory=partial(web.Request, loop=loop), loop=loop)
-        self._connection_parts = (connections, limits, refusal)
+        self._connection_parts = connection_parts
 
     def __call__(self) -> HttpConnection:
         return HttpConnection(self, *self._connection_parts)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.http.hosts import AllowedHosts
-from headwater.http.protocol import PARSED_BYTES
+from headwater.http.protocol import MAX_CHUNK_OVERHEAD, PARSED_BYTES, READ_BYTES
 from headwater.http.server import HttpServer
 from tests.support.http.raw import LARGE, LIMITS, MOUNT, connect, listening
 
@@ -45,6 +45,21 @@ async def test_a_client_that_trickles_a_request_is_dropped(port: int, sent: str)
                 await client.send("x")
                 await asyncio.sleep(0.05)
         assert loop.time() - began < LIMITS.idle_s
+
+
+@pytest.mark.parametrize("chunk", ["5;", "5;a=", "0"], ids=["name", "value", "size"])
+async def test_a_client_that_sends_far_more_than_a_body_is_dropped(chunk: str) -> None:
+    """Neither the extension of a chunk nor the zeros of its size end."""
+    max_bytes = MAX_CHUNK_OVERHEAD * MOUNT.max_body_bytes + 4 * READ_BYTES
+    sent = 0
+    async with listening(limits=PATIENT) as port, connect(port) as client:
+        await client.send(POST + "Transfer-Encoding: chunked\r\n\r\n" + chunk)
+        with suppress(ConnectionError):
+            async with asyncio.timeout(5):
+                while not client.reader.at_eof():
+                    assert sent < 16 * max_bytes
+                    await client.send("0" * READ_BYTES)
+                    sent += READ_BYTES
 
 
 async def test_a_new_connection_takes_the_place_of_the_oldest_silent_one(port: int) -> None:
