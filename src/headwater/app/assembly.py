@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from random import Random, SystemRandom
 from types import TracebackType
@@ -228,6 +229,7 @@ class BrokerProcess:
             groups_held=self._groups.shards_held,
         )
         await self._serve([Listener(accepting, clients)], clock, rng)
+        logger.info("Serving", extra=start_fields(settings, record.id, self.address, advertised))
 
     async def _serve(self, listeners: list[Listener], clock: Clock, rng: Random) -> None:
         """Start to accept clients."""
@@ -325,6 +327,21 @@ def advertised_address(settings: Settings, listening: HostPort) -> HostPort:
             "name the address that they can reach with --advertise HOST:PORT"
         )
     return listening
+
+
+def start_fields(
+    settings: Settings, cluster_id: str, listening: HostPort, advertised: HostPort
+) -> dict[str, object]:
+    """What an operator wants to know of a broker that has started, without any password."""
+    return {
+        "version": version("headwater"),
+        "broker": settings.broker.id,
+        "cluster": cluster_id,
+        "listen": str(listening),
+        "advertised": str(advertised),
+        "metadata": without_password(settings.metadata_url),
+        "objects": without_password(settings.objects_url),
+    }
 
 
 def metrics_address(settings: Settings, advertised: HostPort) -> str | None:

@@ -7,10 +7,11 @@ Invariants:
 - A deletion removes the record and notes the streams in one transaction. Then their tails are
   marked as deleted, so that appends in flight lose the comparison, and the streams are cleaned up.
 - The cache may lag until the watch corrects it. If a newer change of a topic arrives before the
-answer
-  of a look-up, the answer is returned but not cached, since no later change would correct it.
+  answer of a look-up, the answer is returned but not cached, since no later change would correct
+  it.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -30,6 +31,8 @@ from headwater.meta import keys
 from headwater.meta.store import Entry, KeyChange, MetadataStore, Scan, Values, Writes, prefix_end
 from headwater.meta.transactions import commit
 from headwater.meta.values import NextNumber, decode, encode
+
+logger = logging.getLogger(__name__)
 
 
 class _Lookup:
@@ -145,6 +148,7 @@ class TopicStore:
         await self._close_deleted(name)
         with self._looking_up(name) as lookup:
             done = await commit(self._meta, [keys.topic(name), keys.NEXT_STREAM], decide)
+            logger.info("Created a topic", extra={"topic": name, "partitions": partitions})
             return self._learn(lookup, done.result, done.revision)
 
     async def _close_deleted(self, name: str) -> None:
@@ -190,6 +194,7 @@ class TopicStore:
             done = await commit(self._meta, [keys.topic(name), deleted_key], decide)
             if done.revision >= lookup.overtaken:
                 self._forget(name)
+        logger.info("Deleted a topic", extra={"topic": name, "partitions": len(topic.streams)})
         await self._close_streams(topic.streams)
         return topic
 

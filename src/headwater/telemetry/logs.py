@@ -45,10 +45,13 @@ class Repeats(logging.Filter):
     """Drops a warning or error that was logged with the same values in the last ten seconds.
 
     Otherwise operations that are retried, on a full disk or an unreachable store, would fill the
-    log. ``repeated`` in the next such line counts the lines dropped since the last one.
+    log. A line about a client passes once a minute for each address: a misconfigured client comes
+    back many times a second, each time from another port. ``repeated`` in the next such line counts
+    the lines dropped since the last one.
     """
 
     SECONDS: Final = 10.0
+    PEER_SECONDS: Final = 60.0
     MAX_REMEMBERED: Final = 256
 
     def __init__(self) -> None:
@@ -60,10 +63,13 @@ class Repeats(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
-        values = (f"{key}={value}" for key, value in _values(record))
-        key = (record.name, record.getMessage(), *values)
+        values = dict(_values(record))
+        pause = self.SECONDS
+        if isinstance(peer := values.get("peer"), str):
+            values["peer"], pause = peer.rpartition(":")[0], self.PEER_SECONDS
+        key = (record.name, record.getMessage(), *(f"{k}={v}" for k, v in values.items()))
         since, repeated = self._seen.pop(key, (-math.inf, 0))
-        passes = record.created >= since + self.SECONDS
+        passes = record.created >= since + pause
         self._seen[key] = (record.created, 0) if passes else (since, repeated + 1)
         if len(self._seen) > self.MAX_REMEMBERED:
             self._seen.popitem(last=False)

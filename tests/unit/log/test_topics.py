@@ -272,3 +272,16 @@ async def test_topics_that_did_not_change_are_not_decoded_again() -> None:
         assert [topic.name for topic in await topics.all()] == ["b"]
         assert (await topics.create("a", 2, {})).id != first[0].id
         assert len((await topics.all())[0].streams) == 2
+
+
+async def test_the_log_tells_which_topics_are_created_and_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "headwater.log.topics")
+    meta, objects = memory_stores()
+    async with running_engine(meta, objects, housekeeping=False) as engine:
+        await engine.topics.create("orders", 2, {})
+        await engine.topics.delete("orders")
+    told = [(line.getMessage(), vars(line)["topic"]) for line in caplog.records]
+    assert told == [("Created a topic", "orders"), ("Deleted a topic", "orders")]
+    await meta.close()

@@ -132,6 +132,17 @@ def test_lines_with_one_message_differ_by_their_values() -> None:
     assert repeats.filter(record("Stream is late", 110, stream=9))
 
 
+def test_a_line_about_a_client_passes_once_a_minute_whatever_its_port() -> None:
+    repeats = logs.Repeats()
+    lines = [
+        record("Closing a connection", 100 + second, peer=f"10.0.0.7:{40_000 + second}", reason="x")
+        for second in range(130)
+    ]
+    assert [line.created for line in lines if repeats.filter(line)] == [100, 160, 220]
+    assert repeats.filter(record("Closing a connection", 221, peer="10.0.0.8:1", reason="x"))
+    assert repeats.filter(record("Closing a connection", 221, peer="10.0.0.7:1", reason="y"))
+
+
 def test_any_thread_may_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs.Repeats, "MAX_REMEMBERED", 8)
     repeats = logs.Repeats()
