@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 
 from headwater.clock import Clock
-from headwater.cluster_record import ClusterRecord
+from headwater.cluster_record import ClusterRecord, check_same_cluster
 from headwater.errors import CorruptMessage
 from headwater.log.formats.snapshot_file import (
     SUFFIX,
@@ -156,8 +156,10 @@ class Snapshotter:
         await check_bookmark(self._meta, self._objects, cluster)
         taken_ms, name = self._clock.now_ms(), self._incarnation()
         before = (await self._meta.scan(keys.SNAPSHOTS, keys.SNAPSHOTS, limit=1)).revision
-        own = await self._list(cluster.epoch, taken_ms, name, before)
+        own = await self._list(cluster, taken_ms, name, before)
         copied = await self._copy(own.key)
+        # A copy of a store that was emptied meanwhile would be the newest snapshot for a restore.
+        check_same_cluster(await self._meta.get(keys.CLUSTER), cluster)
         description = SnapshotDescription(
             cluster=cluster.id,
             epoch=cluster.epoch,
@@ -171,7 +173,7 @@ class Snapshotter:
         )
         buffers = await self._offload(lambda: encode_snapshot(description, copied.rest))
         await self._objects.put(own.key, buffers)
-        kept = await self._complete(own.key, copied.revision)
+        kept = await self._complete(cluster, own.key, copied.revision)
         await add_bookmark(self._meta, self._objects, self._reclaimer, cluster)
         await self._delete_others(kept, cluster)
         if own.key not in kept:
@@ -213,11 +215,14 @@ class Snapshotter:
         await self._objects.put(part_key(key, copied.parts), buffers)
         copied.parts += 1
 
-    async def _list(self, epoch: int, taken_ms: int, name: str, before: int) -> Snapshot:
+    async def _list(
+        self, cluster: ClusterRecord, taken_ms: int, name: str, before: int
+    ) -> Snapshot:
         def decide(values: Values) -> tuple[Writes, Snapshot]:
+            check_same_cluster(values[keys.CLUSTER], cluster)
             writes, known = Writes(), _known(values)
             last = max((_number(each.key) for each in known.listed), default=0)
-            key = snapshot_key(epoch, max(taken_ms, last + 1), name)
+            key = snapshot_key(cluster.epoch, max(taken_ms, last + 1), name)
             own = Snapshot(key, before, taken_ms, pending=True)
             # A pending snapshot of another broker is abandoned: it is no longer in the list.
             kept = [each for each in known.listed if not each.pending]
@@ -225,10 +230,11 @@ class Snapshotter:
             writes.put(keys.SNAPSHOTS, encode(known))
             return writes, own
 
-        return await transact(self._meta, [keys.SNAPSHOTS], decide)
+        return await transact(self._meta, [keys.CLUSTER, keys.SNAPSHOTS], decide)
 
-    async def _complete(self, key: str, revision: int) -> list[str]:
+    async def _complete(self, cluster: ClusterRecord, key: str, revision: int) -> list[str]:
         def decide(values: Values) -> tuple[Writes, list[str]]:
+            check_same_cluster(values[keys.CLUSTER], cluster)
             writes, known = Writes(), _known(values)
             for each in known.listed:
                 if each.key == key:
@@ -239,7 +245,7 @@ class Snapshotter:
             writes.put(keys.SNAPSHOTS, encode(known))
             return writes, [each.key for each in known.listed]
 
-        return await transact(self._meta, [keys.SNAPSHOTS], decide)
+        return await transact(self._meta, [keys.CLUSTER, keys.SNAPSHOTS], decide)
 
     async def _delete_others(self, kept: Sequence[str], cluster: ClusterRecord) -> None:
         """Delete unlisted snapshots: older and abandoned ones, and those from before a restore."""

@@ -1,7 +1,11 @@
 """What a restore refuses, and what neither it nor a broker deletes around it."""
 
 import asyncio
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
 from random import Random
+from typing import ParamSpec, TypeVar
 
 import pytest
 
@@ -12,11 +16,15 @@ from headwater.log.reclaim.garbage import GarbageCollector
 from headwater.log.reclaim.reclaimer import Reclaimer
 from headwater.log.restore.claim import claim_objects, refuse_lost_metadata
 from headwater.meta import keys
+from headwater.meta.memory import MemoryStore
 from headwater.meta.store import Writes
 from headwater.meta.values import decode, encode
 from tests.support.log.harness import append, make_batch, read_all
 from tests.support.log.restoring import OBJECTS_ONLY, RestorePlace, values
 from tests.support.simulation.loop import on_simulated_time
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @on_simulated_time
@@ -74,6 +82,44 @@ async def test_what_a_broker_counted_in_an_emptied_store_is_not_in_the_way() -> 
     place.meta.database.apply(Writes(puts={keys.NEXT_BROKER_EPOCH: b""}))
     await place.restore()
     assert await place.meta.get(keys.NEXT_BROKER_EPOCH) is None
+
+
+class LosesContent:
+    """Empties a store before the call with this number; ``left`` is negative once it has."""
+
+    def __init__(self, meta: MemoryStore, before: int, patch: pytest.MonkeyPatch) -> None:
+        self._meta, self.left = meta, before
+        for name in ("get", "scan", "scan_pages", "transact"):
+            patch.setattr(meta, name, self._counted(getattr(meta, name)))
+
+    def _counted(self, call: Callable[P, T]) -> Callable[P, T]:
+        def counted(*args: P.args, **kwargs: P.kwargs) -> T:
+            self.left -= 1
+            if self.left == -1:
+                gone = Writes()
+                gone.delete_range("", "\U0010ffff")
+                self._meta.database.apply(gone)
+            return call(*args, **kwargs)
+
+        return counted
+
+
+@on_simulated_time
+async def test_a_store_that_is_emptied_during_a_snapshot_can_be_restored_into() -> None:
+    """At whichever call it loses its content: the newest snapshot is one of the cluster."""
+    for number in itertools.count():
+        place = RestorePlace()
+        async with place.engine() as engine:
+            await engine.topics.create("t", 1, {})
+            await place.snapshot()
+            with pytest.MonkeyPatch.context() as patch:
+                losing = LosesContent(place.meta, number, patch)
+                with suppress(ConfigurationError, AssertionError):  # no snapshot is taken
+                    await place.snapshot()
+        if losing.left >= 0:
+            assert number >= 6
+            return
+        assert (await place.restore()).topics == 1, number
 
 
 @on_simulated_time
